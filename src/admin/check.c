@@ -1,5 +1,6 @@
-/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
+/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with its correction. */
 #include "admin/verbs.h"
+#include "base/heap.h"
 #include "mysql/lookup.h"
 #include "redis/check_op.h"
 #include "redis/cluster.h"
@@ -12,7 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Puts the first thing right that redis_check_facts looks at and that is not yet put right. */
+/* Corrects the first fault that redis_check_facts finds and that is not corrected yet. */
 static void facts_mend(struct redis_facts *f, unsigned step)
 {
     switch (step) {
@@ -35,16 +36,17 @@ static void facts_mend(struct redis_facts *f, unsigned step)
 }
 #define MENDS 5
 
-/* All that is wrong with a Redis: the check names the first, so it is asked again with that put right. Adds a
- * line each; returns how many. */
-static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps, struct buf *out)
+/* All that is wrong with a Redis: the check names the first fault, so it is repeated with that corrected. Adds a line
+ * each; returns how many. at: which of several, else empty. */
+static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps, const char *at,
+                               struct buf *out)
 {
     char last[sizeof(((struct error *)0)->text)] = "";
     struct error e;
     unsigned n = 0;
     for (unsigned step = 0; redis_check_facts(&facts, keeps, &e) != ERR_NONE; step++) {
         if (strcmp(last, e.text) != 0) {
-            buf_printf(out, "Redis: %s\n", e.text);
+            buf_printf(out, "Redis%s: %s\n", at, e.text);
             snprintf(last, sizeof(last), "%s", e.text);
             n++;
         }
@@ -96,32 +98,64 @@ static void cluster_print(struct cluster *c, uint32_t lanes)
     }
 }
 
-static void redis_fit_print(const struct redis_facts *facts, enum redis_keeps keeps)
+struct redis_check {
+    struct ask ask;
+    enum redis_keeps keeps;
+    struct buf problems;
+    unsigned problems_n;
+    char (*seen)[RUN_ID_BYTES]; /* the server of each lane */
+};
+
+static bool server_is_new(struct redis_check *c)
 {
-    const char *advice = redis_check_advice(facts, keeps);
-    printf("Redis %s is fit. %s.\n", facts->version_text, redis_check_promise(facts, keeps));
+    uint32_t lane = c->ask.lane;
+    memcpy(c->seen[lane], c->ask.link.facts.run_id, RUN_ID_BYTES);
+    for (uint32_t i = 0; i < lane; i++)
+        if (memcmp(c->seen[i], c->seen[lane], RUN_ID_BYTES) == 0) return false;
+    return true;
+}
+
+static void server_check(struct redis_check *c)
+{
+    char at[sizeof(c->ask.link.target.host) + 16] = "";
+    const struct redis_facts *facts = &c->ask.link.facts;
+    const struct redis_target *target = &c->ask.link.target;
+    if (c->ask.lanes > 1) snprintf(at, sizeof(at), " at %s:%d", target->host, target->port);
+    unsigned n = facts_problems(*facts, c->keeps, at, &c->problems);
+    c->problems_n += n;
+    if (n > 0) return;
+    const char *advice = redis_check_advice(facts, c->keeps);
+    printf("Redis %s%s is fit. %s.\n", facts->version_text, at, redis_check_promise(facts, c->keeps));
     if (advice != NULL) printf("recommended: %s.\n", advice);
+}
+
+/* Each server that has a lane, once. */
+static enum err servers_check(struct redis_check *c, struct error *e)
+{
+    for (uint32_t lane = 0; lane < c->ask.lanes; lane++) {
+        if (lane > 0 && ask_lane(&c->ask, lane, e) != ERR_NONE) return e->code;
+        if (server_is_new(c)) server_check(c);
+    }
+    return ERR_NONE;
 }
 
 static enum err check_redis(const struct setup *setup)
 {
-    struct ask ask;
     struct error e;
-    struct buf problems = {0};
+    struct redis_check c = {.keeps = (enum redis_keeps)setup->conf->redis_durability};
     const struct source where = setup_source(setup);
     if (lanes_agree(&where, false, &e) != ERR_NONE) return call_failed(&e);
-    if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
-    sentinels_print(ask.sentinels);
-    cluster_print(ask.cluster, setup->lanes);
-    enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_durability;
-    unsigned n = facts_problems(ask.link.facts, keeps, &problems);
-    if (n > 0)
-        fprintf(stderr, "%.*s", (int)problems.n, problems.p);
-    else
-        redis_fit_print(&ask.link.facts, keeps);
-    buf_free(&problems);
-    ask_close(&ask);
-    return n > 0 ? ERR_CONFIG : ERR_NONE;
+    if (ask_open_patiently(&c.ask, &where, &e) != ERR_NONE) return call_failed(&e);
+    sentinels_print(c.ask.sentinels);
+    cluster_print(c.ask.cluster, setup->lanes);
+    c.seen = heap_zalloc(c.ask.lanes * sizeof *c.seen);
+    enum err code = servers_check(&c, &e);
+    if (code != ERR_NONE) call_failed(&e);
+    if (c.problems_n > 0) fprintf(stderr, "%.*s", (int)c.problems.n, c.problems.p);
+    buf_free(&c.problems);
+    heap_free(c.seen);
+    ask_close(&c.ask);
+    return c.problems_n > 0 ? ERR_CONFIG : code;
 }
 
 static void finding_print(const struct schema_finding *f)
@@ -221,7 +255,7 @@ static enum err certificate_print(struct tls_context *c, const char *of)
     return level == SECURE_BAD ? ERR_CONFIG : ERR_NONE;
 }
 
-/* What is secret, by which certificate, and what is not. */
+/* Reports which connections TLS protects, with which certificate, and which it does not. */
 static enum err check_secure(struct setup *setup)
 {
     struct buf problems = {0};
@@ -233,7 +267,7 @@ static enum err check_secure(struct setup *setup)
     return doors != ERR_NONE ? doors : redis;
 }
 
-/* What a shop starts with: it counts visitors a day. */
+/* The configuration that a shop starts with: it counts visitors a day. */
 static const char starter[] =
     "listen: { resp: \"tcp://127.0.0.1:7370\", http: \"tcp://127.0.0.1:7371\" }  # your apps; the panel\n"
     "redis: \"redis://127.0.0.1:6379/0\"             # Redis 7.0 or newer, or Valkey, with AOF\n"

@@ -1,5 +1,6 @@
-/* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one
- * nor is ended by its start); of each lane, one after the other, waits until sync may merge and recovers; stops. */
+/* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one nor is
+ * ended by its start). For each lane, one after the other, it waits until sync may merge, and recovers; then it
+ * stops. */
 #include "app/alone.h"
 #include "app/service.h"
 #include "base/heap.h"

@@ -1,5 +1,5 @@
-/* base/address.h - where tallyd listens: tcp://IP:port, tls://[IPv6]:port, unix:///path?mode=0660&group=www-data. Numbers only,
- * no host names: what a daemon listens on should not depend on DNS. */
+/* base/address.h - where tallyd listens: tcp://IP:port, tls://[IPv6]:port, unix:///path?mode=0660&group=www-data.
+ * Numbers only, no host names: a service's listeners should not depend on DNS. */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
 
@@ -23,8 +23,8 @@ struct address {
 const char *address_parse(struct slice text, struct address *out) MUST_CHECK;
 void address_free(struct address *a);
 
-/* A listening socket, -1: e says why. Blocks for a moment, at start only. A unix socket's file has mode and group before anybody
- * can connect; a dead one is replaced, one that another process serves is refused. */
+/* A listening socket, -1: e says why. Blocks for a moment, at start only. A unix socket's file has its mode and group
+ * before any client can connect. The file of a dead process is replaced; one that another process serves is refused. */
 int address_listen(const struct address *a, int backlog, struct error *e) MUST_CHECK;
 void address_unlink(const struct address *a); /* of a unix socket that listens */
 

@@ -1,5 +1,4 @@
-/* base/check.c - an assert failed: log it, then stop. A restart recovers; going on could double
- * hits. */
+/* base/check.c - an assert failed: log it, then stop. A restart recovers; going on could double hits. */
 #include "base/check.h"
 
 #include "base/log.h"

@@ -1,5 +1,5 @@
-/* base/heap.h - allocation that never returns NULL: out of memory is logged and ends the process; Redis has every answered
- * hit, so a restart recovers. Tests may replace the heap to count or to fail. */
+/* base/heap.h - allocation that never returns NULL. Out of memory is logged and ends the process; Redis has every
+ * answered hit, so a restart recovers. Tests may replace the heap to count or to fail. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 

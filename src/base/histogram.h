@@ -1,5 +1,6 @@
-/* base/histogram.h - durations in whole microseconds: a bucket a power of two, from 16 us to an hour; the last has all longer
- * ones. Any thread writes and reads, with relaxed atomics: count and sum may differ by what is being added; both only grow. */
+/* base/histogram.h - durations in whole microseconds: a bucket for each power of two, from 16 us to an hour; the last
+ * has all longer ones. Any thread writes and reads, with relaxed atomics. Count and sum may differ by what is being
+ * added; both only grow. */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 

@@ -30,7 +30,7 @@ static bool continues(struct slice s, size_t at, size_t n)
     return true;
 }
 
-/* How many bytes the character at s.p[at] has; 0: it is none (RFC 3629: no overlong forms, no surrogates). */
+/* How many bytes the character at s.p[at] has; 0: not a character (RFC 3629: no overlong forms, no surrogates). */
 static size_t character_bytes(struct slice s, size_t at)
 {
     uint8_t a = (uint8_t)s.p[at], b = at + 1 < s.n ? (uint8_t)s.p[at + 1] : 0;

@@ -1,4 +1,4 @@
-/* base/json.h - writes JSON into a buffer, one value after the other; commas are put where they belong. Texts may be any
+/* base/json.h - writes JSON into a buffer, value after value; it puts the commas where they belong. Texts may be any
  * bytes: bytes that are not UTF-8 become U+FFFD, so that every reader accepts the output. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -21,6 +21,6 @@ void json_null(struct json *j, const char *key);
 void json_digits(struct json *j, const char *key,
                  struct slice number);                  /* a number as it is written, of any size */
 bool text_is_utf8(struct slice text);                   /* RFC 3629 */
-void text_put_utf8(struct buf *out, struct slice text); /* what is none becomes U+FFFD */
+void text_put_utf8(struct buf *out, struct slice text); /* what is not UTF-8 becomes U+FFFD */
 
 #endif

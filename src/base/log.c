@@ -1,5 +1,5 @@
-/* base/log.c - see log.h. A line is at most PIPE_BUF bytes, so that lines of several threads, or processes,
- * that share a pipe never mix. A longer one loses its last pairs and gains cut=true. */
+/* base/log.c - see log.h. A line is at most PIPE_BUF bytes, so that lines of several threads, or processes, that share
+ * a pipe never mix. A longer one loses its last pairs and gains cut=true. */
 #include "base/log.h"
 
 #include "base/clock.h"
@@ -76,8 +76,8 @@ static size_t line_cut(char *line, size_t most)
     return border + sizeof mark - 1;
 }
 
-/* The reader of stderr may be stuck: tallyd waits once, and not again before it took a line. A pipe or socket that polls as
- * writable takes a line whole. */
+/* The reader of stderr may be stuck: tallyd waits once, and not again until stderr has taken a line. A pipe or socket
+ * that polls as writable takes a whole line. */
 static bool stderr_takes(void)
 {
     static int stuck; /* atomic */
@@ -125,8 +125,8 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* One byte as it is between quotes; what is not printable ASCII as \xNN, so that journals take the line
- * as text. */
+/* One byte as it appears between quotes; a byte that is not printable ASCII becomes \xNN, so that journald takes the
+ * line as text. */
 static size_t escape(char c, char out[5])
 {
     if (c == '"' || c == '\\') return (size_t)snprintf(out, 5, "\\%c", c);

@@ -9,8 +9,8 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level least);
-/* Is stderr the journal (JOURNAL_STREAM names it)? Then each line begins with its priority, `<6>`, as sd-daemon(3) has
- * it, which journalctl -p goes by. Called once, before there are threads. */
+/* Is stderr the journal (JOURNAL_STREAM names it)? Then each line begins with its priority, `<6>`, as in sd-daemon(3),
+ * for journalctl -p. Called once, before there are threads. */
 void log_journal_detect(void);
 const char *log_priority(enum log_level level); /* "<3>"; "" where stderr is no journal */
 
@@ -18,8 +18,8 @@ const char *log_priority(enum log_level level); /* "<3>"; "" where stderr is no 
 void log_event(enum log_level level, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a stranger can cause any number of times is logged once in ten seconds. True: now, for *times that came since the
- * last line. Each place has a static one, all zero. Thread-safe. */
+/* An event that any client can cause any number of times is logged once in ten seconds. True: log now, for the *times
+ * that came since the last line. Each place has a static one, all zero. Thread-safe. */
 struct log_seldom {
     uint64_t next_ms;
     unsigned unlogged;

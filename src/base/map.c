@@ -1,8 +1,7 @@
-/* base/map.c - one array with two readings: the entries are at its start in the order they came, and the
- * same slots, read by hash with linear probing, say at which entry to look. So a walk goes in order of
- * insertion, whatever the seed: a simulation with a map in it can be repeated. A removed entry stays, without
- * key, until the next rebuild, and keeps the probing chains whole meanwhile. The hash is seeded: keys may
- * come from clients. */
+/* base/map.c - one array with two readings. Its start holds the entries, in the order they came; the same slots, read
+ * by hash with linear probing, give the index of an entry. So a walk follows the order of insertion, whatever the seed,
+ * and a simulation with a map in it can be repeated. A removed entry remains, without key, until the next rebuild, and
+ * keeps the probing chains whole. The hash is seeded, since keys may come from clients. */
 #include "base/map.h"
 
 #include "base/check.h"
@@ -75,7 +74,7 @@ static void add_entry(struct map *m, char *key, size_t key_n, void *value, uint6
     m->slots[at].entry = i + 1;
 }
 
-/* A new array for n entries and one more, at most half full; the removed ones go. */
+/* A new array for n entries and one more, at most half full; without the removed ones. */
 static void rebuild(struct map *m)
 {
     struct map old = *m;

@@ -1,5 +1,5 @@
-/* base/map.h - an open-addressing map from byte strings to pointers; copies its keys. Not for the way of a hit, which has
- * coalesce/hash_cache.h. */
+/* base/map.h - an open-addressing map from byte strings to pointers; copies its keys. Hits use coalesce/hash_cache.h
+ * instead. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 

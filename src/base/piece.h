@@ -1,7 +1,7 @@
-/* base/piece.h - gives work to a server in pieces, because others wait behind each. A piece is as large as the server can
- * do in a given number of us, by the times of the pieces before. A time may include other work, or two answers came
- * together. So the estimate of one item's time is the third of the lowest times; it goes down by a quarter, or up by an
- * eighth. */
+/* base/piece.h - gives work to a server in pieces, because other requests wait behind each piece. A piece is as large
+ * as the server can do in a given number of us, by the times of the pieces before. A time may include other work, and
+ * two answers may come together. So the estimate of one item's time is near the lowest third of the times: it goes down
+ * by a quarter, or up by an eighth. */
 #ifndef BASE_PIECE_H
 #define BASE_PIECE_H
 

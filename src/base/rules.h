@@ -1,5 +1,5 @@
-/* base/rules.h - the rules (coalesce/README.md, sync/README.md) that a simulation takes out, one at a time, to prove that
- * it finds the fault. In the service RULE() is a constant: nobody can switch the rules off there. */
+/* base/rules.h - the rules (coalesce/README.md, sync/README.md) that a simulation takes out, one at a time, to prove
+ * that it finds the fault. In the service RULE() is a constant: no rule can be switched off there. */
 #ifndef BASE_RULES_H
 #define BASE_RULES_H
 

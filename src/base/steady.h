@@ -1,5 +1,6 @@
-/* base/steady.h - another machine's wall clock, to delete by. It follows steps back, since they only make things look
- * younger. A leap ahead may be a mistake: it follows one that has lasted for STEADY_SETTLE_MS. */
+/* base/steady.h - another machine's wall clock, used to decide what is old enough to delete. It follows steps back,
+ * since they only make things look younger. A leap ahead may be a mistake, so it follows only one that has lasted for
+ * STEADY_SETTLE_MS. */
 #ifndef BASE_STEADY_H
 #define BASE_STEADY_H
 
@@ -15,7 +16,7 @@ struct steady {
     bool known, leapt;
 };
 
-/* The time to use when that clock reads wall_ms and ours mono_ms. A leap is noticed by this call. */
+/* The time to use when that clock reads wall_ms and ours mono_ms. This call notices a leap. */
 int64_t steady_ms(struct steady *s, int64_t wall_ms, uint64_t mono_ms);
 
 #endif

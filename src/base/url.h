@@ -1,5 +1,5 @@
-/* base/url.h - scheme://[user[:password]@]host[:port][,host[:port]...][/path][?query] in pieces, as they were written:
- * percent.h decodes. What a piece may be, and whether there may be several hosts, is for the caller to say. */
+/* base/url.h - scheme://[user[:password]@]host[:port][,host[:port]...][/path][?query], split into pieces as they were
+ * written: percent.h decodes. The caller decides what a piece may be, and whether several hosts are allowed. */
 #ifndef BASE_URL_H
 #define BASE_URL_H
 
@@ -13,12 +13,13 @@ struct url {
     struct slice user, password, host, port, path,
         query;         /* p NULL: not there. IPv6 without brackets; path with its slash */
     bool bracketed;    /* [host] */
-    struct slice more; /* the hosts behind this one; p NULL: it is the last */
+    struct slice more; /* the hosts after this one; p NULL: it is the last */
 };
 
 /* unix://path?query has neither user nor host. NULL, or what was expected. */
 const char *url_split(struct slice text, struct url *out);
-/* host, port and bracketed become those of the next host; with more.p != NULL only. NULL, or what was expected. */
+/* Sets host, port and bracketed to those of the next host; call it only with more.p != NULL. NULL, or what was
+ * expected. */
 const char *url_host_next(struct url *u);
 bool url_port(struct slice port, int *out); /* 1 to 65535 */
 

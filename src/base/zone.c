@@ -1,4 +1,4 @@
-/* base/zone.c - see zone.h. Bytes are checked before use: a damaged file is refused, as one that is none. */
+/* base/zone.c - see zone.h. Bytes are checked before use: a damaged file is refused, as a file of another kind is. */
 #include "base/zone.h"
 
 #include "base/buf.h"
@@ -70,7 +70,7 @@ struct event {
     bool summer; /* begins */
 };
 
-/* Where summer time ends and begins at once, it goes on. */
+/* If summer time ends and begins at the same moment, it goes on. */
 static int by_time(const void *a, const void *b)
 {
     const struct event *x = a, *y = b;
@@ -249,7 +249,7 @@ static bool header_take(struct slice *rest, struct counts *c)
     return true;
 }
 
-/* Of the data behind a header whose times have so many bytes. */
+/* Size of the data after a header whose times have this many bytes. */
 static uint64_t block_bytes(const struct counts *c, size_t time_bytes)
 {
     return (uint64_t)c->time * (time_bytes + 1) + (uint64_t)c->type * 6 + c->characters +

@@ -1,14 +1,16 @@
-/* coalesce/buckets.c - which buckets of timeboxes are known to stand in both of their sets, so that a hit is one ZINCRBY and
- * no script (redis/frame_timebox.c); and with how many hits, so that one may wait in a journal and its client is answered.
- * (!) Known is what the script's answer showed: it stood, after this hit. Nothing but keep newer buckets takes it away, and
- *     the clock tells when so many can have come; nothing but a cut, when Redis may have lost what it answered. What we
- *     cannot know, that somebody deleted the keys, or that the clock leapt there and back, shows in the answer: the hits
- *     are those of the frame alone. Then its place in `tb.` is owed, and the script puts it there, or, when newer
- *     ones stand in its way, takes the hits back, until a frame with it is known to be applied.
- * Its hits are what Redis said last and what journals of ours hold; those of other tallyds show when ours come home. */
+/* coalesce/buckets.c - which buckets of timeboxes are known to be in both of their sets, so that a hit needs one
+ * ZINCRBY and no script (redis/frame_timebox.c). It also keeps their hits, so that a hit can wait in a journal and its
+ * client is answered.
+ * (!) A bucket is known when the script's answer showed it in both sets after this hit. `keep` newer buckets remove it, and the
+ *     clock tells when that many can have come. Redis may also forget it, but only after a cut.
+ *     tallyd cannot know that a client deleted the keys, or that the clock jumped and came back. The answer shows it: the hits
+ *     are those of the frame alone. The entry in `tb.` is then owed: frames carry it until one is known to be applied. The
+ *     script adds the entry, or takes the hits back when `keep` newer buckets exist.
+ * The hits are Redis' last answer plus what this process' journals hold. Those of other tallyds show when our journals
+ * come home. */
 #include "coalesce/inside.h"
 
-/* Hits, and sums, from here on go by the script, which refuses what a double does not hold. */
+/* From this many on, hits and sums go through the script, which refuses what a double cannot hold exactly. */
 #define PLAIN_MOST (INT64_C(1) << 51)
 
 static bool is_small(int64_t n)
@@ -16,7 +18,7 @@ static bool is_small(int64_t n)
     return n < PLAIN_MOST && n > -PLAIN_MOST;
 }
 
-/* One for a client's op, which has it, and for what feeds and journals bring. */
+/* One code for a client's op, which has it already, and for ops of feeds and journals. */
 static uint64_t code_of(const struct coalesce *c, const struct frame_op *op)
 {
     return op->fed ? coalesce_op_code(c, op->name_code, op->which, false) : op->code;
@@ -54,7 +56,7 @@ void buckets_undo(struct coalesce *c, const struct frame_op *op)
     if (hits != NULL) *hits -= op->delta;
 }
 
-/* What is answered and stood in journals alone when Redis ran the op. */
+/* Hits that were answered, but were only in journals when Redis ran the op. */
 static int64_t waiting(const struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     int64_t n = 0;

@@ -1,5 +1,5 @@
-/* coalesce/checkpoint.c - journals follow the frames (journal.h has the rules). Top to bottom: what a frame puts in, what it
- * brings home, what it says to Redis, and what became of it: applied, undone, sent again. */
+/* coalesce/checkpoint.c - what frames do with journals (journal.h has the rules). From top to bottom: what a frame puts
+ * in, what it brings home, what it tells Redis, and what became of it: applied, undone, sent again. */
 #include "base/stats.h"
 #include "coalesce/kinds.h"
 
@@ -20,9 +20,9 @@ bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 #define PRICE_MOST 32 /* 125 ops a frame */
 #define AHEAD_MOST 25 /* percent of a journal */
 
-/* In quarters of a cell. A journal is to be no fuller than the one before is empty: the further it is ahead, the fewer ops a
- * frame takes. Then as much goes in as comes home, and all clients wait a little, instead of some for a frame that
- * does it all. */
+/* The price in quarters of a cell. The open journal should not be fuller than the previous one is empty: the further it
+ * is ahead, the fewer ops a frame takes. Then as much goes in as comes home. All clients wait a little; otherwise a few
+ * would wait for a frame that brings everything home. */
 uint32_t checkpoint_price(const struct coalesce *c)
 {
     if (c->journal == NULL || !journals_wait(c)) return 0;
@@ -117,8 +117,8 @@ static void events_out(struct frame *f, struct frame_op *op, const struct journa
     }
 }
 
-/* The op leaves its journal with this frame. Of a sum all that is there now: when the frame is sent again, hits of its own
- * may go straight that had gone in before (redo_into). */
+/* The op leaves its journal with this frame. A sum leaves whole, as it is now: when the frame is sent again, hits that
+ * it had put into the journal may go straight (redo_into). */
 static void leave(struct frame_op *op)
 {
     struct journal_op *from = &op->journal->ops[op->number];
@@ -151,7 +151,7 @@ static uint32_t one_out(struct coalesce *c, struct frame *f, struct journal *j, 
     return lines_of(c, op);
 }
 
-/* Of a series the later seconds of that journal go with it. */
+/* The later seconds of a series in that journal go with it. */
 uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
                              uint32_t events_most)
 {
@@ -240,7 +240,7 @@ static void undo_op(struct coalesce *c, const struct frame_op *op)
     journal_undo_add(j, op->number, has_events ? 0 : op->delta, has_events ? op->items_n : 1, op->was_told);
 }
 
-/* Backwards, so that what was told first is untold last. */
+/* Backwards, so that records are undone in reverse order. */
 void checkpoint_undo(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;
@@ -259,8 +259,9 @@ void checkpoint_undo(struct coalesce *c, struct group *g)
     buf_reset(&f->records);
 }
 
-/* A client's hits on a timebox go straight: what was to be answered Redis may have forgotten with its tail. So do events
- * whose journal is lost: the script draws their numbers anew, since Redis may have forgotten that it gave them. */
+/* A client's hits on a timebox go straight, since Redis may have lost the total that they would be answered with. So do
+ * events whose journal is lost: the script draws their numbers again, since Redis may have forgotten that it gave
+ * them. */
 static void redo_into(struct frame *f, struct frame_op *op, struct journal *other)
 {
     bool answers = op->kind == OP_TIMEBOX && !op->fed;
@@ -275,7 +276,7 @@ static void redo_into(struct frame *f, struct frame_op *op, struct journal *othe
     if (!answers && !is_given) put_in(f, op, other);
 }
 
-/* What came out of a journal that is not ours any more is its new owner's. */
+/* An op out of a journal that is not ours any more belongs to its new owner. */
 static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     if (op->way == OP_INTO)
@@ -286,7 +287,7 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
         op->silent = true;
 }
 
-/* Does something go into a journal that is not ours any more? */
+/* Does an op go into a journal that is not ours any more? */
 static bool lost_one(const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++)

@@ -1,6 +1,6 @@
-/* coalesce/claims.c - claims go down the frame link, so that frames and claims have one order. (!) Known
- * dirty follows the order of sending: a claim forgets its hashes when it is sent. (!) A claim is sent once;
- * when its answer is lost its registry is looked for (doubt.c). */
+/* coalesce/claims.c - claims go down the frame link, so that frames and claims have one order. (!) Known dirty follows
+ * the order of sending: when a claim is sent, its hashes stop being known dirty. (!) A claim is sent once; when its
+ * answer is lost, tallyd looks for its registry (doubt.c). */
 #include "base/stats.h"
 #include "coalesce/inside.h"
 #include <stdio.h>
@@ -19,8 +19,8 @@ static void forget_dirty(struct coalesce *c, const struct claim *claim)
     }
 }
 
-/* The script sets the lock of what it claims, so that the next claim waits for `every` or for `hits`. A lock that has nine
- * tenths of `every` left stays: setting it would be a third of what the claim costs Redis. */
+/* The script sets the locks of the hashes that it claims, so that the next claim waits for `every` or for `hits`. It
+ * leaves a lock that has nine tenths of `every` left: setting one is a third of what the claim costs Redis. */
 static void begin_anew(struct coalesce *c, const struct claim *claim)
 {
     uint64_t every_ms = UINT64_C(1000) * claim->counter->every_s;

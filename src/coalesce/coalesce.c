@@ -1,4 +1,4 @@
-/* coalesce/coalesce.c - the door of the tick map: hits and other replies come in, in the order of arrival. */
+/* coalesce/coalesce.c - takes hits and other replies, in the order of arrival. */
 #include "coalesce/coalesce.h"
 #include "base/heap.h"
 #include "base/stats.h"
@@ -9,8 +9,8 @@
 uint32_t coalesce_rules_off;
 #endif
 
-/* No option moves the frame's own bounds: 1,000 cells take about 1 ms of Redis, which other clients wait. More
- * answers than 65,536 are read after the frame. */
+/* No option changes the frame's own limits: 1,000 cells take about 1 ms of Redis, and other clients wait for it. With
+ * more than 65,536 answers tallyd reads no more requests until the frame is sent. */
 const struct coalesce_config coalesce_config_default = {
     .cells_max = 1000,
     .at_once_cells = 100,
@@ -184,7 +184,7 @@ void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
     hash_cache_prefetch_entry(&c->hash_cache, h->code);
 }
 
-/* Nearly all hits of a day have that day. */
+/* Nearly all hits of a day have that day's date. */
 static bool field_fits(struct coalesce *c, const struct counter *counter, struct slice field)
 {
     if (counter->field != FIELD_DATE) return field_valid(counter->field, field);
@@ -210,7 +210,8 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     return ADD_OK;
 }
 
-/* Cells stand in the frame only while the link is ready. A further hit costs Redis nothing, but for its event. */
+/* A frame gets cells only while the link is ready. A further hit on a cell costs Redis nothing, except for its
+ * event. */
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
@@ -299,7 +300,8 @@ void coalesce_unpark(struct coalesce *c, struct outlet *o)
     if (list_linked(&o->parked)) list_remove(&o->parked);
 }
 
-/* Those who find no room again park themselves anew; when the group is full, or nothing new is sent, the rest keeps its place. */
+/* Clients that still find no room park again. When the group is full, or nothing new is sent, the others keep their
+ * place. */
 static void parked_go_on(struct coalesce *c)
 {
     struct list waiting;
@@ -326,7 +328,7 @@ static void turn_literals(struct coalesce *c)
     flight_touch(c, &touched);
 }
 
-/* Corrections and owed ZADDs have no client whom a refusal would slow down: they wait a while after one. */
+/* Corrections and owed ZADDs have no client that a refusal would slow down: after one they wait a while. */
 static bool side_to_send(const struct coalesce *c)
 {
     if (c->now->frame.shares_n == 0 && !coalesce_owes(c) && !checkpoint_waits(c)) return false;
@@ -341,8 +343,8 @@ bool coalesce_send_next(struct coalesce *c)
     return true;
 }
 
-/* Clients that were answered together ask again one by one: a frame for the first of them would make the others wait
- * for it, and cost Redis and us as much as one for all. */
+/* Clients that were answered together send their next requests one by one. A frame for the first of them alone would
+ * make the others wait for it, and would cost Redis and tallyd as much as one for all. */
 static bool gathers(struct coalesce *c)
 {
     const struct group *g = c->now;

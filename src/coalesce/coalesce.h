@@ -1,6 +1,6 @@
 /* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (coalesce/README.md): one frame in flight,
- * frames in doubt after a cut settled by seq, known dirty in the order of sending. No I/O: the link is a struct of ports,
- * so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the tables have
+ * frames in doubt settled by seq after a cut, known dirty in the order of sending. No I/O: the link is a struct of
+ * ports, so that the simulator can cut it anywhere. One loop, no locks. A hit allocates nothing once the tables have
  * grown. */
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
@@ -15,33 +15,35 @@
 struct fence;
 
 struct coalesce_config {
-    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
+    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several; of a feed's ops only events count */
     uint32_t cells_max;
-    uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
-    uint32_t gather_turns;  /* a smaller one waits so many turns at most while more comes in each, 10, */
+    uint32_t at_once_cells; /* a frame of this many is sent as soon as the previous one is applied, 100 */
+    uint32_t gather_turns;  /* a smaller one waits at most this many turns while each brings more, 10, */
     uint32_t
         gather_answers; /* and while it has fewer answers than that, 1,000: turns that bring many are long */
     uint32_t answers_max; /* clients' answers of a frame, 65,536 */
-    /* Fields and literal replies of a frame, 4 MiB; with 16 MiB, what is sent still fits the link's bound. */
+    /* Bytes of fields and literal replies of a frame, 4 MiB; even with 16 MiB a frame fits the link's limit. */
     uint32_t bytes_max;
     uint32_t entries_max; /* hashes remembered, 1,000,000 */
-    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 6 MiB each from the first on; as
-     * many event logs, 10 MiB */
+    /* how many series are remembered with their last slots, and how many buckets of timeboxes, 262,144: 6 MiB each from
+     * the first on; as many event logs, 10 MiB */
     uint32_t series_max;
     uint32_t lease_first, lease_most; /* numbers of a log's first lease, 32; of its largest, 1,000 */
-    /* Series and feeds go through a journal (checkpoint.c) when a frame has so many of them, 16; it is brought home after so
-     * many ms, 500, when the one before is, by some 600 commands a frame, 1 ms of Redis; with so many ops, 262,144, or bytes,
-     * 16 MiB, it is full, and frames take fewer while it fills faster than that one comes home */
+    /* Series and feeds go through a journal (checkpoint.c) when a frame has journal_least of them, 16. tallyd brings it
+     * home after journal_ms, 500, when the previous one is home, with about 600 commands (1 ms of Redis) a frame. At
+     * journal_ops_max, 262,144, or journal_bytes_max, 16 MiB, it is full. While it fills faster than the previous one
+     * empties, frames take fewer ops. */
     uint32_t journal_least, journal_ms, journal_ops_max, journal_bytes_max, checkpoint_lines;
-    uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
-    uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
-    /* Answered frames that Redis could still lose are kept up to so many bytes, 64 MiB; 0: none, no fence will pass */
+    uint32_t doubt_ms; /* how long clients of a frame in doubt wait, 5,000 */
+    uint32_t busy_ms;  /* a client that is not read from for this long gets -BUSY, 5,000 */
+    /* Answered frames that Redis could still lose are kept up to this many bytes, 64 MiB. 0: none are kept, no fence
+     * will pass. */
     size_t replay_bytes;
 };
 extern const struct coalesce_config coalesce_config_default;
 
-/* What the link does for us. Each send is answered by one call of the function named, on the loop, unless the
- * link is cut before; then by coalesce_cut() alone. Never from inside the port call. */
+/* What the link does for coalesce. For each send the link calls the function named here, once, on the loop, never from
+ * inside the port call. If the link is cut before that, it calls only coalesce_cut(). */
 struct coalesce_ports {
     void *arg;
     void (*send_frame)(void *arg, struct frame *f);     /* coalesce_on_frame */
@@ -55,7 +57,7 @@ struct coalesce_ports {
     void (*journals_lost)(void *arg); /* read them again from Redis: coalesce_adopt for each that is there */
     void (*read_values)(void *arg,
                         struct frame *f); /* HGET of each cell, GET of each token: coalesce_on_values */
-    /* Until it is claimed: once by its hits, and whenever it is due by time, though it was told before. */
+    /* Until it is claimed: once by its hits, and each time it is due by time, even when reported before. */
     void (*due)(void *arg, const struct counter *c, struct slice key, enum due_why why);
     void (*caught_up)(void *arg); /* coalesce_caught_up() is true from now on, until the next cut */
     void (*answered)(void *arg, struct outlet *o); /* o->out grew; called once a frame for an outlet */
@@ -74,7 +76,7 @@ void coalesce_destroy(struct coalesce **c); /* outlets still waiting are left al
 enum add_result {
     ADD_OK,         /* the answer comes with the frame */
     ADD_FULL,       /* no room: park (coalesce_park) and come back with the same request on room() */
-    ADD_NO_COUNTER, /* no configured counter claims the key */
+    ADD_NO_COUNTER, /* no configured counter matches the key */
     ADD_FIELD,      /* not a field of the counter's kind; coalesce_counter() tells which */
     ADD_DELTA,      /* |delta| > DELTA_MAX */
     ADD_DOWN,       /* Redis is not there: coalesce_down_text(), nothing counted */
@@ -88,29 +90,30 @@ struct coalesce_hit {
     uint64_t code; /* coalesce's own */
 };
 
-/* Adds a hit. On ADD_OK o->waiting has grown by one. coalesce_look() before, once; of several hits the three steps for
- * all, one step after the other, so that their reads of memory overlap; nothing else between them. */
+/* Adds a hit. On ADD_OK o->waiting has grown by one. Call coalesce_look() once before it. For several hits do each of
+ * the three steps for all of them before the next step, and nothing else in between: their reads of memory then
+ * overlap. */
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h);
-/* The first step in two, where the code says which lane's coalesce has the hit. */
+/* The first step in two parts, for callers that find the lane's coalesce by the code. */
 uint64_t coalesce_code(const struct coalesce *c, struct slice key);
 void coalesce_look_coded(struct coalesce *c, const struct coalesce_hit *h);
-/* Codes are the other's from now on; c has seen no key yet. */
+/* From now on c uses the other's codes; c has seen no key yet. */
 void coalesce_codes_as(struct coalesce *c, const struct coalesce *other);
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h); /* may be left out */
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h);
 
-/* One hit of which only key and field are there. */
+/* One hit of which the caller has only key and field. */
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta);
 /* Checks what coalesce_add would refuse for good, without counting (for MULTI's queue). */
 enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta);
-/* Is there room in one frame for so many hits (a cell each) and ops more of one client, whose |delta| sum up to at most
- * COALESCE_ROOM_WEIGHT? False also when they could never fit. */
+/* Has one frame room for this many hits and ops of one client? Each hit takes a cell; their |delta| sum up to at most
+ * COALESCE_ROOM_WEIGHT. *never: they could not fit into an empty frame either. */
 #define COALESCE_ROOM_WEIGHT (INT64_C(1) << 59)
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never);
 
-/* An increment with a token: it counts once, however often it is sent (tokens.c). The bytes are borrowed for the call,
- * the id's are the caller's to check. ADD_FED besides what coalesce_add answers. */
+/* An increment with a token, which counts once, however often it is sent (tokens.c). The bytes are borrowed for the
+ * call; the caller checks the id's. Answers as coalesce_add does, and also ADD_FED. */
 struct coalesce_token {
     struct slice key, field, id;
     int64_t delta;
@@ -119,8 +122,8 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t); /* as coalesce_try */
 uint32_t coalesce_token_cells(void); /* how many cells it takes, for coalesce_room */
 
-/* One operation on the other counts; its bytes are borrowed for the call. The caller has checked its arguments: lengths,
- * times, what names are free. */
+/* One operation on a series, timebox, log or day; its bytes are borrowed for the call. The caller has checked its
+ * arguments: lengths, times, names. */
 struct coalesce_op {
     enum op_kind kind;
     struct slice name, type; /* type: events */
@@ -134,11 +137,10 @@ struct coalesce_op {
 enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct coalesce_op *op);
 /* How many cells it takes at most, for coalesce_room. */
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind);
-/* A reply of another kind, in its place behind the answers that o waits for. With o->waiting = 0 write to
- * o->out. */
+/* A reply of another kind, placed after the answers that o waits for. With o->waiting = 0 write to o->out instead. */
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes);
-/* The last n answers that o waits for, all of what was added to this frame without a turn between, say nothing: what was
- * counted is, and o->waiting stays as it is until the frame is answered. */
+/* Suppresses the replies of the last n answers that o waits for. All n were added to this frame, without a turn in
+ * between. They count as before, and o->waiting does not change until the frame is answered. */
 void coalesce_hush(struct coalesce *c, struct outlet *o, uint32_t n);
 void coalesce_park(struct coalesce *c, struct outlet *o); /* until room(); the caller stops reading it */
 void coalesce_unpark(struct coalesce *c, struct outlet *o);
@@ -150,22 +152,21 @@ const char *coalesce_down_text(const struct coalesce *c); /* for a hit: and noth
 uint64_t coalesce_frame(const struct coalesce *c); /* a number of its own for each frame that collects */
 bool coalesce_collects(const struct coalesce *c);  /* there is something in it that will be sent */
 
-/* End of a loop turn: sends what was collected, if it may be sent. True: it waits for what the next turn brings, so the
- * loop must not wait for events before that. */
+/* End of a loop turn: sends what was collected, if it may be sent. True: it waits for more in the next turn, so the
+ * loop must not block on events before that. */
 bool coalesce_turn(struct coalesce *c);
 void coalesce_tick(struct coalesce *c); /* every 100 ms or so: time limits */
 
-/* Claims go down the same link, in the one order of frames and claims. c->done() is called from
- * coalesce_on_claim, coalesce_on_look or, when the link is down before it was sent, with CLAIM_REFUSED from
- * the next turn. */
+/* Sends a claim on the frame link, in one order with the frames. c->done() is called from coalesce_on_claim or
+ * coalesce_on_look. If the link is down before the claim is sent, done() comes in the next turn, with CLAIM_REFUSED. */
 void coalesce_claim(struct coalesce *c, struct claim *claim);
 
 /* From the link. up: connected, checked, named; run_id and client_id are the new link's. */
 void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id);
 void coalesce_cut(struct coalesce *c,
                   const char *why); /* why: an error line, prefix first; kept for coalesce_down_why */
-/* The link is gone for good, at stop: claims without an answer end as CLAIM_GONE, whatever stands; clients of
- * a frame in doubt hear "outcome unknown". After the link's last callback. */
+/* The link is gone for good, at stop. Claims without an answer end as CLAIM_GONE, even if their registry exists;
+ * clients of a frame in doubt get "outcome unknown". Call it after the link's last callback. */
 void coalesce_abandon(struct coalesce *c, const char *why);
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome);
 void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outcome outcome);
@@ -175,8 +176,8 @@ void coalesce_on_look(struct coalesce *c, int64_t seq, /* -1: no key */
                       const bool *stands, const bool *ours);
 void coalesce_on_values(struct coalesce *c, struct frame *f);
 
-/* Whoever reads series, timeboxes or events reads their own keys: before that, what a journal still has for this name
- * (all: for any) is brought home. False: there is nothing, read on; true: done() comes, once, on the loop. */
+/* A read of a series, timebox or log reads its own keys, so what a journal has for this name (all: for any name) is
+ * brought home first. False: there is nothing, read on. True: done() comes, once, on the loop. */
 struct coalesce_settle {
     enum op_kind kind;
     struct slice name, type; /* the asker's until done */
@@ -190,24 +191,24 @@ struct coalesce_settle {
     uint32_t events; /* of the log, still to be brought home */
 };
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
-/* While it holds, no frame is sent: hits wait. Those that a cut would refuse meanwhile wait as well, for busy_ms at most.
- * A hold that ends while a link begins ends when that link is ready, or cut. */
+/* While it holds, no frame is sent: hits wait. Hits that a cut would refuse wait as well, for busy_ms at most. A hold
+ * that ends while a link is coming up ends when that link is ready, or cut. */
 void coalesce_hold(struct coalesce *c, bool hold);
 /* What is sent and not answered. */
 void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims);
-void coalesce_flush(struct coalesce *c); /* what is in journals is brought home as soon as may be */
-/* A journal of somebody who is dead, all of whose links are gone, and which (!) on this very link was made ours in
- * tally:journals. */
+void coalesce_flush(struct coalesce *c); /* brings home what is in journals as soon as possible */
+/* Takes a journal of a dead tallyd, all of whose links are gone. (!) tally:journals was changed to name this process,
+ * on this very link. */
 void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes);
 bool coalesce_has_journal(const struct coalesce *c, struct slice name);
 
-/* How much older than the moment in which Redis takes it a hit's score may be, on a link that is cut when nothing was
- * answered for answer_ms: a frame in doubt is sent again with the score of its first sending. */
+/* How much older a hit's score may be than the moment when Redis applies it: a frame in doubt is sent again with the
+ * score of its first sending. answer_ms: after this long without an answer the link is cut. */
 int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms);
 
 uint64_t coalesce_hits(const struct coalesce *c); /* applied so far, of all counters */
-/* (!) Redis has all that was answered: it was asked, and got again what it lacked. Until then whoever reads it there, or says
- * of it that it is merged, says too little. */
+/* (!) Redis has all answered hits: tallyd asked it, and sent again what it lacked. Before that, a value read from
+ * Redis, or a report that it is merged, may be too small. */
 bool coalesce_caught_up(const struct coalesce *c);
 bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
 

@@ -1,10 +1,10 @@
-/* coalesce/doubt.c - after a cut. What was sent and not answered is in doubt: at most one frame, and the claims around
- * it. On the new link, and from the start again when that one is cut too:
- *   (!)     the old link is killed when the server is still the same process, since bytes that it has not read yet would
- *           run later; then seq is read, and each claim's registry looked for; frames go on after that.
+/* coalesce/doubt.c - after a cut. Requests sent and not answered are in doubt: at most one frame, and the claims around
+ * it. On the new link, and again from the start when that one is cut too:
+ *   (!)     when the server is the same process, tallyd kills the old link first, since bytes that Redis has not read yet would
+ *           run later. Then it reads seq and looks for each claim's registry; frames go on after that.
  *   frame:  seq >= n: applied, its values are read now. Less or missing: sent again (!) with a ZADD for all its hashes,
- *           but (!) never when its clients were told "outcome unknown". More than was ever sent: two share a life.
- *   claim:  its registry stands: go on at SCAN. Else the id is forgotten. */
+ *           but (!) never when its clients were told "outcome unknown". Above every frame sent: two processes share a life.
+ *   claim:  if its registry exists, it goes on at SCAN. If not, the id is forgotten. */
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/inside.h"
@@ -30,8 +30,8 @@ void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *cl
         ++*claims;
 }
 
-/* The suspect is remembered until what was sent on it is settled: between two looks the server may be another
- * one for a while. */
+/* The suspect is kept until what was sent on its link is settled: between two looks the server may be another one for a
+ * while. */
 static bool kill_needed(const struct coalesce *c)
 {
     bool same_server = strcmp(c->run_id, c->suspect_run_id) == 0;
@@ -46,8 +46,8 @@ static void mark_behind(struct coalesce *c, bool behind)
             c->flight[i]->answers[j].outlet->behind = behind;
 }
 
-/* Hits not yet sent fail at once and definitely; only who waits for a frame in doubt first hears of that one.
- */
+/* Hits not yet sent fail at once and definitely. A client that also waits for a frame in doubt gets that frame's answer
+ * first. */
 void doubt_fail_collected(struct coalesce *c)
 {
     struct group *g = c->now;
@@ -147,7 +147,7 @@ static void hashes_due(struct coalesce *c, const struct group *g)
         flight_due(c, g->frame.hashes[i].entry, DUE_TIME);
 }
 
-/* Each client of a cell gets the value as it stands by now, of a token the one that it was counted with. */
+/* Each client of a cell gets the value that the cell has now, each client of a token the value it was counted with. */
 static void values_lost(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;
@@ -232,7 +232,7 @@ void doubt_settle(struct coalesce *c)
     c->ports.caught_up(c->ports.arg);
 }
 
-/* A frame that was found applied, and is not there any more, was not answered yet. */
+/* A frame that was found applied, and that Redis no longer has, was not answered yet. */
 static void doubt_anew(struct coalesce *c, uint64_t seq)
 {
     for (uint32_t i = 0; i < c->flight_n; i++)
@@ -290,7 +290,7 @@ void coalesce_on_values(struct coalesce *c, struct frame *f)
     values_lost(c, g);
 }
 
-/* Clients of a frame in doubt wait so long, and (!) a frame so answered is never sent again. */
+/* Clients of a frame in doubt wait for doubt_ms. (!) A frame whose clients were told so is never sent again. */
 static void give_up(struct coalesce *c, struct group *g)
 {
     log_event(LOG_ERROR, g->astray ? "frame_astray" : "outcome_unknown", "seq=%llu answers=%u",
@@ -323,7 +323,7 @@ void coalesce_abandon(struct coalesce *c, const char *why)
     claims_refuse_all(c);
 }
 
-/* Sent, cut for no answer, in doubt until it is given up, sent again at the end of that, taken late. */
+/* A frame is sent, cut for no answer, in doubt until it is given up, sent again at the end of that, and taken late. */
 int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms)
 {
     return (int64_t)answer_ms + c->config.doubt_ms + answer_ms;

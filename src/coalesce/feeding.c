@@ -1,5 +1,5 @@
-/* coalesce/feeding.c - what the hits of a frame feed, added up from its cells when it is sent, so that a hit pays nothing for
- * it. */
+/* coalesce/feeding.c - adds up what the hits of a frame feed, from its cells when the frame is sent, so that a hit
+ * costs nothing more. */
 #include "coalesce/inside.h"
 
 static struct frame_op *feed_op(struct coalesce *c, struct group *g, enum feed which, struct slice name)

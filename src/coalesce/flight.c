@@ -1,6 +1,6 @@
-/* coalesce/flight.c - frames out, and what their answers mean. (!) One frame is in flight. (!) Known dirty
- * follows the order of sending: a frame that carries a ZADD makes its hash known dirty when it is sent; no
- * reply ever adds to it, a refusal takes its hashes out of it as it then stands. */
+/* coalesce/flight.c - sends frames and handles their answers. (!) One frame is in flight. (!) Known dirty follows the
+ * order of sending: a frame that carries a ZADD makes its hash known dirty when it is sent. No reply ever adds to known
+ * dirty; a refusal removes the frame's hashes from it as it is by then. */
 #include "base/heap.h"
 #include "base/latencies.h"
 #include "base/log.h"
@@ -185,8 +185,7 @@ static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_
     }
 }
 
-/* An error on one cell fails only its clients; the counter's share of tally:accepted goes back with the next
- * frame. */
+/* An error on one cell fails only its clients; the next frame takes the cell's share of tally:accepted back. */
 static void cell_applied(struct coalesce *c, const struct frame *f, const struct frame_cell *cell)
 {
     struct hash_entry *e = f->hashes[cell->hash].entry;
@@ -226,7 +225,7 @@ void flight_turn_ends(struct coalesce *c)
     c->turn_us = 0;
 }
 
-/* Replies of another kind that stand between them count with them. */
+/* Replies of another kind between them are counted as well. */
 static void time_answers(const struct coalesce *c, const struct group *g)
 {
     uint64_t now_us = c->ports.mono_us(c->ports.arg);
@@ -236,8 +235,8 @@ static void time_answers(const struct coalesce *c, const struct group *g)
             histogram_add_many(&latencies.hit, now_us - g->arrivals[i].us, g->arrivals[i].upto - from);
 }
 
-/* Redis works on the next frame while the clients of this one are answered; but a small one is sent at the end of the
- * turn, with what came meanwhile: then the cost of a frame matters more than Redis' waiting. */
+/* Redis works on the next frame while tallyd answers the clients of this one. A small frame is sent at the end of the
+ * turn, with what arrived meanwhile: then the cost of a frame matters more than Redis' waiting. */
 static void applied_in_turn(struct coalesce *c, struct group *g)
 {
     applied_book(c, g);

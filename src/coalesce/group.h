@@ -1,5 +1,5 @@
-/* coalesce/group.h - a frame with the clients that wait for it. One collects, one is in flight, one is being
- * answered. Memory is kept from use to use. */
+/* coalesce/group.h - a frame with the clients that wait for it. One group collects, one is in flight, one is being
+ * answered. Their memory is kept and reused. */
 #ifndef COALESCE_GROUP_H
 #define COALESCE_GROUP_H
 
@@ -49,10 +49,10 @@ struct group {
     enum group_state state;
     bool undone;   /* known not to have run: what it did to journals is taken back until it is sent again */
     bool given_up; /* its clients were told "outcome unknown": never sent again */
-    bool astray;   /* sent last, it was refused since its slot is on its way: nothing of it ran */
+    bool astray;   /* when last sent, it was refused since its slot is moving: nothing of it ran */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
-    /* Hash of key and field -> its cell's number + 1, 0: free. Not of the first cell of a hash, which hash_entry has. */
+    /* Hash of key and field -> its cell's number + 1, 0: free. The first cell of a hash is in hash_entry instead. */
     uint32_t *further;
     uint32_t further_n, further_cap;
     struct op_slots op_slots;
@@ -66,7 +66,7 @@ void group_reuse(struct group *g, uint64_t epoch); /* empty and collecting */
 
 struct frame_hash *group_hash(struct group *g,
                               struct hash_entry *e); /* e's place in the frame; adds and pins it when new */
-/* The number of a field's cell. *code is for group_add_cell, when there is none. */
+/* The number of a field's cell, or GROUP_NO_CELL; then *code is for group_add_cell. */
 #define GROUP_NO_CELL UINT32_MAX
 uint32_t group_find(const struct group *g, const struct hash_entry *e, struct slice field, uint64_t *code);
 /* raw: key and field, as their bytes came (frame_cell.raw); field points into it. Returns its number. */
@@ -78,13 +78,12 @@ void group_hush(struct group *g, const struct outlet *o, uint32_t n); /* the las
 void group_unpin(struct group *g);
 void group_arrived(struct group *g, uint64_t us); /* what came since the last call came then */
 
-/* Writes every answer into its outlet: values and errors of cells as filed, literals as they are. Outlets
- * that got something are put on `touched`, once. The second form leaves those whose outlet is `behind`
- * another group. */
+/* Writes every answer into its outlet: values and errors of cells as filed, literals as they are. Each outlet that got
+ * something is put on `touched`, once. The second function skips outlets whose answers are `behind` another group. */
 void group_answer(struct group *g, struct list *touched);
 void group_answer_free_ones(struct group *g, struct list *touched);
 void group_fail(struct group *g, struct slice line); /* every hit's answer becomes the literal "-line\r\n" */
-/* Hashes and cells go; the answers (literals by now) and the corrections in shares stay. */
+/* Removes hashes and cells; the answers (literals by now) and the corrections in shares remain. */
 void group_drop_frame(struct group *g, uint64_t epoch);
 void group_correct(struct group *g, const struct counter *c,
                    int64_t delta);                    /* a share beside those of the cells */
@@ -107,8 +106,8 @@ static inline bool group_empty(const struct group *g)
 
 /* An error reply, appended to out. */
 void answer_error(struct buf *out, struct slice line);
-/* What stood before hits of the sum `later` came, when `value` stands after them. +n and -n may fit together where +n
- * alone would not: then it stood nowhere in int64, and the end that it passed is told. */
+/* The value before hits of the sum `later` came, when it is `value` after them. +n and -n may fit together where +n
+ * alone would not. Then the value before does not fit int64, and the limit it passed is the answer. */
 static inline int64_t answer_running(int64_t value, int64_t later)
 {
     int64_t before;

@@ -1,8 +1,8 @@
-/* coalesce/hash_cache.h - the pending hashes this process has seen, by key: what is known of each, and its place in the
- * frame that collects, so that one look-up finds a hit's cell. A cache: bounded, and forgetting an entry costs a ZADD and a
- * SET NX more, never a count. Entries that a frame uses (pins) or that owe a ZADD remain. About 60 bytes, the key, and 27
- * bytes of table an entry. The table is of many parts, by the high bits of the hash, each of which grows and forgets by
- * itself: with a million entries the slowest add goes through 4,000. */
+/* coalesce/hash_cache.h - the pending hashes that this process has seen, by key: what is known of each, and its place
+ * in the frame that collects, so that one look-up finds a hit's cell. This is a bounded cache: forgetting an entry
+ * costs one more ZADD and SET NX, never a count. Entries that a frame uses (pins) or that owe a ZADD remain. An entry
+ * takes about 60 bytes, the key, and 27 bytes of table. The high bits of the hash select one of many parts of the
+ * table; each part grows and forgets by itself. With a million entries the slowest add goes through 4,000. */
 #ifndef COALESCE_HASH_CACHE_H
 #define COALESCE_HASH_CACHE_H
 
@@ -11,7 +11,7 @@
 struct hash_entry {
     const struct counter *counter;
     uint64_t code;          /* hash of the key */
-    uint64_t lock_until_ms; /* mono: the lock is known to be held till then, by whomever */
+    uint64_t lock_until_ms; /* mono: until then some process is known to hold the lock */
     uint64_t hits;          /* sum of |delta| applied since the last claim */
     uint64_t epoch;         /* the group whose frame has this hash in `slot`; 0: none */
     uint32_t slot;
@@ -40,7 +40,7 @@ struct hash_cache_part {
 struct hash_cache {
     struct hash_cache_part parts[HASH_CACHE_PARTS];
     size_t n, most;
-    uint64_t seed; /* so that nobody can choose keys that collide */
+    uint64_t seed; /* random, so that no client can choose keys that collide */
 };
 
 static inline struct slice hash_entry_key(const struct hash_entry *e)
@@ -79,8 +79,8 @@ static inline const struct hash_cache_slot *hash_cache_home(const struct hash_ca
     return &p->slots[code & (p->cap - 1)];
 }
 
-/* Two steps that bring what hash_cache_find(code) reads into the cache: of many keys, the first for all, then the
- * second for all, hides most of the time that a million entries take to be read. */
+/* Two steps that bring what hash_cache_find(code) reads into the CPU's cache. With many keys, do the first step for
+ * all, then the second for all: this hides most of the time that reading a million entries takes. */
 static inline void hash_cache_prefetch(const struct hash_cache *r, uint64_t code)
 {
     __builtin_prefetch(hash_cache_home(r, code));

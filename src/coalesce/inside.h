@@ -1,14 +1,18 @@
 /* coalesce/inside.h - what the files of coalesce/ share: the state, and what each does for the others.
- *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
- *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
- *   tokens.c    increments with a token
- *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed
- *   kinds.c     what each kind does as its frame goes, and what is owed
+ *   coalesce.c    takes hits and literals, parks clients
+ *   flight.c      sends frames and handles their answers
+ *   doubt.c       settles frames and claims after a cut
+ *   claims.c      claims, in one order with the frames
+ *   tokens.c      increments with a token
+ *   ops.c         takes ops on series, timeboxes, events, visitors
+ *   feeding.c     the ops that hits feed
+ *   kinds.c       what each kind of op does as its frame goes, and what is owed
  *   checkpoint.c  what a frame puts into a journal, and what it brings home
- *   journals.c  the open one, the closed ones, whose they are         takeover.c  journals of dead services
- *   settle.c    reads that wait for them                 buckets.c   which buckets of timeboxes exist
- *   replay.c    answered frames that Redis could lose
- */
+ *   journals.c    the open journal, the closed ones, and who owns them
+ *   takeover.c    journals of dead processes
+ *   settle.c      reads that wait for journals
+ *   buckets.c     which buckets of timeboxes exist
+ *   replay.c      answered frames that Redis could lose */
 #ifndef COALESCE_INSIDE_H
 #define COALESCE_INSIDE_H
 
@@ -37,7 +41,7 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 
 struct owed_op {
     enum op_kind kind;
-    uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
+    uint32_t name_at, name_n, type_n; /* in owed_names, the type after the name */
     int64_t which;
 };
 
@@ -46,10 +50,10 @@ struct replay {
     size_t bytes;          /* of them */
     uint64_t answered;     /* the last frame that was */
     uint64_t gone, fenced; /* the last that is not kept any more; of those, the last that a fence passed on */
-    uint64_t named_from, named; /* frames behind the first, up to the second, were lost and are named */
+    uint64_t named_from, named; /* frames after the first, up to the second, were lost and are logged */
     struct kept_frame *next;    /* to be sent again; NULL: Redis has all of them */
     bool sent, in_doubt;        /* it is on the link; it was when that was cut */
-    uint32_t frames;            /* sent again since the look, with so many hits */
+    uint32_t frames;            /* sent again since the look; hits: theirs */
     uint64_t hits, begun_ms, again_ms; /* again_ms: not before, after a refusal */
     uint64_t found;                    /* the last frame that Redis had then */
     struct fence fence;
@@ -83,17 +87,19 @@ struct coalesce {
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
     int64_t events_gone; /* the last that a frame answered */
-    /* ZADDs of `known:` and tally:events, places in `tb.` for frames to come; taken from the end, as their names are */
+    /* ZADDs of `known:` and tally:events and entries in `tb.` for frames to come; taken from the end, as their names
+     * are */
     struct owed_op *ops_owed;
     uint32_t ops_owed_n, ops_owed_cap;
     struct buf owed_names;
-    struct list journals;                /* oldest first; what stands in Redis or is under way */
+    /* oldest first: those that are in Redis or will be by a frame under way */
+    struct list journals;
     struct journal *journal;             /* of them, the one that takes ops; NULL: none yet */
     struct journal *spare_journal;       /* the memory of the next */
     uint64_t journals_n;                 /* begun so far */
     struct list settles;                 /* reads that wait for a checkpoint */
     struct slice *looked;                /* names of journals, for the look */
-    struct known buckets;                /* of timeboxes, by Redis' answers: they stand in both sets */
+    struct known buckets;                /* of timeboxes: in both sets, by Redis' answers */
     uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
@@ -105,7 +111,7 @@ struct coalesce {
     int64_t client_id;
     char suspect_run_id[41];            /* of the server that may still run what an old link sent */
     int64_t suspect_id;                 /* that link, 0: none */
-    uint64_t looked_seq;                /* the simulator's, with the kill behind the look */
+    uint64_t looked_seq;                /* only in the simulator, which may kill after the look */
     char down_why[256], down_text[280]; /* down_text: what a hit is told */
     uint64_t
         refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
@@ -121,7 +127,7 @@ static inline bool coalesce_delta_fits(int64_t delta)
 {
     return delta <= DELTA_MAX && delta >= -DELTA_MAX;
 }
-/* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
+/* The limit of weight: with the corrections of the previous frame, which has the same limit, all sums fit int64. */
 static inline bool coalesce_answers_full(const struct coalesce *c, size_t bytes)
 {
     const struct group *g = c->now;
@@ -137,7 +143,7 @@ static inline bool coalesce_owes(const struct coalesce *c)
 uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct slice name,
                             struct slice type);
 uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
-struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter claims it */
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter matches it */
 enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
@@ -195,7 +201,8 @@ bool checkpoint_waits(const struct coalesce *c); /* there is something to be bro
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
 uint32_t checkpoint_price(
     const struct coalesce *c); /* of an op more that goes into the journal, in quarters of a cell */
-/* All of an op of a journal, but of events at most so many, becomes an op of the frame; returns its cost in lines. */
+/* An op of a journal becomes an op of the frame: all of a sum, of events at most events_most. Returns its cost in
+ * lines. */
 uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
                              uint32_t events_most);
 void checkpoint_on_send(struct coalesce *c, struct group *g);
@@ -204,13 +211,13 @@ void checkpoint_undo(struct coalesce *c, struct group *g); /* what the frame car
 void checkpoint_redo(struct coalesce *c, struct group *g); /* ... and is sent again */
 
 /* journals.c */
-struct journal *journals_oldest(const struct coalesce *c); /* NULL: there is none */
+struct journal *journals_oldest(const struct coalesce *c); /* NULL: no journal */
 struct journal *journals_open(struct coalesce *c);         /* the one that takes ops */
 void journals_shut(struct coalesce *c);                    /* it takes no more */
 bool journals_full(const struct coalesce *c, const struct journal *j);
 uint32_t journals_percent(const struct coalesce *c, const struct journal *j); /* 100: it is full */
 bool journals_wait(const struct coalesce *c);              /* a closed one is to be brought home */
-void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or another one's */
+void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or it has another owner */
 void journals_tick(struct coalesce *c);
 uint32_t journals_look(struct coalesce *c); /* how many names are in c->looked */
 void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost);
@@ -238,11 +245,11 @@ void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or
 
 /* buckets.c */
 bool buckets_know(const struct coalesce *c, const struct frame_op *op);
-/* A client's op may go into a journal: what to answer is known without Redis. Then it went, or it did not run. */
+/* May a client's op go into a journal? Its answer must be known without Redis. Then it went, or it did not run. */
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
 void buckets_wait(struct coalesce *c, struct frame_op *op);
 void buckets_undo(struct coalesce *c, const struct frame_op *op);
-/* It stands in both sets, and n is no sum that the script would refuse: its hits go as a plain ZINCRBY. */
+/* The bucket is in both sets, and the script would not refuse the sum n: its hits go as a plain ZINCRBY. */
 bool buckets_plain(const struct coalesce *c, const struct frame *f, const struct frame_op *op, int64_t n);
 void buckets_learn(struct coalesce *c, const struct frame *f,
                    struct frame_op *op);           /* Redis' answer is filed */

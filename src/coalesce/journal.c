@@ -103,7 +103,7 @@ static void ops_grow(struct journal *j, uint32_t n)
         j->ops[j->ops_n] = (struct journal_op){.next = OP_END, .first_event = OP_END, .last_event = OP_END};
 }
 
-/* The op of that number, which is none yet, becomes the last of its name. */
+/* Makes the op of that number, which is empty yet, the last one of its name. */
 static void op_set(struct journal *j, uint32_t number, uint64_t code, const struct journal_record *of)
 {
     if (2 * j->names_n >= j->slots_cap) journal_slots_double(j);
@@ -267,9 +267,9 @@ void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t a
     count(j, number, n, adds);
 }
 
-/* --- somebody else's --- */
+/* --- another process' journal --- */
 
-/* A number is told again when the frame that told it first was refused. */
+/* A number's OP record comes again when the frame that had it first was refused. */
 static bool read_op(struct journal *j, const struct journal_record *r, uint64_t code)
 {
     if (r->number >= JOURNAL_NUMBERS_MAX) return false;

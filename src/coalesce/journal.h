@@ -1,16 +1,16 @@
-/* coalesce/journal.h - one journal (bytes: series/journal.h) as its daemon knows it: what frames added to series, timeboxes
- * and logs, summed by name and time, until a checkpoint brings it home to their own keys. A frame's ops then cost Redis one
- * APPEND, and what many frames added costs one HINCRBY a sample. At any moment every hit is either in a journal or in its
- * keys, and in Redis in any case. The rules (checkpoint.c carries them out):
+/* coalesce/journal.h - one journal (bytes: series/journal.h) as its owner knows it: what frames added to series,
+ * timeboxes and logs, summed by name and time, until a checkpoint brings it home to their own keys. A frame's ops then
+ * cost Redis one APPEND, and what many frames added costs one HINCRBY a sample. Redis has every hit at any moment,
+ * either in a journal or in its key. The rules (checkpoint.c carries them out):
  *   In: all feed updates; a client's update of a series that Redis accepted since the last cut; hits on buckets with a
  *     known total; events numbered from a lease. The rest goes straight to its key, so the first client to meet a key of
- *     the wrong type sees the error. So do the ops of a frame that has only a few.
- *   Home: closed journals, oldest first, some commands a frame, as ops of later frames that take them out of the journal
- *     in the same MULTI, all seconds of a series one behind the other; and at once what a read asks for (settle).
+ *     the wrong type gets the error. The ops of a frame with only a few go straight, too.
+ *   Home: closed journals, oldest first, some commands a frame. Ops of later frames take sums out of the journal in the
+ *     same MULTI; all seconds of a series go together. A read's name goes home at once (settle).
  *   Undo: what a refused or lost frame put in or took out is undone here before the frame is sent again or given up.
- *   (!) Take-over: tally:journals names the daemon that brings a journal home. A link that comes up looks there before
- *     the next frame. A journal that another daemon took over meanwhile is that one's, whatever we remember (it killed our
- *     links before it read). When Redis lost its tail, Redis alone knows what is in a journal, so all are given up here.
+ *   (!) Takeover: tally:journals names the process that brings a journal home. A link that comes up looks there before
+ *     the next frame. A journal that another process took over meanwhile belongs to that one, whatever we remember (it
+ *     killed our links before it read). When Redis lost its tail, only Redis knows what a journal has, so all are given up.
  * This file and journal.c are pure data. Numbers are indices; an op keeps its number as long as the journal lives. */
 #ifndef COALESCE_JOURNAL_H
 #define COALESCE_JOURNAL_H
@@ -28,7 +28,7 @@ struct journal_event {
     uint32_t next;
 };
 
-/* What is to be added is a sum, or, of an op EVENT_GIVEN, a list of events, first come first gone. */
+/* Still to be added is a sum; for an op EVENT_GIVEN it is a list of events, first in, first out. */
 struct journal_op {
     enum op_kind kind;
     uint64_t code;            /* of kind, name and type, coalesce's own */
@@ -39,7 +39,7 @@ struct journal_op {
     int64_t which; /* as a frame_op's */
     int64_t n;     /* still to be added */
     int64_t out;   /* checkpoint's own: of a bucket, what the frame under way brings home */
-    uint32_t adds; /* in so many ADDs; events: how many */
+    uint32_t adds; /* a sum: in how many ADDs; events: how many */
     uint32_t first_event, last_event;
 };
 
@@ -58,7 +58,7 @@ struct journal {
     size_t bytes;     /* of the string in Redis */
     uint64_t age;     /* in the order of their beginning */
     uint64_t begun_ms;
-    bool opened; /* it stands in Redis, or a frame is under way after which it does */
+    bool opened; /* it is in Redis, or will be by a frame under way */
     bool closed; /* takes no more; the checkpoint empties it */
     bool looked; /* the look that is under way asked for it */
 };
@@ -76,22 +76,22 @@ void journal_begin(struct journal *j, struct slice name, uint64_t age,
 struct slice journal_name(const struct journal *j, const struct journal_op *op);
 struct slice journal_type(const struct journal *j, const struct journal_op *op);
 
-/* The number of the first op of that kind, name and type; the others follow by next. OP_END: there is none. */
+/* The number of the first op of that kind, name and type, or OP_END; `next` leads to the others. */
 uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
                        struct slice type);
-/* The number of the op, made when it is new. OP_END: the name has too many times. */
+/* The number of the op, which is made if it is new. OP_END: the name has too many times. */
 uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_record *of);
 bool journal_fits(const struct journal *j, uint32_t number, int64_t n); /* no sum overflows */
 void journal_add(struct journal *j, uint32_t number, int64_t n);        /* with its records */
 void journal_add_event(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text);
-/* So many of its ADDs are brought home, with their record: of events the first, of a sum all. */
+/* This many ADDs of the op are brought home, with their record: of events the first ones, of a sum all. */
 void journal_take(struct journal *j, uint32_t number, uint32_t adds);
 /* The frame with those records did not run. n: the sum, of events 0. first_event: of those taken. */
 void journal_undo_add(struct journal *j, uint32_t number, int64_t n, uint32_t adds, bool was_told);
 void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds, uint32_t first_event);
 
-/* What a journal that another one wrote still has to add. False: the bytes end in what is no record; what stands before
- * is taken. code: of an op. */
+/* Reads what a journal that another process wrote still has to add. False: the bytes end in something that is no
+ * record; what comes before it is taken. code: of an op. */
 bool journal_read(struct journal *j, struct slice bytes,
                   uint64_t (*code)(void *arg, const struct journal_record *of), void *arg);
 

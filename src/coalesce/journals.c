@@ -1,5 +1,5 @@
-/* coalesce/journals.c - the journals of this service (journal.h has the rules): one takes ops, closed ones wait until they are
- * brought home, oldest first; and whose they are, after a link came up or a service died. */
+/* coalesce/journals.c - the journals of this process (journal.h has the rules). One takes ops; closed ones wait until
+ * they are brought home, oldest first. After a link came up or a process died: who owns them. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -28,8 +28,8 @@ bool journals_wait(const struct coalesce *c)
     return j != NULL && j->closed;
 }
 
-/* (!) The memory of one is kept for the next: tables of 100,000 names that grow anew twice a second stop the loop for tens of
- * milliseconds. */
+/* (!) The memory of a journal is kept for the next one: tables of 100,000 names that grow from nothing twice a second
+ * would stop the loop for tens of milliseconds. */
 void journals_drop(struct coalesce *c, struct journal *j)
 {
     PRE(j->frames == 0);
@@ -132,7 +132,7 @@ static bool has_ended(const struct coalesce *c, const struct journal *j)
     return false;
 }
 
-/* (!) Frames that did not run are undone by now: then a journal not opened is one that only they would have made. */
+/* (!) Frames that did not run are undone by now, so only they would have opened a journal that is not `opened`. */
 void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost)
 {
     uint32_t at = 0;
@@ -151,7 +151,7 @@ void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost)
     if (tail_lost) c->ports.journals_lost(c->ports.arg);
 }
 
-/* --- another one's --- */
+/* --- of another owner --- */
 
 static uint64_t record_code(void *arg, const struct journal_record *of)
 {

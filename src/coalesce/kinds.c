@@ -1,10 +1,10 @@
-/* coalesce/kinds.c - what the kinds of ops do as their frame goes: what is known of their keys, what is owed to them.
- * (!) An event whose id is GIVEN leaves it to others that its log's name stands in tally:events. The cleaner counts the
- *     names that it removes; when that count has changed since we last saw the name listed, the name is owed, and frames
- *     list it again until one is applied.
- * (!) What `known:` holds of a series follows the order of sending, as the dirty index does: the ZADD goes with the first
- *     op of each new slot, a cut forgets what was sent, a refusal what the frame carried, and a sample that came into
- *     being without its ZADD owes it, until a frame with it is known to be applied. */
+/* coalesce/kinds.c - what each kind of op does as its frame goes: what is known of its keys, what is owed to them.
+ * (!) An event whose id is GIVEN does not list its log in tally:events. The cleaner counts the names that it removes. When
+ *     that count has changed since we last saw the name listed, the name is owed, and frames list it again until one is
+ *     applied.
+ * (!) What is known of a series in `known:` follows the order of sending, as the dirty index does. The ZADD goes with the
+ *     first op of each new slot; a cut forgets what was sent, a refusal what the frame carried. A sample that was created
+ *     without its ZADD owes it, until a frame with it is known to be applied. */
 #include "coalesce/kinds.h"
 #include "base/heap.h"
 
@@ -12,7 +12,7 @@
 
 /* --- what is owed --- */
 
-/* Of a series its ZADDs in `known:`, of a bucket its place in `tb.`, of an event its log's place in tally:events. */
+/* A series owes its ZADDs in `known:`, a bucket its entry in `tb.`, an event its log's name in tally:events. */
 static void owe(struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     if (!HOLDS(op_kinds[op->kind].owed_rule)) return;
@@ -89,7 +89,7 @@ static void bucket_send_again(struct coalesce *c, struct frame *f, struct frame_
     if (HOLDS(RULE_BUCKET_RESEND)) op->stands = false;
 }
 
-/* In the order in which Redis ran them: those that stand, then the script's. */
+/* In the order in which Redis ran them: plain ZINCRBYs first, then those of the script. */
 static void buckets_applied(struct coalesce *c, struct frame *f, bool stands)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
@@ -133,7 +133,8 @@ static void event_on_send(struct coalesce *c, const struct frame *f, struct fram
     }
 }
 
-/* (!) Numbers of a lease that Redis may have forgotten with its tail are drawn anew: nobody was told them yet. */
+/* (!) Redis may have forgotten with its tail the numbers of a lease, so they are drawn again: no client knows them
+ * yet. */
 static void event_send_again(struct coalesce *c, struct frame *f, struct frame_op *op)
 {
     (void)c;
@@ -153,7 +154,8 @@ static void event_drew(struct coalesce *c, const struct frame *f, const struct f
     if (op->lease_n > 0) leases_fill(&c->leases, l, op->value, op->lease_n, f->seq);
 }
 
-/* A log that has left tally:events since its name was known to stand there may have been this one: then it is back. */
+/* Since this log was last known to be in tally:events, a log has left it. It may have been this one: then it is
+ * owed. */
 static void event_was_given(struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     struct lease *l = leases_find(&c->leases, op->name_code);
@@ -190,8 +192,8 @@ static void visitors_applied(struct coalesce *c, const struct frame *f, struct f
 
 /* --- all of them --- */
 
-/* Quarters of a cell: a frame of ops alone takes Redis some 4 ms and not 1, since a smaller one would hold so few names
- * that hardly any two hits of a turn met in it, and more hits would wait longer, not fewer shorter. */
+/* In quarters of a cell. A frame of ops alone takes Redis about 4 ms, not 1. In a smaller one hardly any two hits of a
+ * turn would meet in a name, so more hits would wait longer, not fewer shorter. */
 const struct op_kind_rules op_kinds[] = {
     [OP_SERIES] = {.quarters = QUARTERS_PRECISIONS,
                    .owed_rule = RULE_SERIES_OWED,

@@ -1,7 +1,8 @@
-/* coalesce/known.h - what is known to be in Redis. For each time series the second of its last op sent: a new slot needs a
- * ZADD in `known:`, an old one does not. For each bucket of a timebox that it was in both sets. A cache without names. Two
- * that share a 64-bit code, or a lost entry, cost at most a ZADD: now, or owed after the answer showed a fresh sample or
- * bucket. (For two buckets, also one hit's answer.) Nothing is allocated before the first. */
+/* coalesce/known.h - what is known to be in Redis. For each series: the second of its last op sent; a new slot needs a
+ * ZADD in `known:`, an old one does not. For each bucket of a timebox: that it was in both sets. This is a cache
+ * without names. When two share a 64-bit code, or an entry is lost, that costs at most a ZADD: now, or owed after the
+ * answer showed a fresh sample or bucket. (For two buckets it also costs one hit's answer.) Nothing is allocated before
+ * the first entry. */
 #ifndef COALESCE_KNOWN_H
 #define COALESCE_KNOWN_H
 
@@ -16,10 +17,10 @@ struct known {
 
 void known_init(struct known *k, uint32_t most);
 void known_close(struct known *k);
-/* Bit i: the slot of precision i that holds `at` is another one than that of the last op. Now this is the last. */
+/* Notes an op at `at`. Bit i: the slot of precision i differs from that of the last op. */
 uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at);
 bool known_is(const struct known *k, uint64_t code);
-/* Whatever its user keeps with it, 0 at first; good until the next addition. NULL: not known. */
+/* A value for its user, 0 at first; good until the next addition. NULL: not known. */
 int64_t *known_value(const struct known *k, uint64_t code);
 int64_t *known_add(struct known *k, uint64_t code,
                    int64_t at); /* at: what is older makes room first; its value is 0 */

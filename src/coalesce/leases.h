@@ -1,12 +1,12 @@
-/* coalesce/leases.h - for each event log that Redis took an op of since the last cut: numbers of its ticker that this
- * process may give. An event that gets its number here needs no script: one plain ZADD a log.
+/* coalesce/leases.h - numbers that this process may give out, for each event log that Redis took an op of since the
+ * last cut. An event that gets its number here needs no script: one plain ZADD a log.
  *   A log is learned when its op is known to be applied: then it is a sorted set, and its name is in tally:events.
- *   A lease is drawn by the op that meets an empty one, beyond its own numbers; each lease is eight times as large as the
- *     one before. None of its numbers is in the log at that moment, and tallyd takes no client's own id among them
- *     afterwards (KEY_LEASED). Numbers not used are lost: unique, not dense.
+ *   An op that finds the lease empty draws the next one, beyond its own numbers; each lease is eight times as large as the
+ *     previous one. None of its numbers is in the log at that moment, and tallyd accepts no client's own id among them
+ *     afterwards (KEY_LEASED). Numbers not used are lost: ids are unique, not dense.
  *   (!) A cut forgets all: a Redis that lost its tail does not know what it leased.
- * A cache without names: of two that share a seeded 64-bit code, one would give the other's numbers. One forgotten costs a
- * script, and its numbers. Nothing is allocated before the first event. */
+ * This is a cache without names: if two logs shared a seeded 64-bit code, one would give out the other's numbers. A
+ * forgotten log costs a script, and its numbers. Nothing is allocated before the first event. */
 #ifndef COALESCE_LEASES_H
 #define COALESCE_LEASES_H
 
@@ -17,7 +17,7 @@ struct lease {
     uint64_t code;
     int64_t next;  /* the number that is given next */
     uint64_t seq;  /* the frame that drew it */
-    int64_t gone;  /* frame.events_gone when its name was last known to stand in tally:events */
+    int64_t gone;  /* frame.events_gone when its name was last known to be in tally:events */
     uint64_t used; /* leases.now at its last use, 0: free */
     uint16_t left; /* numbers */
     uint16_t want; /* how many the next lease has */
@@ -30,7 +30,7 @@ struct leases {
     uint32_t sets, first, most; /* first, most: numbers of a lease */
 };
 
-/* logs: so many are remembered; a lease has `first` to `most` numbers, most <= UINT16_MAX. */
+/* logs: how many are remembered; a lease has `first` to `most` numbers, most <= UINT16_MAX. */
 void leases_init(struct leases *l, uint32_t logs, uint32_t first, uint32_t most);
 void leases_close(struct leases *l);
 struct lease *leases_find(struct leases *l, uint64_t code); /* NULL: that log is not known */

@@ -1,5 +1,5 @@
-/* coalesce/ops.c - series, timeboxes, events and visitors of clients: into the frame that collects, and their answers.
- * Exactly once as the cells are: they stand in the same MULTI. */
+/* coalesce/ops.c - puts clients' ops on series, timeboxes, events and visitors into the frame that collects, and
+ * answers them. They count exactly once, as cells do, since they are in the same MULTI. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "coalesce/kinds.h"
@@ -84,8 +84,8 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
     return quarters == QUARTERS_PRECISIONS ? c->counters->ops->precisions_n : quarters;
 }
 
-/* What waits in the journal costs the frame nothing to speak of, unless it comes home too slowly; events that need no script
- * cost it a quarter. */
+/* An op that waits in the journal costs the frame almost nothing, unless the journal comes home too slowly. An event
+ * that needs no script costs it a quarter. */
 static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op,
                                 const struct op_codes *codes)
 {
@@ -100,7 +100,7 @@ uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
     return (quarters_of_op(c, kind) + op_kinds[kind].item_quarters + 3) / 4;
 }
 
-/* The pending hash that new visitors move stands in the frame for its lock alone: its ZADD is the script's. */
+/* The frame has the pending hash that new visitors move only for its lock: the script does its ZADD. */
 static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, struct slice name)
 {
     const struct op_limits *l = c->counters->ops;
@@ -119,8 +119,8 @@ static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, s
 
 /* --- events --- */
 
-/* An own id that comes twice has the second of the first: it goes where the first one went, and in a frame what draws
- * runs first. */
+/* When a client sends its own id twice, the second event keeps the second of the first. So it goes where the first one
+ * went, and in a frame the events that draw numbers run first. */
 static enum event_id event_id(struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
 {
     const struct lease *l = leases_find(&c->leases, name_code);
@@ -254,7 +254,7 @@ int64_t ops_precisions(const struct coalesce *c, const struct frame *f, const st
     return n;
 }
 
-/* Applied, and its answers lost: what can be told without them is told. */
+/* Applied, but its answers were lost: gives those that are known without them. */
 void ops_answers_lost(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;

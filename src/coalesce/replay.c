@@ -1,7 +1,7 @@
-/* coalesce/replay.c - answered frames that Redis could still lose (README.md, rules C36 to C40). Each is kept as it would be
- * sent again, until a fence has passed that was asked for behind its answer. A server that comes up behind what was answered
- * gets those that it lacks, one at a time and in order, before anything new; what was in doubt is settled after that. What is
- * not there any more is named. */
+/* coalesce/replay.c - answered frames that Redis could still lose (README.md, rules C36 to C40). Each is kept, as it
+ * would be sent again, until a fence has passed that was asked for after its answer. A server that comes up without
+ * some of the answered frames gets those, one at a time and in order, before anything new; then what was in doubt is
+ * settled. Frames that are no longer kept are logged as lost. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -57,8 +57,8 @@ void replay_destroy(struct coalesce *c)
 
 /* --- what is kept --- */
 
-/* (!) What came out of a journal stands there still, in a Redis that lacks the frame, and somebody brings it home; what went
- * into one goes straight. */
+/* (!) What came out of a journal is still in it, in a Redis that lacks the frame, and its owner brings it home. What
+ * went into one goes straight. */
 static bool is_kept(const struct frame_op *op, bool told)
 {
     bool is_home = op->way == OP_HOME && HOLDS(RULE_REPLAY_HOME);
@@ -100,7 +100,7 @@ void replay_keep(struct coalesce *c, struct group *g)
 
 /* --- the fence --- */
 
-/* (!) It covers what was answered before it was asked for, on the server that it passed on. */
+/* (!) A fence covers what was answered before it was asked for, on the server that it passed on. */
 static void replay_fenced(struct fence *f)
 {
     struct coalesce *c = f->arg;
@@ -134,7 +134,7 @@ static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames)
               LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
 }
 
-/* Frames that are lost, and not named yet: those named last are one run of numbers, from named_from on. */
+/* How many lost frames are not logged yet. Those logged last are consecutive, from named_from on. */
 static uint64_t frames_to_name(struct replay *r, uint64_t found)
 {
     uint64_t from = found > r->named ? found : r->named, frames = 0;
@@ -146,7 +146,8 @@ static uint64_t frames_to_name(struct replay *r, uint64_t found)
     return frames;
 }
 
-/* (!) A server that lacks what a fence has passed on is none that fences speak of: what is kept may be merged. */
+/* (!) If a server lacks frames that a fence has passed, fences say nothing about it: what is kept may be merged
+ * already. */
 bool replay_look(struct coalesce *c, uint64_t found)
 {
     struct replay *r = &c->replay;

@@ -1,5 +1,5 @@
-/* coalesce/settle.c - reads that wait until what stands in journals is in their keys: a settle takes out what there was of
- * its name when it began, and is over when the frame that carried the last of it is applied. */
+/* coalesce/settle.c - reads that wait until what journals have of a name is in its own keys. A settle takes out what
+ * there was when it began. It ends when the frame that carried the last of it is applied. */
 #include "base/stats.h"
 #include "coalesce/inside.h"
 #include "coalesce/journal.h"
@@ -29,7 +29,7 @@ static bool find_pending(const struct coalesce *c, struct coalesce_settle *s)
     return found;
 }
 
-/* In a frame that is under way, it has been taken out already, but does not stand in its keys yet. */
+/* What a frame under way brings home has left the journal already, but is not in its keys yet. */
 static bool is_under_way(const struct coalesce *c)
 {
     for (uint32_t i = 0; i < c->flight_n; i++)
@@ -50,7 +50,7 @@ bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s)
 
 /* --- with a frame --- */
 
-/* A settle takes what stood there when it began, of a long log some in each frame. */
+/* A settle takes what was there when it began; of a long log, some in each frame. */
 static uint32_t settle_out(struct coalesce *c, struct frame *f, const struct coalesce_settle *s)
 {
     uint64_t code = coalesce_name_code(c, s->kind, s->name, s->type);

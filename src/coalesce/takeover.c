@@ -1,6 +1,6 @@
-/* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A link
- * that is lost ends it, and so does a frame link to another server (!): there the owners may have links. The next look
- * begins from the list. */
+/* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A lost
+ * link ends it, and so does a frame link to another server (!): the owners may have links there. The next look begins
+ * with a new list. */
 #include "coalesce/takeover.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -16,7 +16,8 @@ static void takeover_end(struct takeover *t, bool lost)
     if (lost) t->at_ms = t->coalesce->ports.mono_ms(t->coalesce->ports.arg) + t->every_ms / 10;
 }
 
-/* Ours are in coalesce, but for those that it forgot; other lives of our instance are dead, since two do not run at once. */
+/* coalesce has ours, except those that it forgot. Other lives of our instance are dead, since two do not run at
+ * once. */
 static bool is_orphan(const struct coalesce *c, const struct listed_journal *of)
 {
     struct slice instance = c->ports.life->instance, owner = of->owner;

@@ -1,6 +1,6 @@
-/* coalesce/takeover.h - takes over journals whose service died before it had brought everything home. At start it takes
- * those of earlier lives of this instance, now and then those of other instances without a link, and our own after Redis
- * lost its tail. One at a time; coalesce brings them home (coalesce/README.md, rules C32 to C34). */
+/* coalesce/takeover.h - takes over journals whose process died before it had brought everything home. At start it takes
+ * those of earlier lives of this instance; later also those of other instances without a link, and our own after Redis
+ * lost its tail. It takes one at a time; coalesce brings them home (coalesce/README.md, rules C32 to C34). */
 #ifndef COALESCE_TAKEOVER_H
 #define COALESCE_TAKEOVER_H
 

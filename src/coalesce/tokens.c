@@ -1,9 +1,9 @@
-/* coalesce/tokens.c - increments with a token, which count once however often they are sent. They are no cells: a script
- * behind the cells of their frame looks at the token, counts and writes it, so that all three happen or none does. The
- * frame keeps their order among themselves.
- * (!) What they move, they move in that script and nowhere else: neither a share of tally:accepted nor a feed goes by
- *     what was sent, since only Redis knows which of them are new. A counter with feeds takes none.
- * A frame found applied after a cut has its tokens read: who stands there was counted, with that value. */
+/* coalesce/tokens.c - increments with a token, which count once however often they are sent. They are no cells: a
+ * script after the cells of their frame looks the token up, counts, and writes the token, so that all three happen or
+ * none does. The frame keeps the order among them.
+ * (!) Only that script moves what they move. Neither a share of tally:accepted nor a feed is summed from what was sent,
+ *     since only Redis knows which tokens are new. A counter with feeds takes none.
+ * When a frame is found applied after a cut, its tokens are read: each one that exists was counted, with that value. */
 #include "base/stats.h"
 #include "coalesce/inside.h"
 

@@ -23,8 +23,9 @@ enum adjust_outcome {
     ADJUST_FAR,   /* from the stored count to set_to are more than 64 bits */
 };
 
-/* Adds a->delta to the row, or makes the row a->set_to; the delta that it came to is then in a. The row and the adjustment are one
- * transaction. On an error nothing is known to be done: the same id may be sent again. key and field are the counter's. */
+/* Adds a->delta to the row, or makes the row a->set_to; then a has the delta. The row and the adjustment are one
+ * transaction. After an error the outcome is not known: the same id may be sent again. key and field are the
+ * counter's. */
 enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, enum adjust_outcome *outcome,
                 struct error *e) MUST_CHECK;
 

@@ -1,12 +1,12 @@
-/* mysql/books.h - MySQL's side of the books and of a live total, each in one snapshot, after Redis was read with its gen:
- * rows merged from a later gen are counted apart. Blocking. */
+/* mysql/books.h - MySQL's side of the books and of a live total, each in one snapshot, after Redis was read with its
+ * gen: rows merged from a later gen are counted separately. Blocking. */
 #ifndef MYSQL_BOOKS_H
 #define MYSQL_BOOKS_H
 
 #include "mysql/db.h"
 #include "series/books.h"
 
-/* Of one realm, which may be zero (text.h: sql_realm). out starts as {0}, and the caller closes it also after an error.
+/* Of one realm, which may be zero (text.h: sql_realm). out starts as {0}; the caller closes it, also after an error.
  * merged + rejected - newer is the sum up to gen. */
 enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, const struct batch_id *ids,
                     size_t n, struct books *out, struct error *e) MUST_CHECK;

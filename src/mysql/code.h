@@ -10,7 +10,7 @@ enum code_class {
     CODE_LINK,  /* the connection is lost; a COMMIT under way is in doubt: the ledger row decides */
     CODE_WAIT,  /* the server cannot take writes now: keep everything, back off */
     CODE_AWAY, /* writes belong to another server, or will: leave this one, look for the one that takes them */
-    CODE_DUPLICATE, /* 1062: on the ledger row somebody merged this chunk; anywhere else our bug */
+    CODE_DUPLICATE, /* 1062: on the ledger row: this chunk is merged already; anywhere else our bug */
     CODE_POISON,    /* this row's value will never fit: bisect to it */
     CODE_SIZE,      /* the statement is too big: halve it */
     CODE_OPERATOR,  /* schema, rights or our SQL: a person must look. Also every code that no class names. */

@@ -36,8 +36,8 @@ struct db_config {
 };
 
 void db_config_init(struct db_config *c); /* nothing given, default times */
-/* mysql://[user[:password]@][host[:port][,host[:port]...]]/database[?socket=/path], each part percent-decoded. An
- * empty config (init) before the call; on an error it is empty again, and e->text quotes nothing that may be a
+/* mysql://[user[:password]@][host[:port][,host[:port]...]]/database[?socket=/path], each part percent-decoded. The
+ * config is empty (init) before the call; on an error it is empty again, and e->text quotes nothing that may be a
  * password. */
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
 void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
@@ -47,26 +47,26 @@ void db_host_text(const struct db_config *c, size_t host, char *out,
                   size_t size);            /* "db1:3306", or the socket */
 void db_config_close(struct db_config *c); /* wipes the password */
 
-/* How the upsert names the new row: MySQL from 8.0.20 warns about VALUES(), MariaDB does not know the row
- * alias. */
+/* How the upsert names the new row: MySQL from 8.0.20 warns about VALUES(), MariaDB does not know the row alias. */
 enum db_dialect { DB_VALUES, DB_ROW_ALIAS };
 
 struct db;
 struct db *db_create(const struct db_config *c); /* borrows c for life */
 void db_destroy(struct db **db);
 
-/* Connects, sets the session, reads the server's limits, and sees that it takes writes; else CODE_AWAY. Names are
- * resolved anew each time. */
+/* Connects, sets the session, reads the server's limits, and checks that it takes writes; else CODE_AWAY. Names are
+ * resolved again each time. */
 enum code_class db_open(struct db *db) MUST_CHECK;
 bool db_is_open(const struct db *db);
 bool db_open_failed(const struct db *db); /* the last thing tried was to connect, in vain */
 void db_close(struct db *db);
 /* How often db_open succeeded: caches of the server's state are good for one. */
 uint64_t db_opened(const struct db *db);
-/* Asks the server of an open connection whether it still takes writes. CODE_AWAY: no, and it is closed. */
+/* Asks the server of an open connection whether it still takes writes. CODE_AWAY: no; the connection is closed. */
 enum code_class db_look(struct db *db) MUST_CHECK;
 bool db_left(const struct db *db); /* the connection was closed by a CODE_AWAY */
-/* Several users of one server: db_open begins with this host of the config. -1, as from the start: with the first. */
+/* For several users of one server: db_open begins with this host of the config. -1, as from the start: with the
+ * first. */
 void db_prefer(struct db *db, int host);
 int db_host(const struct db *db);           /* of the connection, or of the last */
 bool db_moved(const struct db *db);         /* it is another than the preferred one */
@@ -76,8 +76,8 @@ const char *db_server(const struct db *db); /* "db1:3306 (name:port, as the serv
 enum code_class db_exec(struct db *db, struct slice sql) MUST_CHECK;
 uint64_t db_affected(const struct db *db); /* rows of the last db_exec */
 
-/* One statement with a result, which is read whole; rows are walked with db_row until it says false or until
- * the next call on db. A NULL cell is a slice with p = NULL. */
+/* One statement with a result, which is read whole; db_row walks its rows until it returns false or until the next call
+ * on db. A NULL cell is a slice with p = NULL. */
 enum code_class db_query(struct db *db, struct slice sql) MUST_CHECK;
 bool db_row(struct db *db, struct slice *cells, unsigned cells_n); /* cells_n: the columns asked for */
 
@@ -115,8 +115,8 @@ const struct db_config *db_config(const struct db *db);
 enum db_dialect db_dialect_of(const char *version, bool mariadb); /* by version alone */
 bool db_probe_row_alias(struct db *db); /* does the server parse it? Writes nothing. */
 
-/* The one call for other threads: whatever blocks in db now fails with CODE_LINK. A connect under way still
- * takes its own timeout. */
+/* The one call for other threads: whatever blocks in db now fails with CODE_LINK. A connect under way still takes its
+ * own timeout. */
 void db_interrupt(struct db *db);
 
 void db_library_init(void); /* once, before any thread uses a db; SIGPIPE is ignored from here on */

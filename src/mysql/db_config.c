@@ -1,5 +1,5 @@
-/* mysql/db_config.c - where MySQL is: the mysql:// URL and its parts. An URL may hold a password, so no error
- * quotes it. */
+/* mysql/db_config.c - where MySQL is: the mysql:// URL and its parts. A URL may hold a password, so no error quotes
+ * it. */
 #include "mysql/db.h"
 
 #include "base/heap.h"

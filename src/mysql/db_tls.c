@@ -1,5 +1,5 @@
-/* mysql/db_tls.c - see db_tls.h. Oracle's library has MYSQL_OPT_SSL_MODE, Connector/C two switches in its place. By
- * either a server without TLS is no connection, never a plain one. */
+/* mysql/db_tls.c - see db_tls.h. Oracle's library has MYSQL_OPT_SSL_MODE, Connector/C has two options instead. With
+ * either, a server without TLS gets no connection, never a plain one. */
 #include "mysql/db_tls.h"
 
 #include <string.h>
@@ -28,8 +28,8 @@ void db_tls_set(const struct db_config *c, MYSQL *mysql)
 #endif
 }
 
-/* The first is Connector/C's whole word about a wrong name, the second Oracle's. What the OpenSSL below says comes as it
- * is. */
+/* The first text is all that Connector/C says about a wrong name, the second is Oracle's. Texts of OpenSSL below them
+ * are passed on. */
 const char *db_tls_advice(const char *said)
 {
     if (strstr(said, "Validation of SSL server certificate failed") != NULL ||

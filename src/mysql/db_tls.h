@@ -1,5 +1,6 @@
-/* mysql/db_tls.h - TLS by whichever client library this is; private to db.c. Off unless mysql.tls.use is on: what libraries
- * call "preferred" encrypts and proves nothing, and demanding TLS would end connections that work. On means verified. */
+/* mysql/db_tls.h - TLS by whichever client library this is; private to db.c. Off unless mysql.tls.use is on: what
+ * libraries call "preferred" encrypts and proves nothing, and requiring TLS by default would break connections that
+ * work. On means verified. */
 #ifndef MYSQL_DB_TLS_H
 #define MYSQL_DB_TLS_H
 

@@ -1,4 +1,4 @@
-/* mysql/finding.h - inside the room: how the parts of schema_check add to its report. */
+/* mysql/finding.h - private to the room: how the parts of schema_check add to its report. */
 #ifndef MYSQL_FINDING_H
 #define MYSQL_FINDING_H
 
@@ -13,7 +13,7 @@ enum code_class table_check(struct db *db, const struct counter *c, struct schem
 
 /* Does information_schema know this table in the current database? Its engine, "" for a view. */
 enum code_class table_engine(struct db *db, struct slice table, bool *exists, char engine[65]) MUST_CHECK;
-/* As schema_dropped, and the version that stands; 0: no tally_schema. */
+/* As schema_dropped, and the version that the database has; 0: no tally_schema. */
 enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version) MUST_CHECK;
 
 #endif

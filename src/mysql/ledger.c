@@ -47,7 +47,7 @@ enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool 
     return ERR_NONE;
 }
 
-/* The server's clock decides alone, when a row is written and when it is old. */
+/* Only the server's clock decides when a row is written and when it is old. */
 enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BYTES], struct error *e)
 {
     struct buf sql = {0};
@@ -62,7 +62,8 @@ enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BY
     return ERR_NONE;
 }
 
-/* Written before the first row goes: whoever looks for an old batch in the ledger must see that it may be gone. */
+/* Written before the first row is deleted: a process that looks for an old batch in the ledger must see that its rows
+ * may be gone. */
 static enum code_class pruned_until_set(struct db *db, const struct batch_id *realm, const char *cutoff)
 {
     struct buf sql = {0};
@@ -89,7 +90,7 @@ enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
     buf_printf(&sql, "DELETE FROM tally_ledger WHERE merged_at < %s AND gen < %llu AND realm = ", p->cutoff,
                (unsigned long long)gen);
     sql_id(&sql, &p->epoch.realm);
-    /* (!) What stands is told by the primary alone. */
+    /* (!) Only the primary knows which batches exist. */
     BUF_LIT(&sql,
             " AND EXISTS (SELECT 1 FROM tally_realms r WHERE r.realm = tally_ledger.realm AND r.epoch = ");
     sql_id(&sql, &p->epoch.id);

@@ -1,5 +1,5 @@
-/* mysql/ledger.h - queries and upkeep of the ledger of merged chunks. Blocking: on a verb's own connection, or in a db_job.
- * On an error every function fills e and returns its code. */
+/* mysql/ledger.h - queries and upkeep of the ledger of merged chunks. Blocking: on a verb's own connection, or in a
+ * db_job. On an error every function fills e and returns its code. */
 #ifndef MYSQL_LEDGER_H
 #define MYSQL_LEDGER_H
 
@@ -19,9 +19,10 @@ enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool 
 enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BYTES],
                        struct error *e) MUST_CHECK;
 
-/* Deletes rows merged before the cutoff, in up to steps_max transactions of up to step rows; keeps rows of standing ids
- * and of the realm's highest gen, and all when the epoch is over. Sets tally_counters.pruned_until. (!) Take the cutoff first, then ask what stands, then call: a
- * service that pauses before a cutoff taken last would call rows old whose batch was claimed after it asked. */
+/* Deletes rows merged before the cutoff, in up to steps_max transactions of up to step rows. Keeps rows of the ids in
+ * standing and of the realm's highest gen, and all rows when the epoch is over. Sets tally_counters.pruned_until. (!)
+ * Take the cutoff first, then ask which batches exist, then call. With the cutoff last, a process suspended before it
+ * would treat rows as old whose batch was claimed after it asked. */
 struct ledger_prune {
     struct epoch epoch;
     char cutoff[LEDGER_CUTOFF_BYTES];

@@ -1,10 +1,10 @@
 /* mysql/merge.c - the transaction of one chunk:
  *   START TRANSACTION; INSERT ledger row; upserts; INSERT rejects; UPDATE the counter's books; COMMIT
- * What MySQL says to a statement is judged into: go on, the whole transaction again, or ended with an outcome.
- * A row that MySQL refuses is found by bisection inside the transaction, without savepoints: InnoDB undoes a failed
- * statement by itself and leaves the transaction open, so the halves can be sent at once. (check refuses tables of other
- * engines.) The halves go in order, so rows are still locked in the order of their keys. The counter's books come last:
- * all chunks of a counter want that row, so it is locked only during the COMMIT. */
+ * Each answer of MySQL is judged: go on, the whole transaction again, or end with an outcome. A row that MySQL refuses
+ * is found by bisection inside the transaction, without savepoints: InnoDB undoes a failed statement by itself and
+ * leaves the transaction open, so the halves can be sent at once. (check refuses tables of other engines.) The halves
+ * go in order, so rows are still locked in the order of their keys. The counter's books come last: all chunks of a
+ * counter want that row, so it is locked only during the COMMIT. */
 #include "mysql/merge.h"
 
 #include "base/clock.h"
@@ -19,10 +19,10 @@
 #include <time.h>
 
 #define STATEMENT_MIN 4096    /* the merger's bound is never halved below */
-#define STATEMENT_LARGE 16384 /* a link lost right after so much was sent may mean that it was too much */
+#define STATEMENT_LARGE 16384 /* a link lost right after this much was sent may mean that it was too much */
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
 #define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
-#define ROW_BYTES 32          /* of a row in the upsert, besides its key */
+#define ROW_BYTES 32          /* of a row in the upsert, apart from its key */
 
 enum verdict {
     GO_ON,
@@ -114,15 +114,15 @@ static size_t packet_most(const struct work *w)
     return bytes > PACKET_MARGIN ? (size_t)bytes - PACKET_MARGIN : 0;
 }
 
-/* Bytes to fill a statement of many rows with: never near the packet's bound. */
+/* How many bytes to fill a statement of many rows with: well below the packet's limit. */
 static size_t statement_most(const struct work *w)
 {
     size_t most = packet_most(w) / 4 * 3;
     return most < w->merger->statement_max ? most : w->merger->statement_max;
 }
 
-/* A statement that cannot be split. One that the server cannot take is not sent: it would look like a lost
- * link. */
+/* A statement that cannot be split. One that is too large for the server is not sent: the refusal would look like a
+ * lost link. */
 static enum verdict run(struct work *w)
 {
     if (w->sql.n <= packet_most(w)) return judge(w, db_exec(w->db, buf_slice(&w->sql)));
@@ -168,8 +168,8 @@ static void ledger_statement(struct work *w)
     buf_free(&key);
 }
 
-/* (!) Whoever discards has seen each row young: pruning must not overtake a run that scanned before (sync/run.c).
- * Five minutes are nothing to ledger.keep, which is an hour at least. */
+/* (!) When a run discards, each ledger row was touched within that run's life: pruning must not overtake a run that
+ * scanned before (sync/run.c). Five minutes are little for ledger.keep, which is an hour at least. */
 static enum verdict ledger_refresh(struct work *w)
 {
     buf_reset(&w->sql);
@@ -180,7 +180,7 @@ static enum verdict ledger_refresh(struct work *w)
     return run(w);
 }
 
-/* Locked, so that pruning cannot come between what is read and its refreshing. */
+/* Locks the row, so that pruning cannot come between this read and the refresh. */
 static enum verdict ledger_select(struct work *w)
 {
     enum verdict v = run_literal(w, "ROLLBACK");
@@ -344,7 +344,7 @@ static enum verdict rejects_insert(struct work *w)
     return v;
 }
 
-/* The ledger row went in before MySQL refused rows. */
+/* The ledger row was inserted before MySQL refused rows. */
 static enum verdict ledger_correct(struct work *w)
 {
     const struct plan *p = &w->plan;
@@ -357,7 +357,8 @@ static enum verdict ledger_correct(struct work *w)
     return run(w);
 }
 
-/* (!) Who finds another primary takes the next epoch, and writes it into this row: without it the chunk is not ours. */
+/* (!) A tallyd that finds another primary takes the next epoch, and writes it into this row: without it the chunk is
+ * not ours. */
 static enum verdict books_add(struct work *w)
 {
     const struct epoch *epoch = &w->chunk->epoch;
@@ -408,7 +409,7 @@ static enum verdict forms_read(struct work *w, struct columns *out)
         enum verdict v = judge(w, columns_read(m->db, w->counter, out));
         if (v != GO_ON) return v;
         if (!columns_fit(out, w->counter)) {
-            m->shapes_of = 0; /* asked anew next time: it may be mended by then */
+            m->shapes_of = 0; /* read again next time: it may be corrected by then */
             return ended(w, MERGE_HELD,
                          "the table or its key columns do not fit the counter; run tallyd check");
         }
@@ -442,8 +443,8 @@ static void retry_count(const struct db *db)
     if (class == CODE_SIZE) STAT_ADD(chunks_retried_size, 1);
 }
 
-/* A connection that cannot be opened ends the chunk for now: the pool learns when MySQL is back. So does one to another
- * server, whose ledger the gate has not seen. */
+/* When a connection cannot be opened, the chunk ends for now: the pool learns when MySQL is back. So does one to
+ * another server, whose ledger the gate has not seen. */
 static bool connected(struct work *w)
 {
     if (db_is_open(w->db)) return true;

@@ -1,7 +1,7 @@
-/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (sync/README.md, rule S11). Blocking; a writer
- * thread's work. The ledger row goes in first and is the mutex and the memory at once: a second merger of the
- * chunk waits for the first to end, then gets 1062 (it was committed) or goes on (it was not). A lost COMMIT
- * is resolved by the same INSERT. */
+/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (sync/README.md, rule S11). Blocking; runs on
+ * a writer thread. The ledger row goes in first; it is both the lock and the record. A second merger of the chunk waits
+ * for the first to end, then gets 1062 (it was committed) or goes on (it was not). A COMMIT without an answer is
+ * resolved by the same INSERT. */
 #ifndef MYSQL_MERGE_H
 #define MYSQL_MERGE_H
 
@@ -24,14 +24,14 @@ struct merger { /* one per connection */
 void merger_init(struct merger *m, struct db *db); /* borrows db, opens it when needed */
 void merger_close(struct merger *m);
 
-/* Fills outcome, rows_merged, rows_rejected and text; calls nothing. With MERGE_ALREADY the rows are those
- * that the ledger row tells, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config. */
+/* Fills outcome, rows_merged, rows_rejected and text; calls nothing. With MERGE_ALREADY the rows are those that the
+ * ledger row has, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config. */
 void merge_chunk(struct merger *m, struct chunk *c);
-/* The same, but every row goes to tally_rejects: for a counter that is configured no more. */
+/* The same, but every row goes to tally_rejects: for a counter that is no longer configured. */
 void merge_reject(struct merger *m, struct chunk *c, const char *reason);
 
-/* How many rows of a chunk may be refused: 5 %, at most MERGE_REFUSED_MAX, and always one, so that a small
- * chunk with one bad row does not stop its counter. */
+/* How many rows of a chunk may be refused: 5 %, at most MERGE_REFUSED_MAX, and always one, so that a small chunk with
+ * one bad row does not stop its counter. */
 uint32_t merge_refused_most(size_t rows);
 
 #endif

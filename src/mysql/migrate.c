@@ -1,6 +1,6 @@
-/* mysql/migrate.c - applies sql/. DDL commits by itself in MySQL, so a file that was cut half way is run
- * again whole: its statements are safe to repeat, and its version is noted behind the last one. So a table that was
- * dropped is made again by applying all of them. */
+/* mysql/migrate.c - applies sql/. DDL commits by itself in MySQL, so a file that was cut half way is run again from its
+ * start: its statements are safe to repeat, and its version is written after the last one. A table that was dropped is
+ * made again by applying all files. */
 #include "mysql/finding.h"
 #include "mysql/sql.h"
 
@@ -26,7 +26,7 @@ static enum err lock_take(struct db *db, struct error *e)
                      "another tallyd migrate has been running for a minute; try again when it is done");
 }
 
-/* A lock of a lost connection is given back by the server itself. */
+/* The server itself releases the lock of a lost connection. */
 static void lock_release(struct db *db)
 {
     if (db_is_open(db) && DB_QUERY(db, "SELECT RELEASE_LOCK(" LOCK_NAME ")") != CODE_OK) db_close(db);

@@ -27,7 +27,7 @@ void panel_close(struct panel *p)
     *p = (struct panel){0};
 }
 
-/* A statement that takes too long ends in the server, too. */
+/* The server, too, ends a statement that takes too long. */
 static enum code_class session_open(struct panel *p)
 {
     enum code_class class = db_open(p->db);
@@ -270,8 +270,8 @@ enum err panel_stores(struct panel *p, const struct counter *c, struct slice pre
 
 /* --- names of items --- */
 
-/* Strings, also of integers: MySQL makes them the column's type, so an index serves either. A text that is no UTF-8 has no
- * name, and as a literal MySQL would refuse it. */
+/* Strings, also for integers: MySQL converts them to the column's type, so an index serves either. A text that is not
+ * UTF-8 has no name; as a literal MySQL would refuse it. */
 static void labels_put(struct buf *sql, const struct counter *c, const struct slice *fields, size_t n)
 {
     sql_lookup(sql, &c->labels);

@@ -1,6 +1,7 @@
-/* mysql/panel.h - what panels read of the merchants' tables and of tally_counters: plain SELECTs on a connection of their
- * own, with short time limits, outside of the writers'. Blocking, one thread at a time. A connection that the server closed
- * is opened again once; every function returns ERR_UNAVAILABLE when MySQL cannot be reached. Rows are good for the call. */
+/* mysql/panel.h - what panels read of the merchants' tables and of tally_counters: plain SELECTs on a connection of its
+ * own, with short time limits, apart from the writers'. Blocking, one thread at a time. A connection that the server
+ * closed is opened again once. Every function returns ERR_UNAVAILABLE when MySQL cannot be reached. Rows are good for
+ * the call. */
 #ifndef MYSQL_PANEL_H
 #define MYSQL_PANEL_H
 
@@ -10,7 +11,7 @@
 struct columns;
 
 struct panel {
-    struct db_config config; /* the daemon's, with shorter limits; borrows its texts */
+    struct db_config config; /* the service's, with shorter limits; borrows its texts */
     const struct counters *counters;
     struct db *db;
     struct columns *forms; /* one a counter, read at the first need on each connection */
@@ -23,7 +24,7 @@ struct panel {
 void panel_init(struct panel *p, const struct db_config *config, const struct counters *counters);
 void panel_close(struct panel *p);
 
-struct panel_rows { /* which rows are asked for, and who gets them */
+struct panel_rows { /* which rows are asked for, and the callback for them */
     const struct counter *counter;
     struct slice store; /* of the counter's kind; ignored when it has none */
     void (*row)(void *arg, struct slice field, int64_t count); /* fields as in Redis: 20140920 */
@@ -37,19 +38,19 @@ enum err panel_one(struct panel *p, const struct panel_rows *r, struct slice fie
 /* The n highest counts, the highest first. */
 enum err panel_top(struct panel *p, const struct panel_rows *r, uint32_t n, struct error *e) MUST_CHECK;
 
-/* tally_counters.complete_until, ms since 1970; 0: not yet said. */
+/* tally_counters.complete_until, ms since 1970; 0: not written yet. */
 enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e) MUST_CHECK;
 
 /* Appends the store's pending hash to key. False: the counter cannot have such a store. Pure. */
 bool panel_store_key(const struct counter *c, struct slice store, struct buf *key);
-/* Has it a row in the table of any counter whose stores it could be one of? */
+/* Does it have a row in the table of any counter that could have such a store? */
 enum err panel_store_known(struct panel *p, struct slice store, bool *known, struct error *e) MUST_CHECK;
 /* The first n stores of a counter's table whose names begin with prefix; sorted as the column sorts. */
 enum err panel_stores(struct panel *p, const struct counter *c, struct slice prefix, uint32_t n,
                       void (*store)(void *arg, struct slice name), void *arg, struct error *e) MUST_CHECK;
 
-/* Names of fields of a counter with labels, as its table has them: at most n calls, none for a field without a name. id is
- * the field, byte for byte. */
+/* Names of fields of a counter with labels, as its table has them: at most n calls, no call for a field without a name.
+ * id is the field, byte for byte. */
 enum err panel_labels(struct panel *p, const struct counter *c, const struct slice *fields, size_t n,
                       void (*label)(void *arg, struct slice id, struct slice name), void *arg,
                       struct error *e) MUST_CHECK;

@@ -1,7 +1,7 @@
 /* mysql/plan.h - the rows of a chunk, ready for its transaction, and those that are refused without asking MySQL. Made
- * once a chunk; what MySQL refuses is added while merging and taken off again before the next try. Pure. The rows keep
- * the batch's order: (length, bytes) of the pending hash, then of the field. That order is the same in all chunks and
- * daemons, and no two rows have one primary key, so writers lock rows in one order. */
+ * once a chunk; rows that MySQL refuses are added while merging and removed again before the next try. Pure. The rows
+ * keep the batch's order: (length, bytes) of the pending hash, then of the field. That order is the same in all chunks
+ * and processes, and no two rows have one primary key, so writers lock rows in one order. */
 #ifndef MYSQL_PLAN_H
 #define MYSQL_PLAN_H
 

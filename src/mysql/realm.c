@@ -1,5 +1,6 @@
-/* mysql/realm.c - see realm.h. Whoever takes an epoch writes it into the row of each counter's books, which is the last that a
- * chunk's transaction moves: the two conflict on that row, be it by its lock or, in a cluster, when the later one commits. */
+/* mysql/realm.c - see realm.h. A process that takes an epoch writes it into the row of each counter's books, which a
+ * chunk's transaction changes last. The two conflict on that row, either by its lock or, in a Galera cluster, when the
+ * later one commits. */
 #include "mysql/realm.h"
 
 #include "base/num.h"
@@ -48,8 +49,9 @@ static void lane_put(struct buf *sql, const struct realm_asked *l)
     sql_hex(sql, l->lane);
 }
 
-/* One that may be its: after an upgrade the free one has a ledger, and a Redis whose gen is below that is another one. (!) Lanes on
- * one server have one history: a realm that one of them was given is no other's. */
+/* A free realm that may be this Redis'. After an upgrade the free one has a ledger, and a Redis whose gen is below that
+ * is another one. (!) Lanes on one server have one history: a realm that was given to one of them is not for the
+ * others. */
 static enum code_class free_find(struct realm_asked *l)
 {
     struct buf sql = {0};
@@ -71,8 +73,8 @@ static enum code_class free_find(struct realm_asked *l)
     return class;
 }
 
-/* (!) It is ours in MySQL before Redis is told: two that begin at once must not be told the same. The epoch comes with the
- * next look; whoever dies before is known by his history. */
+/* (!) MySQL records it as ours before Redis is told: two processes that begin at once must not be given the same realm.
+ * The epoch comes with the next look; if this process dies before that, its Redis is recognised by its history. */
 static enum code_class free_take(struct realm_asked *l)
 {
     struct buf sql = {0};
@@ -110,7 +112,8 @@ static enum code_class epoch_read(struct realm_asked *l)
     return class;
 }
 
-/* Waits for the transactions that have moved their counter's row, and ends all that have not. */
+/* Waits for the transactions that have changed their counter's row; the others will not find their epoch
+ * there. */
 static enum code_class epoch_draw(struct realm_asked *l)
 {
     struct buf sql = {0};
@@ -269,7 +272,7 @@ enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_r
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-/* The free one goes before the others; of several others none is the right one. */
+/* A free one comes before the others; of several others none is right. */
 static enum code_class only_find(struct db *db, struct batch_id *realm, bool *one)
 {
     struct slice cell[2];

@@ -1,5 +1,5 @@
-/* mysql/realm.h - whose turn is it to merge for a Redis? (sync/README.md, "Epochs"). Blocking: on a verb's own connection, or
- * in a db_job. On an error every function fills e and returns its code. */
+/* mysql/realm.h - which primary's tallyds may merge for a Redis (sync/README.md, "Epochs"). Blocking: on a verb's own
+ * connection, or in a db_job. On an error every function fills e and returns its code. */
 #ifndef MYSQL_REALM_H
 #define MYSQL_REALM_H
 
@@ -7,9 +7,9 @@
 #include "series/counter.h"
 #include "series/epoch.h"
 
-/* Joins the epoch of this Redis' history, or takes a new one, in one transaction that compares the realm's ledger with what
- * Redis said: no merge of an epoch before can be between the two. A Redis without a realm is given one that is free.
- * lane: which of several lanes it is, "lane 3"; n = 0: it has one. */
+/* Joins the epoch of this Redis' history, or takes a new one, in one transaction that compares the realm's ledger with
+ * what Redis said: no merge of an earlier epoch can come between the two. A Redis without a realm is given a free one.
+ * lane: which of several lanes, "lane 3"; n = 0: there is only one. */
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
                     struct slice instance, struct slice lane, struct realm_look *out,
                     struct error *e) MUST_CHECK;
@@ -18,9 +18,9 @@ enum err realm_look(struct db *db, const struct counters *cs, const struct histo
 enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter,
                             struct error *e) MUST_CHECK;
 
-/* So many realms more that are free: one for each lane of one more Redis. */
+/* Makes this many more free realms: one for each lane of one more Redis. */
 enum err realms_free_make(struct db *db, uint32_t n, struct error *e) MUST_CHECK;
-/* Before any is taken: so many are free, one for each lane of the first Redis. */
+/* Before any realm is taken: makes `wanted` free ones, one for each lane of the first Redis. */
 enum err realms_first(struct db *db, uint32_t wanted, struct error *e) MUST_CHECK;
 
 /* Calls each for every realm. Slices for the call only; the sums are decimal. */
@@ -32,8 +32,9 @@ struct realm_row {
 enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,
                      struct error *e) MUST_CHECK;
 
-/* recover --accept-rollback: which realm is a Redis from now on that says it is `told` (zero: it says nothing)? One that MySQL
- * does not know is made; of a Redis that says nothing it is the only one there is, or the free one. *highest: of its ledger. */
+/* recover --accept-rollback: which realm does a Redis get that says it is `told` (zero: it says nothing)? A realm that
+ * MySQL does not know is made. A Redis that says nothing gets the only one there is, or the free one. *highest: of its
+ * ledger. */
 enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_id *realm, uint64_t *highest,
                       struct error *e) MUST_CHECK;
 

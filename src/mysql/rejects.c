@@ -122,7 +122,7 @@ enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice co
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-/* Why this reject cannot be replayed as things stand, NULL: it can. */
+/* Why this reject cannot be replayed now; NULL: it can. */
 static const char *replay_key(struct db *db, const struct counter *c, const struct reject *r, struct buf *key,
                               int64_t *delta)
 {
@@ -174,7 +174,7 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
 
 #define AGAIN_MOST 5
 
-/* A deadlock with a merge is no reason to stop: what was rolled back is tried again. */
+/* A deadlock with a merge is no reason to stop: MySQL rolled it back, so it is tried again. */
 static enum code_class replay_try(struct db *db, const struct counter *c, const struct reject *r,
                                   struct slice key, int64_t delta, bool *ours)
 {
@@ -197,7 +197,7 @@ static enum code_class reason_set(struct db *db, const struct reject *r, const c
     return db_exec_free(db, &sql);
 }
 
-/* A value that its own row refuses stays, with the reason of today; any other error ends the run. */
+/* A value that its own row refuses remains, with the new reason; any other error ends the run. */
 static enum err replay_one(struct db *db, const struct reject *r, struct rejects_replay *run, struct error *e)
 {
     struct buf key = {0};
@@ -220,8 +220,8 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     return reason_set(db, r, text) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-/* The waiting reject behind r, in the order of the primary key; its bytes go to keeper, since replaying it
- * needs the connection. */
+/* The next waiting reject after r, in the order of the primary key. Its bytes go to keeper, since replaying it needs
+ * the connection. */
 static enum code_class next_read(struct db *db, const struct rejects_which *which, struct reject *r,
                                  struct buf *keeper, bool *found)
 {

@@ -11,7 +11,7 @@ struct schema_finding {
     enum schema_level level;
     const struct counter *counter; /* NULL: of the server or of tallyd's own tables */
     char *reason;                  /* one line */
-    char *mend;                    /* SQL, ending in ';'; NULL where none mends it */
+    char *mend;                    /* SQL, ending in ';'; NULL where none corrects it */
 };
 
 struct schema_report {
@@ -23,8 +23,8 @@ struct schema_rules {
     bool accept_flush; /* innodb_flush_log_at_trx_commit need not be 1 */
 };
 
-/* Changes nothing. Findings go to the report, which starts as {0} and which the caller closes also after an error; an error
- * is only that it could not look. */
+/* Changes nothing. Findings go to the report, which starts as {0} and which the caller closes also after an error. An
+ * error means only that it could not look. */
 enum err schema_check(struct db *db, const struct counters *cs, const struct schema_rules *rules,
                       struct schema_report *report, struct error *e) MUST_CHECK;
 size_t schema_refusals(const struct schema_report *report);
@@ -48,8 +48,8 @@ struct schema_own_table {
 };
 extern const struct schema_own_table schema_own[SCHEMA_OWN_TABLES];
 
-/* Bits 1 << enum schema_own of the tables that were made once and are missing now. Without the table of versions that is
- * known only of the ledger: migrate makes it first, so where another table is, it was. */
+/* Bits 1 << enum schema_own of the tables that were made once and are missing now. Without the table of versions only
+ * the ledger's loss can be known: migrate makes the ledger first, so if another table exists, the ledger did. */
 enum err schema_dropped(struct db *db, unsigned *dropped, struct error *e) MUST_CHECK;
 
 uint32_t schema_version_wanted(void);

@@ -1,7 +1,7 @@
 /* mysql/sql.c - see sql.h. */
 #include "mysql/sql.h"
 
-/* A line without its newline; *rest moves behind it. */
+/* A line without its newline; *rest moves past it. */
 static struct slice line_next(struct slice *rest)
 {
     const char *end = memchr(rest->p, '\n', rest->n);
@@ -12,8 +12,7 @@ static struct slice line_next(struct slice *rest)
     return line;
 }
 
-/* A statement begins at the first line that is neither empty nor a comment, and ends with the line that ends
- * in ';'. */
+/* A statement begins at the first line that is neither empty nor a comment, and ends with the line that ends in ';'. */
 bool sql_next(struct slice *rest, struct slice *statement)
 {
     const char *begin = NULL;

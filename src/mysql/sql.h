@@ -13,8 +13,7 @@ extern const struct sql_file sql_files[];
 extern const size_t sql_files_n;
 extern const struct slice sql_views; /* sql/views.sql, which has no version */
 
-/* The next statement of a file, without comments and without its semicolon. *rest moves behind it; false: no
- * more. */
+/* The next statement of a file, without comments and without its semicolon. *rest moves past it; false: no more. */
 bool sql_next(struct slice *rest, struct slice *statement);
 
 #endif

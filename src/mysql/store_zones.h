@@ -1,5 +1,6 @@
-/* mysql/store_zones.h - reads which zone each store has (store_zone) from the merchant's table: when it is created, then once a
- * minute, in a thread of its own. Where MySQL cannot be asked, what was read last holds; before the first time the default. */
+/* mysql/store_zones.h - reads the zone of each store (store_zone) from the merchant's table: when it is created, then
+ * once a minute, in a thread of its own. When MySQL cannot be asked, the last reading is used; before the first one,
+ * the default. */
 #ifndef MYSQL_STORE_ZONES_H
 #define MYSQL_STORE_ZONES_H
 

@@ -40,8 +40,8 @@ void sql_ms(struct buf *b, int64_t wall_ms)
                (long long)wall_ms);
 }
 
-/* TIMESTAMP is no key: older servers move it by themselves on every update. BINARY(n) pads with NUL bytes,
- * and _bin collations but these pad with spaces, so that two Redis fields become one row. */
+/* A TIMESTAMP cannot be the key: older servers change it by themselves on every update. BINARY(n) pads with NUL bytes,
+ * and _bin collations except the two below pad with spaces, so that two Redis fields would become one row. */
 enum column_form column_form_of(struct slice data_type, struct slice collation)
 {
     static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint"};

@@ -1,4 +1,4 @@
-/* mysql/views.c - see views.h. Views run with the rights of who made them, so a reader needs none on the tables. */
+/* mysql/views.c - see views.h. Views run with the rights of their creator, so a reader needs none on the tables. */
 #include "mysql/views.h"
 
 #include "mysql/sql.h"
@@ -54,7 +54,7 @@ void views_print(const struct counters *cs, struct buf *out)
     each_counter(cs, stored_grant, out);
 }
 
-/* Views stand before the role, whose statements end with the first that is refused. */
+/* Views come before the role, whose statements end with the first that is refused. */
 static enum err apply_all(struct db *db, struct slice rest, struct views_made *made, struct error *e)
 {
     struct slice statement;

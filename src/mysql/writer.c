@@ -1,6 +1,6 @@
-/* mysql/writer.c - see writer.h. `lock` guards everything that the threads and the loop share: the lists, health
- * and its text, the flags. Only probes decide what is up or down. Any idle thread runs one: at once after work that
- * failed because of the link or the server, with backoff while down, now and then while up and idle. */
+/* mysql/writer.c - see writer.h. `lock` guards everything that the threads and the loop share: the lists, health and
+ * its text, the flags. Only probes decide what is up or down. Any idle thread runs one: at once after work that failed
+ * because of the link or the server, with backoff while down, now and then while up and idle. */
 #include "mysql/writer.h"
 
 #include "base/clock.h"
@@ -48,8 +48,9 @@ struct writer_pool {
     unsigned probes_failed;
     uint64_t probe_at_ms;
     uint32_t running; /* threads */
-    /* Ends when MySQL fails or moves. A connection of an era before is not used again: all threads leave a server together,
-     * and none merges on another one before the loop was told, whose gate looks at its ledger first. */
+    /* Ends when MySQL fails or moves. A connection of an earlier era is not used again: all threads leave a server
+     * together. None merges on another one before the loop was told, whose gate looks at the new server's ledger
+     * first. */
     unsigned era;
     int host;          /* db_host() of the era; -1: none was up yet */
     char server[240];  /* db_server() of the last that was up */
@@ -74,7 +75,7 @@ static void era_end(struct writer *w, const char *why)
     snprintf(p->why, sizeof p->why, "%s", why);
 }
 
-/* This thread's server takes no writes any more, or there is another: all leave it. */
+/* This thread's server takes no writes any more, or another one does: all threads leave it. */
 static void server_leave(struct writer *w, const char *why)
 {
     uv_mutex_lock(&w->pool->lock);
@@ -96,7 +97,7 @@ static void server_set(struct writer *w)
     p->ended_ms = 0;
 }
 
-/* With the lock held. What a connection of an era before was told says nothing of this one. */
+/* With the lock held. What a connection of an earlier era found says nothing of this one. */
 static void health_judge(struct writer *w, bool up, const char *why)
 {
     struct writer_pool *p = w->pool;
@@ -135,8 +136,8 @@ static void era_follow(struct writer *w)
     w->era = era;
 }
 
-/* A server that answers may still refuse to write, so the question after a failure is a write, to a row that
- * is never there. Missing tables or rights are no outage: the merge itself says so. */
+/* A server that answers may still refuse to write. So the question after a failure is a write, to a row that never
+ * exists. Missing tables or rights do not count as down: the merge itself reports them. */
 static void probe(struct writer *w, bool write)
 {
     era_follow(w);
@@ -176,7 +177,7 @@ static void chunk_down(struct list *link, const char *why)
     snprintf(c->text, sizeof c->text, "%s", why);
 }
 
-/* No second connect timeout right behind a first; no second look at a server that all have left. */
+/* No second connect timeout right after a first; no second look at a server that all have left. */
 static void after_failure(struct writer *w)
 {
     struct writer_pool *p = w->pool;
@@ -256,7 +257,7 @@ static void queues_answer_down(struct writer_pool *p)
     uv_async_send(&p->results);
 }
 
-/* With the lock held: what is there to do? Jobs go before chunks: they are short, and somebody waits for each. */
+/* With the lock held: what is there to do? Jobs go before chunks: they are short, and each has an asker that waits. */
 static bool task_find(struct writer *w, enum task *task, struct list **link)
 {
     struct writer_pool *p = w->pool;
@@ -337,7 +338,7 @@ static void handle_closed(uv_handle_t *handle)
     if (closed != NULL) closed(arg);
 }
 
-/* All threads have ended, or never began: what is left are the handles. */
+/* All threads have ended, or never began: closes the handles. */
 static void pool_dispose(struct writer_pool *p, uint32_t threads)
 {
     for (uint32_t i = 0; i < threads; i++)
@@ -449,7 +450,8 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
     return *pool = NULL, rc;
 }
 
-/* What the pool does not take is answered in the next turn: after the stop no thread may be left to do so. */
+/* Work that the pool does not take is answered in the next turn: after the stop there may be no thread left to do
+ * so. */
 static void submit(struct writer_pool *p, enum task task, struct list *link)
 {
     p->busy++;

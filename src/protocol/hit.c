@@ -1,5 +1,5 @@
-/* protocol/hit.c - see hit.h. Only requests of exactly this shape are read here, so a hit's key and field can be looked up
- * and sent on as the bytes that came. */
+/* protocol/hit.c - see hit.h. Only requests of exactly this shape are read here, so that a hit's key and field can be
+ * looked up and sent on as the bytes that came. */
 #include "protocol/hit.h"
 
 #include "base/num.h"
@@ -18,8 +18,8 @@ static inline bool is_crlf(const char *p)
     return have == want;
 }
 
-/* `$<n>\r\n<n bytes>\r\n` and `behind` bytes more, n of one or two digits without a leading zero; BULK_BYTES_LEAST are there.
- * Returns what follows, NULL: another shape. */
+/* `$<n>\r\n<n bytes>\r\n`, then at least `behind` bytes; n has one or two digits without a leading zero;
+ * BULK_BYTES_LEAST bytes are there. Returns what follows, NULL: another shape. */
 static inline const char *bulk(const char *at, const char *end, ptrdiff_t behind, struct slice *arg)
 {
     unsigned n = (unsigned)(at[1] - '0'), second = (unsigned)(at[2] - '0');
@@ -32,7 +32,7 @@ static inline const char *bulk(const char *at, const char *end, ptrdiff_t behind
     return is_crlf(bytes + n) ? bytes + n + 2 : NULL;
 }
 
-/* In either case. Compilers make a call of a memcmp of this size. */
+/* Letters of either case. Compilers make a call of a memcmp of this size. */
 static inline bool is_head(const char *p)
 {
     uint64_t have[2], want[2], lower[2];

@@ -4,8 +4,8 @@
 
 #include "protocol/request.h"
 
-/* Splits a line (without its end) into r->args, as Redis' sdssplitargs: blanks between words, "..." with \n
- * \r \t \b \a \xHH, '...' with \', a closing quote only before a blank or the end. */
+/* Splits a line (without its end) into r->args, as Redis' sdssplitargs does: blanks between words, "..." with \n \r \t
+ * \b \a \xHH, '...' with \', a closing quote only before a blank or the end. */
 enum parsed inline_split(struct request *r, struct slice line);
 
 enum parsed request_fail(struct request *r, enum parsed how, const char *text);

@@ -1,5 +1,5 @@
 /* protocol/request.c - see request.h. Refusals follow redis 7.0: src/networking.c, processMultibulkBuffer and
- * processInlineBuffer. Two differences on purpose: limits are lower, and a NUL byte in a header line or an inline
+ * processInlineBuffer. Two differences are deliberate: limits are lower, and a NUL byte in a header line or an inline
  * request is a byte like any other. */
 #include "protocol/request.h"
 
@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-/* The longest command of use is an increment with names of at most 512 bytes: these bounds are far beyond all of them, so no
- * option moves them. They bound what a client can make tallyd hold before it is looked at. */
+/* The longest useful command is an increment with names of at most 512 bytes. These bounds are far above that, so no
+ * option changes them. They bound what a client can make tallyd hold before tallyd looks at it. */
 const struct request_limits request_limits_default = {
     .args_max = 1024,
     .bulk_max = 64 * 1024,
@@ -64,8 +64,8 @@ static inline bool header_short(const char *p, const char *end, uint32_t *value,
     return true;
 }
 
-/* The line at p with its type byte into *line; the byte behind its CRLF into *after. As in Redis the byte behind CR may be
- * any. */
+/* The line at p with its type byte into *line; the byte after its CRLF into *after. As in Redis the byte after CR may
+ * be any. */
 static enum parsed header_line(struct request *r, const char *p, const char *end, const char *too_big,
                                struct slice *line, const char **after)
 {

@@ -1,7 +1,7 @@
-/* protocol/request.h - RESP bytes to requests, as Redis 7.0 reads them: multibulk and inline, the same
- * tolerance, the same error texts. Nothing is copied and nothing is allocated per request: arguments point
- * into the input (inline ones with quotes into the request's own buffer) and are good until the next call
- * with the same struct request. What is parsed depends on the bytes alone, never on how they were split. */
+/* protocol/request.h - RESP bytes to requests, as Redis 7.0 reads them: multibulk and inline, the same tolerance, the
+ * same error texts. Nothing is copied and nothing is allocated per request. Arguments point into the input (inline ones
+ * with quotes into the request's own buffer) and are good until the next call with the same struct request. The result
+ * depends on the bytes alone, never on how they were split. */
 #ifndef PROTOCOL_REQUEST_H
 #define PROTOCOL_REQUEST_H
 
@@ -17,7 +17,7 @@ struct request_limits {
 extern const struct request_limits request_limits_default;
 extern const struct request_limits request_limits_stranger; /* Redis' own */
 
-/* One parsed request. Large: one for all connections of a loop, since it is used up before the next one is
+/* One parsed request. It is large, so all connections of a loop share one: it is used up before the next one is
  * parsed. */
 struct request {
     struct slice *args; /* args_n of them */
@@ -31,8 +31,8 @@ struct request {
     char error_text[64];
 };
 
-/* Where one connection stands inside its unfinished request, so that a large one that comes byte by byte is
- * not read from its beginning each time. All zero: at the start of one. */
+/* How far one connection has come inside its unfinished request, so that a large one that arrives byte by byte is not
+ * read from its beginning each time. All zero: at the start of one. */
 struct parser {
     uint32_t at;   /* bytes of the request's first line and of its arguments that are whole */
     uint32_t left; /* arguments still to come; 0: at the start */
@@ -50,8 +50,8 @@ enum parsed { PARSED_OK, PARSED_UNFIN, PARSED_INVALID, PARSED_OVERSIZE };
 void request_init(struct request *r, const struct request_limits *limits);
 void request_close(struct request *r);
 
-/* Takes one request from the front of in. UNFIN: none is whole yet, call again with the same bytes and more
- * behind them. OK leaves p as new, so the same bytes may also be parsed once more. */
+/* Takes one request from the front of in. UNFIN: no whole request yet, call again with the same bytes and more after
+ * them. OK leaves p as new, so the same bytes may also be parsed once more. */
 enum parsed request_parse(struct request *r, struct parser *p, struct slice in);
 
 #endif

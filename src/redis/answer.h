@@ -1,6 +1,5 @@
-/* redis/answer.h - what Redis answered, built by hiredis' reader in an arena of the link's: nothing is
- * allocated per reply once the arena has grown. A reply and every slice in it live until the callback that
- * got it returns. */
+/* redis/answer.h - what Redis answered, built by hiredis' reader in an arena of the link: once the arena has grown, a
+ * reply allocates nothing. A reply and every slice in it live until the callback that got it returns. */
 #ifndef REDIS_ANSWER_H
 #define REDIS_ANSWER_H
 
@@ -16,7 +15,7 @@ struct redis_answer {
     size_t n;
 };
 
-/* Each takes NULL (the link was cut) for an answer of another shape. */
+/* Each treats NULL (the link was cut) as an answer of another shape. */
 static inline bool answer_is(const struct redis_answer *r, enum redis_type type)
 {
     return r != NULL && r->type == type;

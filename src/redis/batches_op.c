@@ -1,4 +1,4 @@
-/* redis/batches_op.c - tally:batches and the registries behind it. */
+/* redis/batches_op.c - tally:batches and the registries that it lists. */
 #include "redis/batches_op.h"
 #include "base/heap.h"
 #include "redis/client_list.h"
@@ -105,7 +105,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
     redis_link_ask(l, 1, adopt_list_done, a);
 }
 
-/* --- which stand --- */
+/* --- which batches exist --- */
 
 static void standing_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {

@@ -8,12 +8,12 @@
 void redis_adopt(struct redis_link *l, struct adopt *a); /* the new owner is the life of the link */
 void redis_standing(struct redis_link *l, struct standing *s);
 
-/* Fire and forget: refreshes the scores of these batches, and tally:instance:<instance> -> '<life>|<host>',
- * EX 30. Works when Redis is full. ids_n may be 0. */
+/* Fire and forget: refreshes the scores of these batches, and tally:instance:<instance> -> '<life>|<host>', EX 30.
+ * Works when Redis is full. ids_n may be 0. */
 void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
                 uint32_t ids_n);
 
-/* Who else runs under this instance's name? Reads tally:instance:<instance>, then CLIENT LIST. */
+/* Does another process run under this instance's name? Reads tally:instance:<instance>, then CLIENT LIST. */
 struct redis_instance {
     const struct life *life;
     bool lost, taken;                       /* taken: another life, and its sign of life has not run out */

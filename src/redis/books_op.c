@@ -1,5 +1,4 @@
-/* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis is full, or its disk
- * is. */
+/* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis or its disk is full. */
 #include "redis/books_op.h"
 #include "base/num.h"
 #include "redis/lua.h"
@@ -7,7 +6,7 @@
 #include "series/counter.h"
 #include <stdio.h>
 
-/* A reply of ours is a tree of known shape; what has another shape is looked at no further. */
+/* Our scripts' replies have a known shape; a reply of another shape is not read further. */
 static bool is_pair(const struct redis_answer *r)
 {
     return answer_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY;

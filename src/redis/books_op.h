@@ -1,6 +1,5 @@
-/* redis/books_op.h - the Redis side of the books (sync/README.md, rule S30), read by one script: nothing moves between two
- * of its reads. Values are handed on as the strings they are, never added up in Lua, whose numbers are
- * doubles. */
+/* redis/books_op.h - the Redis side of the books (sync/README.md, rule S30), read by one script: nothing changes
+ * between two of its reads. Values are passed on as strings, never added up in Lua, whose numbers are doubles. */
 #ifndef REDIS_BOOKS_OP_H
 #define REDIS_BOOKS_OP_H
 
@@ -10,8 +9,7 @@
 struct redis_books {
     uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */
     int64_t fields_max; /* likewise of fields, pending and claimed; 0: no bound */
-    /* Visitors; slices for the call only. Called in this order, all before done; pending: dirty and held
-     * hashes. */
+    /* Callbacks; slices for the call only. Called in this order, all before done; pending: dirty and held hashes. */
     void (*accepted)(void *arg, struct slice counter, struct slice value);
     void (*pending)(void *arg, struct slice key, struct slice field, struct slice value);
     void (*batch)(void *arg, const struct batch_id *id, struct slice counter, int64_t gen);
@@ -26,8 +24,8 @@ struct redis_books {
 };
 void redis_books(struct redis_link *l, struct redis_books *b);
 
-/* The Redis side of a live total, for some fields (at most TOTAL_FIELDS_MAX, which Lua's stack bounds) of one
- * pending hash, by one script likewise. key and fields are not needed any more once redis_total() returned. */
+/* The Redis side of a live total, for some fields of one pending hash (at most TOTAL_FIELDS_MAX, which Lua's stack
+ * bounds), also by one script. key and fields are not needed any more once redis_total() has returned. */
 void redis_total(struct redis_link *l, struct total_read *t);
 
 #endif

@@ -1,18 +1,18 @@
-/* redis/check_op.h - checks whether tallyd can run on this Redis, and that no link of an earlier life is left when this one
- * begins. */
+/* redis/check_op.h - checks whether tallyd can run on this Redis, and that no link of an earlier life is left when this
+ * one begins. */
 #ifndef REDIS_CHECK_OP_H
 #define REDIS_CHECK_OP_H
 
 #include "redis/link.h"
 
 #define REDIS_WAITAOF 70200 /* the first version that has it */
-/* The first one whose word for its own disk is true: before, and in Valkey, which says 7.2.4, an everysec answers while nothing
- * is fsynced yet (redis/redis, pull request 13793). */
+/* The first version whose WAITAOF can be believed about its own disk. Earlier ones, and Valkey, which reports 7.2.4,
+ * may answer with everysec while nothing is fsynced yet (redis/redis, pull request 13793). */
 #define REDIS_WAITAOF_TRUE 80000
 
-/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, a cluster where the URL has none
- * or the other way round, not a master; unless nothing is
- * kept, an evicting maxmemory-policy; for the disk, AOF off, appendfsync no, or unreadable where WAITAOF cannot be believed. */
+/* ERR_CONFIG, with the exact reason and the correction in e: version below 7.0; a cluster where the URL has none, or
+ * the other way round; not a master; an evicting maxmemory-policy, unless nothing is kept. For the disk also: AOF off,
+ * appendfsync no, or unreadable where WAITAOF cannot be believed. */
 enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e);
 /* What a power cut or a failover may cost here, for `check` and the log: one sentence. */
 const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps);

@@ -1,7 +1,7 @@
-/* redis/claim_op.c - the claim (sync/README.md, rules S2, S3 and S39), one script. It looks first and writes then, and writes
- * the registry before it takes a hash away: RENAMENX of a hash that is there to a name that is not cannot fail, so an error
- * leaves no hash renamed and unregistered. Sent whole with EVAL: a NOSCRIPT, and with it the question whether
- * to send it again behind later frames, cannot happen; an id goes out once. */
+/* redis/claim_op.c - the claim (sync/README.md, rules S2, S3 and S39), one script. It reads first and writes then, and
+ * writes the registry before it takes a hash away. RENAMENX of an existing hash to a name that does not exist cannot
+ * fail, so an error leaves no hash renamed and unregistered. EVAL sends the whole script, so there is no NOSCRIPT, and
+ * no question whether to send the claim again after later frames; an id is sent once. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "redis/frame_op.h"
@@ -88,7 +88,7 @@ static struct claim *claim_pop(struct redis_frames *fr)
     return c;
 }
 
-/* Of two answers that came together the later one seems to have taken no time. */
+/* If two answers came together, the later one seems to have taken no time. */
 static void claim_time(struct redis_frames *fr, struct claim *c)
 {
     uint64_t now_us = mono_us(), from_us = c->sent_us > fr->heard_us ? c->sent_us : fr->heard_us;
@@ -101,7 +101,7 @@ static void claim_done(struct redis_link *l, void *arg, const struct redis_answe
     struct redis_frames *fr = arg;
     struct claim *c = claim_pop(fr);
     (void)at;
-    if (r == NULL) return; /* down() tells; whether the registry stands is looked for on the next link */
+    if (r == NULL) return; /* down() reports it; the next link looks for the registry */
     c->text[0] = '\0';
     if (r->type == REDIS_ERROR) {
         c->outcome = CLAIM_REFUSED;

@@ -1,6 +1,6 @@
-/* redis/clean_op.c - see clean_op.h. A script ends before the next name when it has looked at a piece of fields; of a hash
- * with more it takes a page, and the answer says where to go on. An HSCAN cursor that a restart of Redis made stale can skip
- * fields: the next pass finds them. */
+/* redis/clean_op.c - see clean_op.h. A script ends before the next name when it has looked at a piece of fields. Of a
+ * larger hash it takes a page, and the answer says where to go on. An HSCAN cursor that a restart of Redis made stale
+ * can skip fields: the next pass finds them. */
 #include "redis/clean_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"
@@ -90,7 +90,7 @@ static void clean_series_put(struct buf *out, struct slice tag, struct buf *name
     request_int(out, c->limits->samples);
 }
 
-/* A member that is no <name>:<type> is somebody else's: its log is looked at as any, its cache is none. */
+/* A member that is not <name>:<type> is not tallyd's: its log is looked at as any other, but it has no cache. */
 static void clean_events_put(struct buf *out, struct slice tag, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;

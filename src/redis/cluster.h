@@ -1,6 +1,6 @@
-/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place (place.h).
- * The nodes of redis.url are asked, and those that they name, each once a second on a connection of its own, more often
- * while the owner is in doubt. Of their answers tallyd believes the owner with the highest config epoch: that is the
+/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place
+ * (place.h). It asks the nodes of redis.url and those that they name, each once a second on a connection of its own.
+ * While the owner is in doubt it asks more often. tallyd believes the owner with the highest config epoch: that is the
  * cluster's own rule. It follows a MOVED at once. One loop. */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
@@ -25,26 +25,26 @@ struct cluster_seen {              /* of one node */
     char text[240]; /* of SILENT and REFUSES: why */
 };
 
-/* What CLUSTER SLOTS says of a slot. asked: the node that says it, for one that names no host of its own. False: nobody
- * serves it, or this is no such answer. id: borrowed from r. */
+/* What CLUSTER SLOTS says of a slot. asked: the node that says it, for an owner without a host of its own. False: no
+ * node serves the slot, or r is another kind of answer. id: borrowed from r. */
 bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct redis_target *asked,
                    struct redis_target *owner, struct slice *id);
 /* The config epoch of a node in CLUSTER NODES; 0: not found. */
 uint64_t cluster_epoch(struct slice nodes, struct slice id);
 
 struct cluster;
-/* Asks at once. places, of one cluster: their links wait for what the nodes say from now on, and go where its slot is. Borrowed
- * until closed, but for the array. */
+/* Asks at once. places, of one cluster: their links wait for the nodes' answers from now on, and go to the owner of
+ * their slot. Borrowed until closed, except the array. */
 struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places);
-/* Gives all back, then calls closed. */
+/* Closes everything, then calls closed. */
 void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg);
 
-/* Of each that is asked, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
+/* What each asked node says, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out);
-/* For a start: runs the loop until somebody has named each slot's owner, or for wait_ms. ERR_UNAVAILABLE: none answers, or none
- * serves the slot; ERR_CONFIG: one refuses. e says what to do. */
+/* At a start: runs the loop until the nodes have named each slot's owner, or for wait_ms. ERR_UNAVAILABLE: no node
+ * answers, or none serves the slot; ERR_CONFIG: one refuses. e says what to do. */
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e) MUST_CHECK;
-/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+/* Runs the loop until each configured node has answered or cannot be reached, at most for wait_ms. */
 void cluster_hear_all(struct cluster *c, uint64_t wait_ms);
 
 #endif

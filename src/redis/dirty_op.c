@@ -1,5 +1,4 @@
-/* redis/dirty_op.c - see dirty_op.h. What moves names between the indexes is a script that works when Redis
- * is full. */
+/* redis/dirty_op.c - see dirty_op.h. The script that moves names between the indexes works when Redis is full. */
 #include "redis/dirty_op.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -10,7 +9,7 @@
 
 /* --- what is due --- */
 
-/* Name, score, name, score ... A score that is no integer is somebody else's writing: due at once. */
+/* Name, score, name, score ... Only another program writes a score that is no integer: due at once. */
 static void due_file(struct due_poll *d, const struct redis_answer *r)
 {
     size_t bytes = 1; /* never none, so that there is memory to point into */
@@ -144,7 +143,7 @@ void redis_restore(struct redis_link *l, struct redis_restore *s)
     redis_link_ask(l, 1, on_held_names, s);
 }
 
-/* --- how it stands --- */
+/* --- its state --- */
 
 static bool state_file(struct dirty_state *d, const struct redis_answer *r, uint32_t at)
 {

@@ -1,6 +1,5 @@
-/* redis/discard_op.c - the end of a batch in Redis. A script and no MULTI: Redis refuses every command that
- * would be queued while it is full (processCommand: queueing takes memory), UNLINK too, and the discard is
- * what frees it. */
+/* redis/discard_op.c - the end of a batch in Redis. A script, not a MULTI: while Redis is full it refuses to queue any
+ * command (processCommand: queueing takes memory), even UNLINK, and the discard is what frees memory. */
 #include "redis/discard_op.h"
 #include "redis/lua.h"
 #include "redis/request.h"

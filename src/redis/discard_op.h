@@ -1,5 +1,5 @@
-/* redis/discard_op.h - takes a merged batch out of Redis: its claimed hashes, its registry, its place in
- * tally:batches. One script: all or nothing; idempotent; works when Redis is full. */
+/* redis/discard_op.h - deletes a merged batch from Redis: its claimed hashes, its registry, its entry in tally:batches.
+ * One script: all or nothing; idempotent; works when Redis is full. */
 #ifndef REDIS_DISCARD_OP_H
 #define REDIS_DISCARD_OP_H
 

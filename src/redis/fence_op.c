@@ -1,7 +1,8 @@
-/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms
- * meanwhile. The timed form, for servers whose WAITAOF is not to be believed or not there: once the write is answered,
- * aof_pending_bio_fsync:0 says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0
- * again says that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
+/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms meanwhile.
+ * The timed form is for servers without a WAITAOF that can be believed. Once the write is answered,
+ * aof_pending_bio_fsync:0 means that the write has left Redis for the kernel. An fsync begins within a second after
+ * that; 0 again 2.1 s later means that this fsync has ended. Timed fences overlap, so a slow barrier costs delay, not
+ * throughput. */
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"
@@ -14,7 +15,7 @@
 #define POLL_MS 100
 #define SETTLE_MS 2100
 #define WAIT_SLICE_MS 1000    /* one WAIT; asked again until the fence gives up, since it blocks the link */
-#define BACKGROUND_SLICE_MS 5 /* when nobody but background fences waits; asked again every POLL_MS */
+#define BACKGROUND_SLICE_MS 5 /* when only background fences wait; asked again every POLL_MS */
 
 static void group_begin(struct redis_fences *fs);
 
@@ -24,8 +25,8 @@ static bool by_waitaof(const struct redis_fences *fs)
     return fs->keeps == REDIS_KEEPS_DISK && f->aof_on && f->version >= REDIS_WAITAOF_TRUE;
 }
 
-/* (!) While frames are held a failover is under way, and this server may be replaced already: what it and one of its replicas
- * have is then not what the promoted one has. */
+/* (!) While frames are held a failover is under way, and this server may be replaced already: what this server and one
+ * of its replicas have is then not what the promoted one has. */
 static void fence_end(struct redis_fences *fs, struct fence *f, bool passed, const char *text)
 {
     if (passed && place_is_held(fs->link->config.place)) {
@@ -43,7 +44,7 @@ static void fence_end(struct redis_fences *fs, struct fence *f, bool passed, con
     f->done(f); /* last line: f may be gone after it */
 }
 
-/* All of this list. The callbacks may ask for new fences, which go to fs->waiting. */
+/* Ends all of this list. The callbacks may ask for new fences, which go to fs->waiting. */
 static void list_end(struct redis_fences *fs, struct list *l, bool passed, const char *text)
 {
     struct list now;
@@ -98,7 +99,7 @@ static void on_info(struct redis_link *l, void *arg, const struct redis_answer *
     fs->asked_ms = 0;
 }
 
-/* The link that wrote is gone: what it wrote may be, too. */
+/* The link that wrote is gone: Redis may have lost what it wrote, too. */
 static void lost_end(struct redis_fences *fs)
 {
     bool up = redis_link_is_up(fs->link);
@@ -152,7 +153,7 @@ static void on_rested(uv_timer_t *timer)
     struct redis_fences *fs = timer->data;
     if (!fs->resting) return;
     fs->resting = false;
-    /* (!) WAIT knows its own connection's writes alone. */
+    /* (!) WAIT covers only its own connection's writes. */
     const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
     if (redis_link_is_up(fs->link) && first->client_id == fs->link->client_id)
         wait_put(fs);
@@ -167,7 +168,7 @@ static void group_rest(struct redis_fences *fs)
     uv_timer_start(&fs->rest, on_rested, POLL_MS, 0);
 }
 
-/* What the write reached is enough; is the disk of this server to be asked, too? */
+/* Enough replicas have the write; must the disk of this server be asked, too? */
 static void group_waited(struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
@@ -211,7 +212,7 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
 }
 
-/* Well below the link's own limit, which would take the silence of a WAIT for a dead server. */
+/* Well below the link's own limit; otherwise a WAIT without an answer would look like a dead server. */
 static uint32_t slice_ms(const struct redis_fences *fs)
 {
     if (all_background(fs)) return BACKGROUND_SLICE_MS;

@@ -1,5 +1,5 @@
-/* redis/fence_op.h - the fence (sync/README.md, rules S7 to S10) on its own link: a write of our own, then by server WAITAOF 1
- * n, or WAIT n and, with everysec, aof_pending_bio_fsync:0 seen, 2.1 s, seen again. */
+/* redis/fence_op.h - the fence (sync/README.md, rules S7 to S10) on its own link. It writes a key of its own. Then, by
+ * server, it uses WAITAOF 1 n, or WAIT n and, with everysec, aof_pending_bio_fsync:0 seen, 2.1 s, seen again. */
 #ifndef REDIS_FENCE_OP_H
 #define REDIS_FENCE_OP_H
 
@@ -11,7 +11,7 @@ struct redis_fences {
     const struct life *life;
     uint32_t replicas;      /* redis.replicas: n of WAIT; 0: none */
     enum redis_keeps keeps; /* only for the disk more than the write and WAIT */
-    uint32_t wait_ms;       /* a fence that is not confirmed after so long fails, 10,000 */
+    uint32_t wait_ms;       /* a fence that is not confirmed after this long fails, 10,000 */
     /* private */
     struct buf key, seq_key;
     uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
@@ -24,7 +24,7 @@ struct redis_fences {
 };
 
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
-/* Several at once are grouped: what waits goes together with the next one. */
+/* Several fences at once are grouped: those that wait go together with the next one. */
 void redis_fence(struct redis_fences *fs, struct fence *f);
 /* After the link was closed (so nothing is pending). Ends in closed, once. */
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));

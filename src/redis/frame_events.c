@@ -1,10 +1,10 @@
 /* redis/frame_events.c - events: `<name>:<type>` is a sorted set of ids by their second. What a frame carries of them:
  *   GET   how often a log has left tally:events; ZADD the logs that may have.
  *   EVAL  events that draw: numbers come from the ticker `<name>:index`, all of an op and the lease of its log in one
- *         INCRBY; an own id that is a number is looked at.
+ *         INCRBY; a client's own id that is a number is checked.
  *   then those whose ids are given (frame_given.c).
- * An id that stands keeps its first second, and so does one that comes twice; a number that the ticker gives is never one
- * that stands as somebody's own id, and no own id becomes one that it has leased. */
+ * An id that exists keeps its first second, and so does one that comes twice. The ticker never gives a number that
+ * exists as a client's own id, and no own id becomes a number that the ticker has leased. */
 #include "redis/frame_parts.h"
 #include "redis/lua.h"
 
@@ -20,7 +20,7 @@ static void pair_put(struct buf *out, int64_t at, int64_t n)
 }
 
 /* The events without an id of their own as (second, how many), in the order of arrival; returns how many pairs. out
- * NULL: only that. */
+ * NULL: only counts them. */
 static uint32_t drawing_seconds_put(struct buf *out, const struct frame *f, const struct frame_op *op)
 {
     uint32_t runs = 0;

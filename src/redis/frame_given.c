@@ -1,6 +1,6 @@
-/* redis/frame_given.c - events whose ids are there when the frame is sent: one plain ZADD a log, a third of what a script
- * costs. What a script would do besides is done for all of them together: names that tally:events may have lost are put
- * back before (op->named), windows that were cached are dropped behind, in the same MULTI. */
+/* redis/frame_given.c - events whose ids are known when the frame is sent: one plain ZADD a log, a third of what a
+ * script costs. The rest of the script's work is done for all of them together, in the same MULTI: before them, names
+ * that tally:events may have lost are put back (op->named); after them, cached windows are dropped. */
 #include "base/log.h"
 #include "redis/frame_parts.h"
 #include "redis/lua.h"
@@ -35,7 +35,7 @@ uint32_t events_named_put(struct redis_frames *fr, struct buf *out, const struct
     return 1;
 }
 
-/* Names that are not known to stand are as if nothing was known of the count. */
+/* When a name is not known to be in tally:events, the count is not known either. */
 void events_named_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
     (void)n;
@@ -76,7 +76,7 @@ static void zadds_put(struct buf *out, const struct frame *f, const struct frame
     }
 }
 
-/* No number of a lease stands before (KEY_LEASED): somebody has meddled with ticker or log. */
+/* No number of a lease can be in the log earlier (KEY_LEASED): another program has changed ticker or log. */
 static void lost_tell(const struct frame *f, const struct frame_op *op, int64_t lost)
 {
     char name[100];

@@ -1,6 +1,6 @@
-/* redis/frame_op.h - what goes down the frame link, in the one order of frames and claims. The callbacks have the shape of
- * coalesce's own functions, so that wiring is one line each. None is called when the link is cut before the answer: the
- * link's down() covers all of them. */
+/* redis/frame_op.h - sends frames and claims down the frame link, in one order. The callbacks have the shape of
+ * coalesce's own functions, so that each is connected with one line. None is called when the link is cut before the
+ * answer: the link's down() covers all of them. */
 #ifndef REDIS_FRAME_OP_H
 #define REDIS_FRAME_OP_H
 
@@ -16,7 +16,8 @@ struct redis_frames {
     void (*on_claim)(void *arg, struct claim *c);
     void (*on_killed)(void *arg);
     void (*on_look)(void *arg, int64_t seq, const bool *stands,
-                    const bool *ours); /* seq -1: no key; stands and ours for the call only */
+                    /* seq -1: no key; stands (each claim's registry exists) and ours for the call only */
+                    const bool *ours);
     void (*on_values)(void *arg, struct frame *f);
     void (*on_kept)(void *arg, struct kept_frame *k, enum frame_outcome outcome);
     void *arg;
@@ -51,23 +52,21 @@ struct redis_frames {
 void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life);
 void redis_frames_close(struct redis_frames *fr);
 
-/* Writes f (series/frame.h has the order of the wire) and files the answers into it: value or error of each
- * cell; fresh, lock_granted and lock_pttl_ms of each hash; what frame_parts.h says of ops. One at a time. f is
- * the link's until on_frame or down(). FRAME_REFUSED: f->errors is the first error, one whole line without
- * '-'. */
+/* Writes f (series/frame.h has the order of the wire) and files the answers into it: value or error of each cell;
+ * fresh, lock_granted and lock_pttl_ms of each hash; for ops see frame_parts.h. One at a time. f is the link's until
+ * on_frame or down(). FRAME_REFUSED: f->errors is the first error, one whole line without '-'. */
 void redis_frames_send(struct redis_frames *fr, struct frame *f);
 
 /* A frame that Redis lost is sent again. Ends in on_kept or down(); FRAME_REFUSED: send it later. */
 void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k);
 
-/* The claim script (claim_op.c). c is the link's until on_claim or down(). Ended by coalesce, which calls
- * c->done. */
+/* The claim script (claim_op.c). c is the link's until on_claim or down(). coalesce ends it, and calls c->done. */
 void redis_frames_claim(struct redis_frames *fr, struct claim *c);
 
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id); /* gone already is fine, too */
 void redis_frames_look(struct redis_frames *fr, const struct link_look *l);
-/* HGET of each cell into its value; one that cannot be read gets an error text instead; the same for each token, by its
- * own key. Ops are left as they are. */
+/* HGET of each cell into its value; one that cannot be read gets an error text instead. The same for each token, by its
+ * own key. Ops do not change. */
 void redis_frames_values(struct redis_frames *fr, struct frame *f);
 
 #endif

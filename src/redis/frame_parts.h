@@ -1,7 +1,7 @@
-/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire; each is
- * in the file that it is named after. Of ops (series/op.h), series are plain commands, a HINCRBY for each precision, and so
- * are hits on buckets that are known to exist. Other timeboxes, events and visitors are one script each in a frame. An
- * error of one op there (a key of another type, an overflow) fails that op whole and no other. */
+/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire;
+ * each is in the file that it is named after. Of ops (series/op.h), series are plain commands, a HINCRBY for each
+ * precision, and so are hits on buckets that are known to exist. Other timeboxes, events and visitors are one script
+ * each in a frame. An error of one op there (a key of another type, an overflow) fails that whole op and no other. */
 #ifndef REDIS_FRAME_PARTS_H
 #define REDIS_FRAME_PARTS_H
 
@@ -20,18 +20,18 @@ frame_put tokens_put, series_known_put, samples_put, timebox_hits_put, timeboxes
 frame_file tokens_file, series_known_file, samples_file, timebox_hits_file, timeboxes_file, events_gone_file,
     events_named_file, events_drawn_file, events_given_file, events_windows_file, visitors_file;
 
-/* A key of tallyd's own was not written or read, which is no op's own error: of a frame the last is logged,
- * once a life. */
+/* A key of tallyd's own could not be written or read, which is no op's own error. Of a frame the last such error is
+ * logged, once a life. */
 void frames_trouble(struct redis_frames *fr, const char *key, const struct redis_answer *r);
 
 /* --- ops --- */
 
-/* The first op of that kind behind `op` (NULL: of all) that has commands; NULL: no more. */
+/* The first op of that kind after `op` (NULL: of all) that has commands; NULL: no more. */
 struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op);
 
-/* The ops that a script has, one behind the other as op_next has them. */
+/* The ops that a script has, one after the other as op_next has them. */
 typedef struct frame_op *op_walk(const struct frame *f, const struct frame_op *op);
-/* The script's answer holds one reply for each op of its kind; take files one, false: it has not the right shape. */
+/* The script's answer holds one reply for each op of its kind; take files one. False: it has another shape. */
 typedef bool op_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
                      const struct op_limits *l);
 void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, const struct redis_answer *r,

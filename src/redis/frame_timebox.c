@@ -1,9 +1,9 @@
-/* redis/frame_timebox.c - timeboxes: `tb.<name>` holds the buckets by their time, `pv.<name>` the same buckets by their hits. A hit
- * on a bucket that is known to stand in both is a plain ZINCRBY, 2.4 times cheaper; the script is for all others.
- * What stands in the end does not depend on the order of the hits: the newest `keep` buckets, each with all of its
- * hits, since a bucket among the newest of all is among the newest at any time before.
- * A plain hit of a tallyd that died behind it, on a bucket that was deleted meanwhile or had made room, stands in `pv.`
- * alone, and nobody owes its place: the script that brings the name's next new bucket puts such hits right. */
+/* redis/frame_timebox.c - timeboxes: `tb.<name>` holds the buckets by their time, `pv.<name>` the same buckets by their
+ * hits. A hit on a bucket that is known to be in both is a plain ZINCRBY, 2.4 times cheaper; all others go through the
+ * script. The result does not depend on the order of the hits: the newest `keep` buckets, each with all of its hits,
+ * since a bucket among the newest of all is among the newest at any time before. A tallyd may die after a plain hit on
+ * a bucket that was deleted or trimmed meanwhile. The hit is then in `pv.` alone, and no process owes its entry in
+ * `tb.`: the script that adds the name's next new bucket corrects such hits. */
 #include "redis/frame_parts.h"
 #include "redis/lua.h"
 

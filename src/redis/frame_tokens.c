@@ -1,7 +1,7 @@
-/* redis/frame_tokens.c - the tokened increments of a frame: one script for all of them, in the order of arrival. A token is a
- * string with a time to live, `<payload>:<value>`; how many stand is counted in tally:tokens, by the second at which they
- * are gone, rounded up to a twelfth of how long they are kept. So the sum is never too small, and whoever keeps them
- * longer or shorter, before or besides, is counted rightly. */
+/* redis/frame_tokens.c - the tokened increments of a frame: one script for all of them, in the order of arrival. A
+ * token is a string with a time to live, `<payload>:<value>`. tally:tokens counts how many exist, by the second at
+ * which they are gone, rounded up to a twelfth of how long they are kept. So the sum is never too small, and tokens
+ * that another tallyd, or an earlier configuration, keeps longer or shorter are counted correctly, too. */
 #include "redis/frame_tokens.h"
 
 #include "base/num.h"

@@ -1,5 +1,5 @@
-/* redis/gen_op.c - see gen_op.h. Scripts compare gens as Lua's numbers, exact up to 2^53, far above any count of claims; as
- * strings of unequal length they would be ordered otherwise. */
+/* redis/gen_op.c - see gen_op.h. Scripts compare gens as Lua's numbers, which are exact up to 2^53, far above any count
+ * of claims. Strings of unequal length would not sort by value. */
 #include "redis/gen_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"

@@ -1,7 +1,6 @@
-/* redis/handshake.c - the first words on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME,
- * CLIENT ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC, since a user without the right to
- * MULTI would run every increment of a frame for itself. The connection is up only when all that was answered
- * as a master answers it. */
+/* redis/handshake.c - the first requests on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME, CLIENT
+ * ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC. For a user without the right to MULTI each increment
+ * of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
 #include "base/num.h"
 #include "redis/check_op.h"
@@ -102,7 +101,7 @@ static void fsync_file(struct redis_link *l, const struct redis_answer *r)
                sizeof l->facts.appendfsync);
 }
 
-/* False: not what a fit server answers to this step. */
+/* Files the answer to this step. False: a fit server does not answer this. */
 static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     switch (step) {
@@ -131,7 +130,7 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
     UNREACHABLE();
 }
 
-/* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
+/* Redis' own error line where it says that Redis is not ready; other errors are for the operator, and clients see an
  * outage. */
 static void handshake_refused(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
@@ -267,7 +266,7 @@ static void role_done(struct redis_link *l, void *arg, const struct redis_answer
     (void)arg, (void)at;
     if (r == NULL) return;
     if (r->type == REDIS_ERROR)
-        l->no_role = true; /* NOPERM, or renamed away: INFO tells it, too */
+        l->no_role = true; /* NOPERM, or renamed away: INFO has it, too */
     else if (r->type == REDIS_STRING
                  ? !info_is(r->str, "role", "master")
                  : r->type != REDIS_ARRAY || r->n == 0 || !slice_eq(r->elements[0].str, SLICE("master")))

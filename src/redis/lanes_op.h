@@ -1,5 +1,5 @@
-/* redis/lanes_op.h - how many lanes a cluster has. Kept in the slot of a cluster's only lane, whatever the number is: so a tallyd
- * finds it before it knows the number, and one that was here when there was one lane is found too. */
+/* redis/lanes_op.h - how many lanes a cluster has. The number is kept in the slot of a cluster's only lane, whatever it
+ * is. So a tallyd finds it before it knows the number, and finds a tallyd that was here when there was one lane. */
 #ifndef REDIS_LANES_OP_H
 #define REDIS_LANES_OP_H
 
@@ -7,8 +7,8 @@
 
 struct redis_lanes {
     uint32_t wanted;
-    bool keep;    /* the wanted number, if nobody has said one before */
-    int64_t told; /* out; 0: nobody has said it */
+    bool keep;    /* store the wanted number, if none is stored */
+    int64_t told; /* out; 0: none is stored */
     bool lost;
     char text[200];
     void (*done)(struct redis_lanes *l); /* once */

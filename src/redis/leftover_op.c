@@ -1,6 +1,6 @@
-/* redis/leftover_op.c - the claim of what others left, one script; like claim_op.c it looks first, and writes
- * the registry before it renames. Values go to tally:accepted by HINCRBY, one by one: exact in 64 bits, and
- * what is no integer answers an error that is counted, not followed. */
+/* redis/leftover_op.c - the claim of hashes that other programs left, one script. Like claim_op.c it reads first, and
+ * writes the registry before it renames. Values go to tally:accepted by HINCRBY, one by one: exact in 64 bits. A value
+ * that is no integer gets an error, which is counted and otherwise ignored. */
 #include "redis/leftover_op.h"
 #include "redis/lua.h"
 #include "redis/registry.h"

@@ -1,4 +1,4 @@
-/* redis/leftover_op.h - claims what other programs left (sync/README.md, rule S16): RENAMENX <leftover> ->
+/* redis/leftover_op.h - claims hashes that other programs left (sync/README.md, rule S16): RENAMENX <leftover> ->
  * <pending>_<id>, registered as a claim is. One counter an id, each pending hash once an id. */
 #ifndef REDIS_LEFTOVER_OP_H
 #define REDIS_LEFTOVER_OP_H
@@ -13,7 +13,7 @@ struct redis_leftover {
     bool accept; /* adds every integer value to tally:accepted: it never went through this tallyd */
     const struct slice *names, *pendings; /* n <= CLAIM_HASHES_MAX; the asker's until done */
     uint32_t n;
-    enum claim_outcome outcome; /* GONE: the link was lost: look whether the registry stands */
+    enum claim_outcome outcome; /* GONE: the link was lost: check whether the registry exists */
     uint32_t renamed;
     uint32_t left; /* the last `left` were left: the bound of fields, or a pending hash that came twice */
     uint64_t fields;

@@ -1,7 +1,7 @@
-/* redis/link.c - the states of a link: one try after another, each ended by exactly one down().
- * What ends a connection may happen inside a call of its user, so it is only noted there (link_doom) and
- * carried out by the `soon` timer, or after the read that showed it (link_end). The memory of a socket or of
- * a name look-up is libuv's until its callback, so the next try waits in CLOSING for both. */
+/* redis/link.c - the states of a link: one try after another, each ended by exactly one down(). What ends a connection
+ * may happen inside a call of its user, so it is only noted there (link_doom); the `soon` timer, or the end of the read
+ * that showed it, carries it out (link_end). libuv owns the memory of a socket or of a name look-up until its callback,
+ * so the next try waits in CLOSING for both. */
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/stats.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #define TICK_MS 50
-#define STEADY_MS 2000 /* a connection that lived so long starts the backoff over */
+#define STEADY_MS 2000 /* a connection that lived this long starts the backoff over */
 #define TIME_EVERY_MS 2000
 #define SILENT_MS 500 /* after that, is it still the primary? */
 
@@ -399,8 +399,8 @@ static void up_look(struct redis_link *l, uint64_t now_ms, bool late)
     if (!l->config.plain && now_ms - l->time_asked_ms >= TIME_EVERY_MS) handshake_time(l);
 }
 
-/* A tick that comes late says that our own loop stood still: what Redis answered meanwhile is not read yet,
- * so no limit is judged by it. */
+/* A tick that comes late means that our own loop was blocked: Redis' answers of that time are not read yet, so no limit
+ * is checked by this tick. */
 static void on_tick(uv_timer_t *timer)
 {
     struct redis_link *l = timer->data;

@@ -1,4 +1,4 @@
-/* redis/link_in.h - between the files of the link: link.c (states), place.c, wire.c (requests and answers),
+/* redis/link_in.h - shared by the files of the link: link.c (states), place.c, wire.c (requests and answers),
  * link_tls.c (TLS between wire.c and the socket), handshake.c. */
 #ifndef REDIS_LINK_IN_H
 #define REDIS_LINK_IN_H
@@ -17,8 +17,7 @@ struct redis_expect { /* one request and its replies */
 #define INBOX_BYTES (64 << 10)
 
 /* link.c */
-/* Marks the connection as at its end; the first reason stands. Carried out by link_end, from soon at the
- * latest. */
+/* Marks the connection as doomed; the first reason is kept. link_end carries it out, at the latest from `soon`. */
 void link_doom(struct redis_link *l, const char *why);
 void link_doom_io(struct redis_link *l,
                   const char *what);  /* "MASTERDOWN Redis cannot be reached (<what>); ..." */
@@ -30,7 +29,7 @@ bool link_is_begun(const struct redis_link *l); /* started, and not being closed
 
 /* place.c */
 bool place_target(const struct redis_place *p,
-                  struct redis_link *l); /* into l->target. False: nobody knows yet */
+                  struct redis_link *l); /* into l->target. False: not known yet */
 bool place_round_is_over(const struct redis_place *p, const struct redis_link *l); /* every host was tried */
 uint32_t place_retry_most_ms(const struct redis_place *p, uint32_t otherwise);
 uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise);
@@ -54,11 +53,11 @@ uint64_t wire_silent_ms(const struct redis_link *l,
                         uint64_t now_ms); /* how long nothing was read while an answer is due */
 void wire_close(struct redis_link *l);    /* memory */
 
-/* link_tls.c; all for a link with TLS but the first and the last */
+/* link_tls.c; all only for links with TLS, except the first and the last */
 void link_tls_start(struct redis_link *l); /* a link without: nothing */
 struct buf *link_tls_out(
     struct redis_link *l); /* what is to be written: all of out in it, once the handshake is through */
-/* What came, opened: its text in *p; returns how much of it. A session that is over dooms the link. */
+/* Decrypts what came: its text is in *p; returns how much of it. A session that is over dooms the link. */
 size_t link_tls_take(struct redis_link *l, const char **p, size_t n);
 const char *link_tls_end_why(const struct redis_link *l,
                              const char *why); /* of an end that may be more than that */

@@ -1,5 +1,5 @@
-/* redis/link_tls.c - TLS between the link and its socket. The words of the RESP handshake wait in out until that of TLS is
- * through, so the link has no state more. The number of a reply's bytes is bounded by the reader, that of TLS by tls/. */
+/* redis/link_tls.c - TLS between the link and its socket. The RESP handshake waits in out until the TLS handshake is
+ * done, so the link needs no further state. The reader bounds the bytes of a reply, tls/ those of TLS. */
 #include "base/heap.h"
 #include "redis/link_in.h"
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct buf *link_tls_out(struct redis_link *l)
     return tls_session_out(l->tls);
 }
 
-/* A certificate that is refused now is refused at the next try: who starts tallyd hears it at once. */
+/* A certificate that is refused now will be refused at the next try, so a starting tallyd reports it at once. */
 static void link_tls_failed(struct redis_link *l)
 {
     char what[TLS_WHY_BYTES + 8];

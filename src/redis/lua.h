@@ -1,5 +1,5 @@
-/* redis/lua.h - the scripts that Redis runs, one each lua/NAME.lua, which says its KEYS, ARGV and answer. Embedded by the
- * build (embed.cmake) without comments and indentation; `--include parts/FILE` stands for that file. */
+/* redis/lua.h - the scripts that Redis runs, one each in lua/NAME.lua, which says its KEYS, ARGV and answer. The build
+ * embeds them (embed.cmake) without comments and indentation; `--include parts/FILE` inserts that file. */
 #ifndef REDIS_LUA_H
 #define REDIS_LUA_H
 
@@ -15,7 +15,7 @@ extern const struct slice lua_frame_events, lua_frame_events_kept, lua_frame_tim
 extern const struct slice lua_query_events, lua_query_timebox, lua_query_visitors, lua_query_windows;
 /* of the cleaner */
 extern const struct slice lua_clean_events, lua_clean_series, lua_clean_windows;
-/* of those who look after it all */
+/* for merging, status and verify */
 extern const struct slice lua_books, lua_copy_read, lua_dirty_move, lua_gen_raise, lua_history, lua_lanes,
     lua_move, lua_status_size, lua_store, lua_total;
 

@@ -1,6 +1,6 @@
-/* redis/place.c - see place.h. The first link that comes up sets the server; what comes up elsewhere meanwhile is cut. So
- * that this does not last: the others are asked for their role, since one that was demoted is left by all, and when they
- * still are what they were after ODD_MS, the name has moved, and all leave. */
+/* redis/place.c - see place.h. The first link that comes up sets the server; one that comes up elsewhere meanwhile is
+ * cut. So that this does not last, the other links are asked for their role, since all links leave a server that was
+ * demoted. If their server is still a primary after ODD_MS, the name has moved, and all leave. */
 #include "redis/place.h"
 #include "base/num.h"
 #include "redis/link_in.h"
@@ -51,7 +51,7 @@ bool place_has_choice(const struct redis_place *p)
 
 /* --- where a link goes --- */
 
-/* Where the others are, or, while none is up, the next host at each try, beginning with the last primary's. */
+/* The server of the other links; while none is up, the next host at each try, beginning with the last primary's. */
 bool place_target(const struct redis_place *p, struct redis_link *l)
 {
     const struct redis_url *url = p->url;

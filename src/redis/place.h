@@ -1,5 +1,6 @@
-/* redis/place.h - where one Redis lives now. All links to it share one place: it names the target of each try, and (!) lets
- * links be up together only on one server process (run_id): a link that comes up on another one is cut. One loop. */
+/* redis/place.h - where one Redis lives now. All links to it share one place. It names the target of each try, and (!)
+ * lets links be up together only on one server process (run_id): a link that comes up on another one is cut. One
+ * loop. */
 #ifndef REDIS_PLACE_H
 #define REDIS_PLACE_H
 
@@ -41,13 +42,13 @@ struct redis_move { /* borrowed for the call */
 struct redis_place {
     const struct redis_url *url; /* borrowed */
     /* set by the owner after init; each may be NULL. */
-    /* Somebody has reason to doubt who is primary (a try failed, NOREPLICAS, an answer is late): find out now. why is an
-     * error line, borrowed for the call. It may be called many times a second. */
+    /* There is reason to doubt which server is primary (a try failed, NOREPLICAS, an answer is late): find out now. why
+     * is an error line, borrowed for the call. It may be called many times a second. */
     void (*doubted)(struct redis_place *p, const char *why);
     void (*moved)(struct redis_place *p, const struct redis_move *m);
     void (*held)(struct redis_place *p, bool hold); /* send no frame from now on; or: go on */
     void (*redirected)(struct redis_place *p, const struct redis_target *to, const char *why); /* MOVED */
-    void *arg, *finder; /* of the owner; of whoever set doubted */
+    void *arg, *finder; /* of the owner; of the finder that set doubted */
     bool
         told_only; /* the URL names no primary (but a Sentinel's name of it, or a cluster's nodes): links wait for place_move() */
     uint32_t hold_most_ms; /* 3,000 */
@@ -81,14 +82,14 @@ void place_init_lane(struct redis_place *p, const struct redis_url *url, unsigne
 /* All links leave for target at once, and go nowhere else until the next move. A frame in flight is in doubt as after
  * any cut. Links that are on target already stay. why is an error line for clients. */
 void place_move(struct redis_place *p, const struct redis_target *target, const char *why);
-/* While it holds, frames are not sent: hits wait. It lets go by itself after hold_most_ms. */
+/* While it holds, frames are not sent: hits wait. It ends by itself after hold_most_ms. */
 void place_hold(struct redis_place *p, bool hold);
 static inline bool place_is_held(const struct redis_place *p)
 {
     return p->hold_ms != 0;
 }
-/* Our slot is on its way to another node (MOVED, ASK, TRYAGAIN), so that a frame did not run: holds, until place_found(), and
- * for hold_most_ms at most, however often it is said meanwhile. */
+/* Our slot is moving to another node (MOVED, ASK, TRYAGAIN), so a frame did not run: holds until place_found(), and for
+ * hold_most_ms at most, however often this is called meanwhile. */
 void place_stray(struct redis_place *p);
 void place_found(struct redis_place *p);                 /* the frame link has all that it asked for */
 void place_served(struct redis_place *p);                /* a frame was applied */
@@ -98,7 +99,7 @@ uint64_t place_moved_ms(const struct redis_place *p);
 bool place_is_up(const struct redis_place *p);      /* some link is up */
 bool place_is_whole(const struct redis_place *p);   /* all that were started are */
 bool place_has_choice(const struct redis_place *p); /* its URL has several hosts, or it is told one */
-/* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
+/* Every link asks ROLE now, and `doubted` is called; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);
 
 #endif

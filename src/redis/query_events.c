@@ -1,5 +1,5 @@
-/* redis/query_events.c - the events of a time, in pieces: each begins behind the last event of the one before, found
- * again by its rank, so that an event that stands all the while is in the answer once, whatever comes or goes. */
+/* redis/query_events.c - the events of a time, in pieces. Each begins after the last event of the previous one, found
+ * again by its rank. So an event that exists all the time is in the answer once, whatever is added or removed. */
 #include "redis/query_in.h"
 #include "series/names.h"
 
@@ -12,7 +12,7 @@ static uint32_t piece_size(const struct redis_query *r)
     return left < EVENTS_A_PIECE ? (uint32_t)left : EVENTS_A_PIECE;
 }
 
-/* False: what stands there is no event. */
+/* False: the reply holds something that is no event. */
 static bool piece_file(struct redis_query *r, const struct redis_answer *list)
 {
     for (size_t i = 0; i + 1 < list->n; i += 2) {

@@ -1,6 +1,6 @@
-/* redis/query_op.h - reads of series, timeboxes, events and visitors (series/query.h says what each answers). One script
- * reads keys that must agree. Long reads come in pieces of about a millisecond of Redis' time each; each piece is asked for
- * when the one before has come, so that frames go between them. */
+/* redis/query_op.h - reads of series, timeboxes, events and visitors (series/query.h says what each answers). One
+ * script reads keys that must agree. Long reads come in pieces of about a millisecond of Redis' time each. Each piece
+ * is asked for when the previous one has come, so that frames go between them. */
 #ifndef REDIS_QUERY_OP_H
 #define REDIS_QUERY_OP_H
 
@@ -13,7 +13,7 @@ struct redis_query {
     const struct op_limits *limits;
     enum ask_outcome outcome; /* ASK_DONE, ASK_REDIS_DOWN, or ASK_FAILED: text says why */
     char text[300];
-    struct query_answer answer;          /* empty unless DONE; freed behind done */
+    struct query_answer answer;          /* empty unless DONE; freed after done */
     void (*done)(struct redis_query *r); /* once; r may be gone after it */
     void *arg;
     /* private */

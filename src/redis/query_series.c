@@ -1,6 +1,6 @@
-/* redis/query_series.c - the samples of a series, as Redis in Action's get_counter reads them: the whole hash, sorted by
- * time. And the names of all series: known: has only scores of 0, so it is in the order of its members' bytes, and read
- * in pages by ZRANGEBYLEX; a name that stands all the while is in the answer once. */
+/* redis/query_series.c - the samples of a series, as Redis in Action's get_counter reads them: the whole hash, sorted
+ * by time. Also the names of all series: known: has only scores of 0, so it is in the order of its members' bytes, and
+ * ZRANGEBYLEX reads it in pages. A name that exists all the time is in the answer once. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "redis/query_in.h"
@@ -74,7 +74,7 @@ static bool is_behind(struct slice s, struct slice last)
     return order > 0 || (order == 0 && s.n > last.n);
 }
 
-/* False: a name is not behind the one before it, so the scores cannot all be 0. */
+/* False: a name does not sort after the previous one, so the scores cannot all be 0. */
 static bool page_file(struct redis_query *r, const struct redis_answer *page)
 {
     for (size_t i = 0; i < page->n; i++) {

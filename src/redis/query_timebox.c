@@ -1,7 +1,7 @@
-/* redis/query_timebox.c - a timebox: tb.<name> has its buckets, pv.<name> their hits, both always the same buckets. What
- * needs both is read by one script, so that no look falls between a new bucket and the trim of an old one. A timebox of
- * more than a thousand buckets is read on from bucket to bucket: none twice, none younger than the first look, and none
- * that went meanwhile. */
+/* redis/query_timebox.c - a timebox: tb.<name> has its buckets, pv.<name> their hits, both always the same buckets. One
+ * script reads what needs both, so that no read falls between a new bucket and the trim of an old one. A timebox of
+ * more than a thousand buckets is read from bucket to bucket: none twice, none newer than the first read, and none that
+ * was removed meanwhile. */
 #include "base/num.h"
 #include "redis/query_in.h"
 #include "series/names.h"
@@ -10,7 +10,7 @@
 
 static void recent_ask(struct redis_query *r);
 
-/* False: what stands there is no timebox of ours; r is refused. */
+/* False: the reply holds something that is no timebox of tallyd's; r is refused. */
 static bool buckets_file(struct redis_query *r, const struct redis_answer *reply)
 {
     for (size_t i = 0; i + 1 < reply->n; i += 2) {
@@ -70,7 +70,7 @@ static void recent_ask(struct redis_query *r)
     redis_link_ask(r->link, 1, on_buckets, r);
 }
 
-/* One command, so of one moment, however long the timebox. */
+/* One command, so it is of one moment, however long the timebox. */
 static void extreme_ask(struct redis_query *r)
 {
     struct buf *out = redis_link_begin(r->link);

@@ -1,6 +1,7 @@
-/* redis/query_visitors.c - the different visitors of a day, or of several: the union of the bitmaps counts those with an
- * id of their own exactly, the union of the sketches estimates the others, and nobody is in both. Where a union is too
- * much for one script it grows in temporary keys, step by step; these have a TTL, so that a cut leaves nothing. */
+/* redis/query_visitors.c - the different visitors of a day, or of several. The union of the bitmaps counts visitors
+ * with an id of their own exactly, the union of the sketches estimates the others. No visitor is in both. When a
+ * union is too much for one script it grows in temporary keys, step by step. These have a TTL, so that a cut leaves
+ * nothing. */
 #include "base/rand.h"
 #include "redis/query_in.h"
 #include "series/day.h"
@@ -8,7 +9,7 @@
 
 #define STEP_DAYS 366            /* whose keys one step names */
 #define STEP_BYTES (4 << 20)     /* of bitmaps that one step reads */
-#define SKETCH_BYTES (128 << 10) /* merging a sketch takes as long as so many bytes of bitmaps */
+#define SKETCH_BYTES (128 << 10) /* merging a sketch takes as long as this many bytes of bitmaps */
 #define TEMPORARY_S 60
 
 static int64_t days_left(const struct redis_query *r)

@@ -1,9 +1,9 @@
-/* redis/query_windows.c - how many events fell into each window, in pieces of some hundred windows. Closed windows stand
- * in the hash statcache:<type>, field <name>:<start>:<window>; its field <name>:windows has their sizes, by which the
- * script that adds a late event finds what to drop. A window is counted and cached in one script, so no event falls
- * between the two. Not cached: the open window; one of which events may have been preened; a size beyond the first
- * SIZES_MAX, since each size costs every late event a look; windows of a log without events, which the preener would not
- * find. */
+/* redis/query_windows.c - how many events fell into each window, in pieces of some hundred windows. Closed windows are
+ * in the hash statcache:<type>, field <name>:<start>:<window>. Its field <name>:windows has their sizes, from which the
+ * script that adds a late event finds what to drop. One script counts and caches a window, so no event falls between
+ * the two. Not cached: the open window; a window some of whose events the cleaner may have deleted; a size beyond the
+ * first SIZES_MAX, since each size costs every late event a look; windows of a log without events, which the cleaner
+ * would not find. */
 #include "redis/query_in.h"
 #include "series/names.h"
 

@@ -18,7 +18,7 @@ void quorum_init(struct quorum *q, const struct quorum_ports *ports, const char 
                          .began_ms = now_ms};
 }
 
-/* --- who counts --- */
+/* --- which sentinels count --- */
 
 static bool is_fresh(const struct sentinel_word *w, uint64_t now_ms)
 {
@@ -43,8 +43,8 @@ uint32_t quorum_answering(const struct quorum *q, uint64_t now_ms)
     return n;
 }
 
-/* What half of those that answer do not exceed, so that one alone cannot make it less or more;
- * and never less than are configured. */
+/* The lower median of what the sentinels that answer say, so that one alone cannot change it; never less than are
+ * configured. */
 uint32_t quorum_size(const struct quorum *q, uint64_t now_ms)
 {
     uint32_t said[SENTINELS_MAX], n = 0;
@@ -64,13 +64,13 @@ uint32_t quorum_majority(const struct quorum *q, uint64_t now_ms)
     return quorum_size(q, now_ms) / 2 + 1;
 }
 
-/* Where it says the primary is, unless that is the one which we know to be replaced. */
+/* Where it says the primary is, unless that is the server that we know to be replaced. */
 static bool word_names(const struct quorum *q, uint32_t i, uint64_t now_ms)
 {
     return word_counts(q, i, now_ms) && !(q->words[i].old && now_ms - q->left_ms < QUORUM_PROVEN_MS);
 }
 
-/* The server that most of them name, the first of those; how many do. NULL: none answers. */
+/* The server that most of them name (the first of equals), and how many do. NULL: none answers. */
 static const struct redis_target *most_named(const struct quorum *q, uint64_t now_ms, uint32_t *most)
 {
     const struct redis_target *best = NULL;
@@ -133,7 +133,7 @@ static void move_if_most_say(struct quorum *q, uint64_t now_ms)
     const struct redis_target *best = most_named(q, now_ms, &n);
     if (best == NULL || target_is(best, &q->now)) return;
     bool majority = n >= quorum_majority(q, now_ms);
-    /* Where we never saw a primary, the first that is named will do: its server must still say that it is one. */
+    /* As long as we have seen no primary, the first that is named is used: its server must still say that it is one. */
     bool first = !q->seen && now_ms - q->began_ms >= QUORUM_FIRST_MS;
     if (!majority && !first) return;
     snprintf(why, sizeof why, "%u of %u sentinels name it", n, quorum_size(q, now_ms));
@@ -152,8 +152,8 @@ static void known_add(struct quorum *q, const struct redis_target *at)
     if (!is_known(q, at)) q->known[q->known_n++ % REPLICAS_MAX] = *at;
 }
 
-/* One sentinel speaks of it: it is looked at while that is fresh. A password is sent to no server that our
- * primaries did not name. */
+/* One sentinel names it: tallyd looks at it for QUORUM_FRESH_MS. It sends a password only to a server that our
+ * primaries have named. */
 static void candidate_offer(struct quorum *q, const struct redis_target *at, uint64_t now_ms)
 {
     if (!q->seen || target_is(at, &q->now) || !is_known(q, at)) return;
@@ -227,7 +227,8 @@ static uint32_t words_split(struct slice text, struct slice *out)
     return n;
 }
 
-/* An event about our primary where we are: promoted, if it is about one, the replica. False: about another. */
+/* An event about our primary at its current server: promoted, or, if it is about one, the replica. False: about
+ * another. */
 static bool event_is_ours(const struct quorum *q, struct slice text, struct redis_target *replica)
 {
     struct slice w[WORDS_MAX];

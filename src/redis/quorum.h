@@ -1,11 +1,11 @@
-/* redis/quorum.h - what follows from what sentinels say: where the primary is, and when frames wait. No I/O and no clock:
+/* redis/quorum.h - decides, from what sentinels say, where the primary is, and when frames wait. No I/O and no clock:
  * sentinel.c asks sentinels and servers, and carries out what is decided here.
  *
  * A majority of the sentinels that names another server moves us there. The leader of a failover speaks about a second
  * before the others do. tallyd believes it alone when the server proves itself: a primary of ours listed it among its
- * replicas, and it now says that it is a primary and continues our primary's history (its master_replid2 is our primary's
- * master_replid). Frames wait from the first event of a failover on. A hold is spent when it ends: the same sentinel may
- * hold again after twenty times as long. */
+ * replicas, and it now says that it is a primary and continues our primary's history (its master_replid2 is our
+ * primary's master_replid). Frames wait from the first event of a failover on. A sentinel that has held frames may hold
+ * again only after twenty times as long. */
 #ifndef REDIS_QUORUM_H
 #define REDIS_QUORUM_H
 
@@ -15,18 +15,17 @@
 #define REPLICAS_MAX 16
 #define REPLID_BYTES 41 /* with its NUL; also of the id of a sentinel */
 
-#define QUORUM_FIRST_MS 500  /* the first choice waits so long for a majority */
-#define QUORUM_FRESH_MS 3000 /* what a sentinel said counts for so long */
+#define QUORUM_FIRST_MS 500  /* the first choice waits this long for a majority */
+#define QUORUM_FRESH_MS 3000 /* what a sentinel said counts for this long */
 #define QUORUM_HOLD_MS 3000
 #define QUORUM_HOLD_SHARE 20
-#define QUORUM_PROVEN_MS 10000 /* after a proof: so long the others may still name the primary that we left */
+#define QUORUM_PROVEN_MS 10000 /* after a proof: for this long the others may still name the old primary */
 
 struct quorum_ports {
     void *arg;
     void (*move)(void *arg, const struct redis_target *to, const char *why);
     void (*hold)(void *arg, bool on, const char *why);
-    void (*look)(void *arg,
-                 const struct redis_target *at); /* asks it again and again; NULL: nobody any more */
+    void (*look)(void *arg, const struct redis_target *at); /* asks it repeatedly; NULL: stop asking */
 };
 
 struct sentinel_word {              /* of one sentinel */
@@ -34,7 +33,7 @@ struct sentinel_word {              /* of one sentinel */
     struct redis_target named;      /* as the primary */
     bool old;                       /* it has named no other primary since we left one by a proof */
     uint64_t named_ms;              /* 0: it does not answer */
-    uint64_t others[SENTINELS_MAX]; /* that it knows besides itself: a hash of id and address of each */
+    uint64_t others[SENTINELS_MAX]; /* that it knows apart from itself: a hash of id and address of each */
     uint32_t others_n;
     uint64_t hold_again_ms; /* it may not hold before */
 };
@@ -71,7 +70,7 @@ void quorum_init(struct quorum *q, const struct quorum_ports *ports, const char 
 /* Of sentinel i. Two with one id are the same one, and count once. */
 void quorum_id(struct quorum *q, uint32_t i, struct slice id);
 void quorum_others(struct quorum *q, uint32_t i, const uint64_t *others, uint32_t n);
-/* One that was found is asked when a majority answers and most of those list it: a sentinel that lies adds nobody. */
+/* A found sentinel is asked when a majority answers and most of those list it: a sentinel that lies cannot add one. */
 bool quorum_believes(const struct quorum *q, uint64_t other, uint64_t now_ms);
 uint32_t quorum_add(struct quorum *q);            /* its index; SENTINELS_MAX: there is no room */
 void quorum_silent(struct quorum *q, uint32_t i); /* it does not answer */

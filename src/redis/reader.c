@@ -1,7 +1,7 @@
-/* redis/reader.c - the arena behind replies, and hiredis' reader told to build there. Blocks never move,
- * since a reply that comes in several pieces is pointed into while it grows. Compiles with hiredis 0.14
- * and 1.x: they differ in the type of an array's count and in object functions for RESP3 types, which Redis
- * does not send us (we never say HELLO 3), so those answer NULL and the reply counts as garbage. */
+/* redis/reader.c - the arena for replies; hiredis' reader builds there. Blocks never move, since a reply that comes in
+ * several pieces is pointed into while it grows. Compiles with hiredis 0.14 and 1.x, which differ in the type of an
+ * array's count and in object functions for RESP3 types. Redis does not send those (we never say HELLO 3), so they
+ * answer NULL and the reply counts as garbage. */
 #include "redis/reader.h"
 #include "base/check.h"
 #include "base/heap.h"
@@ -59,7 +59,7 @@ static void arena_drop(struct redis_reader *r)
     }
 }
 
-/* Empty again, in one block: what was needed once fits the next time, unless it was out of the ordinary. */
+/* Empties it into one block: what was needed once fits the next time, unless it was exceptionally large. */
 static void arena_reset(struct redis_reader *r)
 {
     r->top->used = 0;
@@ -70,7 +70,7 @@ static void arena_reset(struct redis_reader *r)
     r->taken = cap;
 }
 
-/* The place of this object: an element of the array above it, or a reply of its own. */
+/* The place of this object: an element of its array, or a reply of its own. */
 static struct redis_answer *object_place(const redisReadTask *task, enum redis_type type)
 {
     struct redis_answer *o;
@@ -84,7 +84,8 @@ static struct redis_answer *object_place(const redisReadTask *task, enum redis_t
     return o;
 }
 
-/* A script meets a key that has left as an error of its own: nothing of the slot is asked or written behind it. */
+/* When a key has moved, a script fails with an error text of its own; it reads and writes nothing of the slot after
+ * that. */
 static void astray_note(struct redis_reader *r, struct redis_answer *o)
 {
     bool moved = answer_error_is(o, "MOVED");
@@ -94,7 +95,7 @@ static void astray_note(struct redis_reader *r, struct redis_answer *o)
     o->str = SLICE(CLUSTER_ASTRAY);
 }
 
-/* An error is answered rarely, so this costs other replies nothing. EXEC that was refused repeats what it was refused for. */
+/* Errors are rare, so this costs other replies nothing. The error of a refused EXEC repeats the reason. */
 static void error_note(struct redis_reader *r, const struct redis_answer *o)
 {
     static const char *const unfit[] = {"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN",
@@ -140,7 +141,7 @@ static void *array_of(const redisReadTask *task, size_t n)
 {
     if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX || too_deep(task)) return NULL;
     struct redis_answer *o = object_place(task, REDIS_ARRAY);
-    /* Not cleared: each is written before the reply is whole, and what a lying server claims is never
+    /* Not cleared: each is written before the reply is whole, and a count that a lying server claims is never
      * touched. */
     o->elements = arena_take(task->privdata, n * sizeof *o);
     o->n = n;

@@ -1,11 +1,11 @@
-/* redis/reader.h - bytes from Redis into replies: hiredis' redisReader with object functions of ours, which
- * build in an arena. A reader is for one connection after another: reset forgets half a reply. */
+/* redis/reader.h - bytes from Redis into replies: hiredis' redisReader with object functions of ours, which build in an
+ * arena. A reader serves one connection after another: reset forgets half a reply. */
 #ifndef REDIS_READER_H
 #define REDIS_READER_H
 
 #include "redis/answer.h"
 
-/* What clients are told instead of MOVED and ASK. */
+/* What clients get instead of MOVED and ASK. */
 #define CLUSTER_ASTRAY "TRYAGAIN the slot of tallyd's keys is moving to another node of the cluster"
 
 #define REDIS_ELEMENTS_MAX (4 << 20)            /* of one array; a server that claims more is not believed */
@@ -20,11 +20,11 @@ void redis_reader_reset(struct redis_reader *r);
 enum redis_read { READ_REPLY, READ_MORE, READ_GARBAGE };
 bool redis_reader_feed(struct redis_reader *r, const char *p,
                        size_t n); /* false: garbage, or a reply beyond bounds */
-/* What errors at any depth of what was read so far say of the server: the first that says it is not the one to ask
- * (READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, MOVED, ASK, REDIRECT), its line in *line; NULL: none. */
+/* The first error, at any depth of what was read so far, that says this is not the server to ask (READONLY, LOADING,
+ * MASTERDOWN, CLUSTERDOWN, MOVED, ASK, REDIRECT), with its line in *line; NULL: none. */
 const char *redis_reader_unfit(const struct redis_reader *r);
-/* Of a cluster's node: what it says of a slot that is elsewhere, or on its way, is told above as TRYAGAIN, since a client that
- * knows clusters would follow it there. MOVED is kept besides: its line, or NULL. */
+/* For a cluster's node: an error for a slot that is elsewhere, or moving, becomes TRYAGAIN for the callers, since a
+ * client that knows clusters would follow it there. The line of a MOVED is also kept: returns it, or NULL. */
 void redis_reader_of_cluster(struct redis_reader *r);
 const char *redis_reader_moved(const struct redis_reader *r);
 bool redis_reader_lonely(struct redis_reader *r); /* some said NOREPLICAS; asked once */

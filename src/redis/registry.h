@@ -1,5 +1,5 @@
 /* redis/registry.h - the fields of tally:batch:<id>: these, and `=<pending hash>` -> HLEN at the claim for each of its
- * hashes that was renamed. No fixed field begins with '=', so a pending hash may have any name. */
+ * renamed hashes. No fixed field begins with '=', so a pending hash may have any name. */
 #ifndef REDIS_REGISTRY_H
 #define REDIS_REGISTRY_H
 
@@ -12,7 +12,7 @@
 #define REGISTRY_PACKED_N "packed_n" /* how many */
 #define REGISTRY_HASH '='
 
-#define PACK_FIELDS_MAX 8  /* a hash with more is renamed: so many are read by the claim's script */
+#define PACK_FIELDS_MAX 8  /* a hash with more is renamed: the claim's script reads this many */
 #define PACK_BYTES_MAX 512 /* of fields and values */
 
 #endif

@@ -1,6 +1,6 @@
-/* redis/scan_op.h - reads a batch: its registry, then each claimed hash with HSCAN from cursor 0, many hashes
- * in one pipeline. A cut ends it (SCAN_LOST); the asker begins again from nothing (a cursor is only good inside
- * one Redis process). batch_seal runs on a thread of libuv's pool. */
+/* redis/scan_op.h - reads a batch: its registry, then each claimed hash with HSCAN from cursor 0, many hashes in one
+ * pipeline. A cut ends it (SCAN_LOST); the asker begins again from nothing (a cursor is only good inside one Redis
+ * process). batch_seal runs on a thread of libuv's pool. */
 #ifndef REDIS_SCAN_OP_H
 #define REDIS_SCAN_OP_H
 
@@ -14,7 +14,7 @@ struct redis_scans { /* of one link */
     /* private */
     struct redis_link *link;
     uv_timer_t rest;
-    struct list resting; /* scans that go on behind it */
+    struct list resting; /* scans that go on after it */
     struct piece piece;  /* fields asked for at once, while gentle */
     uint32_t fields, out;
     uint64_t asked_us, rest_until_us;

@@ -1,5 +1,5 @@
-/* redis/scout.h - when there is reason to doubt where the primary is and redis.url names several hosts, the others are
- * asked: a primary that answers nothing is then left before redis.timeout is over. */
+/* redis/scout.h - asks the other hosts of redis.url when there is reason to doubt where the primary is. So links leave
+ * a primary that answers nothing before redis.timeout is over. */
 #ifndef REDIS_SCOUT_H
 #define REDIS_SCOUT_H
 
@@ -23,8 +23,8 @@ struct redis_scouts {
 };
 
 void scouts_init(struct redis_scouts *s, uv_loop_t *loop, const struct life *life, struct redis_place *place);
-/* Asks every host but the one that links are on, each at most every half second. Links move (place_move) to the first that
- * is a primary: while a link is up, only to one that replicated from that server until it was promoted. */
+/* Asks every host except the one that links are on, each at most every half second. Links move (place_move) to the
+ * first that is a primary: while a link is up, only to one that replicated from that server until it was promoted. */
 void scouts_send(struct redis_scouts *s);
 void scouts_close(struct redis_scouts *s, void (*closed)(struct redis_scouts *s)); /* closed: maybe at once */
 

@@ -9,11 +9,11 @@
 
 #define TICK_MS 20
 #define ASK_MS 1000
-#define DOUBT_MS 100 /* while somebody doubts */
+#define DOUBT_MS 100 /* while the primary is in doubt */
 #define LIST_MS 10000
 #define FOUND_MS 5000
 #define PING_MS 1000
-#define DEAF_MS 3000 /* a subscription on which nothing came for so long is made anew */
+#define DEAF_MS 3000 /* a subscription on which nothing came for this long is made again */
 
 struct talk { /* a connection to one server of our choice, none while it has no target */
     struct sentinels *s;
@@ -28,7 +28,7 @@ struct asked { /* a sentinel */
     struct talk ask, hear;
     enum sentinel_state state;
     bool told;      /* the state is one that was seen */
-    bool heard;     /* hear is subscribed, as long as it is up */
+    bool heard;     /* `hear` is subscribed, as long as it is up */
     char text[240]; /* of it */
     uint64_t listed_ms, heard_ms;
 };
@@ -172,7 +172,7 @@ static void replication_ask(struct redis_link *l)
     redis_link_flush(l);
 }
 
-/* A talk that was closed is opened at the target that is wanted by now. */
+/* A closed talk is opened again, at the target that is wanted by then. */
 static void server_talk(struct talk *t, uint64_t every_ms, uint64_t now_ms)
 {
     if (!t->open && t->target.host[0] != '\0')
@@ -318,7 +318,7 @@ static void others_done(struct redis_link *l, void *arg, const struct redis_answ
         }
     }
     quorum_others(&s->quorum, index_of(a), hashes, n);
-    if (mono_ms() - s->quorum.began_ms < FOUND_MS) return; /* the configured ones first say who they are */
+    if (mono_ms() - s->quorum.began_ms < FOUND_MS) return; /* the configured ones first give their ids */
     for (uint32_t i = 0; i < n; i++) {
         if (is_asked(s, ids[i], &other[i]) || !quorum_believes(&s->quorum, hashes[i], mono_ms())) continue;
         uint32_t slot = quorum_add(&s->quorum);
@@ -382,7 +382,7 @@ static void hear_up(struct redis_link *l)
     a->heard_ms = a->hear.asked_ms = mono_ms();
 }
 
-/* pmessage, pattern, channel, text; the others say that it is subscribed, and answer a PING. */
+/* pmessage, pattern, channel, text; other messages confirm the subscription, or answer a PING. */
 static void hear_push(struct redis_link *l, const struct redis_answer *r)
 {
     struct asked *a = l->arg;
@@ -506,7 +506,7 @@ struct sentinels_count sentinels_count(const struct sentinels *s)
                                     .majority = quorum_majority(&s->quorum, now_ms)};
 }
 
-/* What is worst of all, for one who starts it. */
+/* The worst state of all sentinels, for an operator who starts tallyd. */
 static enum err sentinels_why(const struct sentinels *s, struct error *e)
 {
     const struct asked *refuses = NULL, *unknown = NULL, *silent = NULL;

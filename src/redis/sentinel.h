@@ -1,6 +1,6 @@
-/* redis/sentinel.h - asks sentinels where a primary is, listens to them, and tells its place (place.h). Each is asked once a
- * second on one connection, all at the same time, and subscribed on another. What follows from what they say is quorum.h's;
- * for that, the primary and the one that may become it are asked for their replication too. One loop. */
+/* redis/sentinel.h - asks sentinels where a primary is, listens to them, and tells its place (place.h). It asks each
+ * once a second on one connection, all at the same time, and subscribes on another. quorum.h decides what follows; for
+ * that, it also asks the primary, and the server that may become it, for their replication. One loop. */
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
 
@@ -27,7 +27,7 @@ struct sentinel_seen { /* of one */
     struct redis_target at, primary;
     enum sentinel_state state;
     bool found;     /* by the others; not configured */
-    bool heard;     /* it has confirmed the subscription to its events, which stands */
+    bool heard;     /* it has confirmed the subscription to its events, which is open */
     char text[240]; /* of SILENT and REFUSES: why */
 };
 
@@ -35,10 +35,10 @@ struct sentinels;
 /* Asks at once. place: its links wait for what the sentinels say from now on. All is borrowed until closed. */
 struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_config *config,
                                    struct redis_place *place);
-/* Gives all back, then calls closed, if not NULL. */
+/* Closes everything, then calls closed, if not NULL. */
 void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg);
 
-/* Of each that is asked, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
+/* What each asked sentinel says, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
 uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
 const char *sentinel_state_name(enum sentinel_state state); /* "answers", for one that names a primary */
 
@@ -46,10 +46,10 @@ struct sentinels_count {
     uint32_t known, answering, majority; /* quorum.h */
 };
 struct sentinels_count sentinels_count(const struct sentinels *s);
-/* For a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
+/* At a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
  * one refuses, or knows no such name. e says what to do. */
 enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;
-/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+/* Runs the loop until each configured sentinel has answered or cannot be reached, at most for wait_ms. */
 void sentinels_hear_all(struct sentinels *s, uint64_t wait_ms);
 
 /* "host:port", or a host alone. NULL, or what was expected. */

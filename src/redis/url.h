@@ -1,5 +1,5 @@
-/* redis/url.h - where Redis is: redis://[user:password@]host[:port][,host[:port]...][/db], the same with TLS behind
- * rediss://, or unix:///path[?db=n]. Of several hosts the one that is primary is taken (place.h). redis+cluster:// and
+/* redis/url.h - where Redis is: redis://[user:password@]host[:port][,host[:port]...][/db], the same with TLS as
+ * rediss://, or unix:///path[?db=n]. Of several hosts tallyd uses the primary (place.h). redis+cluster:// and
  * rediss+cluster:// name nodes of a Redis Cluster: any of them says where the lane's slot is (cluster.h). */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H

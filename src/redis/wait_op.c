@@ -1,7 +1,8 @@
-/* redis/wait_op.c - see wait_op.h. A round: a write of our own, since WAIT speaks only of its link's writes (rule S9), then for
- * WAIT what INFO says of the replication stream behind the write. So later rounds may begin at once: INFO tells how far each
- * replica is, for all. One WAIT of a short time behind it makes the replicas tell at once. WAITAOF speaks of the last write
- * alone, and a later one would move the mark on: the next round begins when this one is over or ROUND_MS old. */
+/* redis/wait_op.c - see wait_op.h. A round is a write of our own, since WAIT speaks only of its link's writes (rule
+ * S9). Then, for WAIT, INFO gives the offset of the replication stream after the write. So the next round may begin at
+ * once: INFO tells for all rounds how far each replica is. A short WAIT after it makes the replicas report at once.
+ * WAITAOF speaks of the last write alone, and a later write would move that mark. So its next round begins when this
+ * one is over or ROUND_MS old. */
 #include "redis/wait_op.h"
 #include "base/num.h"
 #include "redis/info.h"
@@ -14,7 +15,7 @@
 #define ASK_LEAST_MS 20
 #define ASK_MOST_MS 250
 #define ROUND_MS 2000
-#define LEFT_MS 5000 /* a client that shut its side down is waited for so long: it may want its answer */
+#define LEFT_MS 5000 /* how long to wait for a client that shut its side down: it may want its answer */
 #define STOP_MS 1000
 
 static struct redis_durable *wait_of(struct list *node)
@@ -42,7 +43,8 @@ static bool wait_was_left(struct redis_durable *w)
     return mono_ms() - w->began_ms >= LEFT_MS && w->left(w);
 }
 
-/* Ends all of l whose time, goal or server has come. A done() may ask for more, which goes to ws->fresh. */
+/* Ends all of l whose time is over, whose goal is reached, or whose server has changed. A done() may ask for more,
+ * which goes to ws->fresh. */
 static void waits_look(struct redis_waits *ws, struct list *l)
 {
     struct list now;
@@ -76,7 +78,7 @@ static void round_lost(struct redis_waits *ws)
         wait_of(node)->offset = 0;
 }
 
-/* Those whom the error is about: with WAITAOF they who want a file of this server, if there are any. */
+/* The requests that the error is about: with WAITAOF those that want this server's file, if there are any. */
 static void round_refused(struct redis_waits *ws, const struct redis_answer *r)
 {
     struct list now;
@@ -131,7 +133,7 @@ static int64_t info_acks(struct slice info, int64_t offset)
     return acks;
 }
 
-/* What is told while a failover is under way says nothing: see fence_op.c. */
+/* Numbers that come while a failover is under way mean nothing: see fence_op.c. */
 static void got_set(struct redis_waits *ws, struct redis_durable *w, int64_t local, int64_t replicas)
 {
     if (place_is_held(ws->link->config.place)) return;
@@ -155,13 +157,13 @@ static void on_replication(struct redis_link *l, void *arg, const struct redis_a
         return;
     }
     list_for_each (node, &ws->sent)
-        wait_of(node)->offset = offset + (offset == 0); /* 0 as long as nobody ever replicated */
+        wait_of(node)->offset = offset + (offset == 0); /* 0 if there never was a replica */
     list_append(&ws->written, &ws->sent);
     list_for_each (node, &ws->written)
         got_set(ws, wait_of(node), 0, info_acks(r->str, wait_of(node)->offset));
 }
 
-/* Of WAIT or WAITAOF, the last of what was asked: for all that were written. */
+/* The answer to WAIT or WAITAOF, the last request of a round: for all that were written. */
 static void on_count(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_waits *ws = arg;
@@ -197,7 +199,7 @@ static void on_polled(struct redis_link *l, void *arg, const struct redis_answer
 
 /* --- asking --- */
 
-/* So many that one more client may have its answer. */
+/* The least numbers with which one more client can get its answer. */
 static void least_wanted(const struct redis_waits *ws, int64_t *local, int64_t *replicas)
 {
     const struct list *lists[] = {&ws->sent, &ws->written};

@@ -1,6 +1,6 @@
-/* redis/wait_op.h - clients' WAIT or WAITAOF, each kind on a link of its own, begun with the first one: so they delay
- * neither merging's fences nor each other. All requests that came meanwhile share one write and Redis' answer to it; each
- * ends at its own time. */
+/* redis/wait_op.h - clients' WAIT or WAITAOF, each kind on a link of its own, opened by the first request: so they
+ * delay neither merging's fences nor each other. All requests that came meanwhile share one write and Redis' answer to
+ * it; each ends at its own time. */
 #ifndef REDIS_WAIT_OP_H
 #define REDIS_WAIT_OP_H
 
@@ -10,16 +10,16 @@
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 
 struct redis_durable {
-    int64_t local, replicas;               /* so many are wanted; local only with WAITAOF */
+    int64_t local, replicas;               /* how many are wanted; local only with WAITAOF */
     uint64_t timeout_ms;                   /* 0: none */
-    bool (*left)(struct redis_durable *w); /* nobody waits any more */
+    bool (*left)(struct redis_durable *w); /* the client has gone */
     void (*done)(struct redis_durable *w); /* once; never from inside redis_wait_for() */
     int64_t got_local, got_replicas;       /* the most that Redis said */
     char text[REDIS_WHY_BYTES];            /* not empty: an error line instead */
     /* private */
     struct list link;
     uint64_t began_ms, until_ms; /* mono; until_ms 0: none */
-    int64_t offset;              /* of Redis' replication stream behind the write; 0: not known yet */
+    int64_t offset;              /* of Redis' replication stream after the write; 0: not known yet */
     char run_id[RUN_ID_BYTES];   /* where the hits were answered */
     unsigned changes;            /* ... as place said then */
 };

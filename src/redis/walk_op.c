@@ -1,7 +1,7 @@
-/* redis/walk_op.c - SCAN, and for each page one script that puts back what is missing and says which suspects
- * have no registry. SCAN shows every key that stands from begin to end at least once (redis-doc:
- * commands/scan.md); a hash made meanwhile has its ZADD from the frame that made it. A score in the future is the work
- * of a clock that went back since: it becomes now (LT), or its hash would not be due by time before that. */
+/* redis/walk_op.c - SCAN, and for each page one script that puts back missing names and says which suspects have no
+ * registry. SCAN shows every key that exists from begin to end at least once (redis-doc: commands/scan.md); a hash that
+ * was created meanwhile has its ZADD from its frame. A score in the future means that a clock was set back since: the
+ * score becomes now (LT), since its hash would not be due by time before that. */
 #include "redis/walk_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"

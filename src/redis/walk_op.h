@@ -1,6 +1,6 @@
-/* redis/walk_op.h - the walk of the key space (coalesce/README.md, rule C8), in SCAN steps with a pause between: pending hashes
- * that are missing in tally:dirty are put back, with Redis' time as their score; hashes that look claimed and
- * have no registry are reported. */
+/* redis/walk_op.h - the walk of the key space (coalesce/README.md, rule C8), in SCAN steps with a pause in between.
+ * Pending hashes that are missing in tally:dirty are put back, with Redis' time as their score; hashes with a claimed
+ * name and without a registry are reported. */
 #ifndef REDIS_WALK_OP_H
 #define REDIS_WALK_OP_H
 
@@ -12,8 +12,8 @@ struct redis_walk {
     uint32_t step;     /* SCAN's COUNT; 0: 500 */
     uint32_t pause_ms; /* between two steps */
     bool read_only;    /* puts nothing back */
-    /* A `<pending>_<anything>` without registry; slices for the call only. id: the batch id in its name, NULL if that is
-     * not 32 hex digits. SCAN may show a key twice. */
+    /* A `<pending>_<anything>` without registry; slices for the call only. id: the batch id in its name, NULL if that
+     * is not 32 hex digits. SCAN may show a key twice. */
     void (*leftover)(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
                      const struct batch_id *id);
     uint64_t keys, restored; /* out: hashes seen; put back into tally:dirty */
@@ -31,7 +31,8 @@ struct redis_walk {
 };
 
 void redis_walk(struct redis_link *l, struct redis_walk *w);
-/* Ends a walk under way at its next step, or now when it pauses: done() with lost. Before the link is closed. */
+/* Ends a walk under way at its next step, or at once if it pauses: done() with lost. Call it before the link is
+ * closed. */
 void redis_walk_stop(struct redis_walk *w);
 
 #endif

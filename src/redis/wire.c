@@ -1,6 +1,6 @@
-/* redis/wire.c - requests and answers of one connection. Pending requests stand in a ring in the order they
- * were sent; nothing is allocated once ring, buffers and arena have grown. An answer that nobody waits for,
- * and bytes that are no RESP, end the connection, never the process. */
+/* redis/wire.c - requests and answers of one connection. Pending requests are in a ring in the order of sending;
+ * nothing is allocated once ring, buffers and arena have grown. An unexpected answer, and bytes that are no RESP, end
+ * the connection, never the process. */
 #include "base/heap.h"
 #include "redis/link_in.h"
 #include "redis/reader.h"
@@ -79,7 +79,7 @@ void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis
     if (redis_link_is_up(l)) ring_slot(l, l->ring_n - 1)->transaction = true;
 }
 
-/* Every request has its NULL before this returns; what the callbacks ask anew is refused, not pending. */
+/* Every request has its NULL before this returns; what the callbacks then ask is refused, not pending. */
 void wire_answer_pending(struct redis_link *l)
 {
     while (l->ring_n > 0) {
@@ -138,7 +138,7 @@ static void on_written(uv_write_t *req, int status)
     wire_write(l);
 }
 
-/* The socket took `done` bytes of out; the rest is libuv's until on_written. */
+/* The socket took `done` bytes of out; libuv has the rest until on_written. */
 static void rest_write(struct redis_link *l, struct buf *out, size_t done)
 {
     struct buf full = *out;
@@ -200,8 +200,7 @@ static void answer(struct redis_link *l, const struct redis_answer *r)
     e.cb(l, e.arg, r, at);
 }
 
-/* Hands out every whole reply. A callback may doom the connection: then the rest is not looked at any more.
- * */
+/* Hands out every whole reply. A callback may doom the connection: then the rest is skipped. */
 static void replies_hand_out(struct redis_link *l)
 {
     const struct redis_answer *r;
@@ -217,7 +216,7 @@ static void replies_hand_out(struct redis_link *l)
     if (got == READ_GARBAGE) link_doom_io(l, "it answered garbage");
 }
 
-/* (!) The one place where an answer says that this is not the server: all links to it go. Not in the midst of a request's
+/* (!) Only here does an answer show that this is the wrong server: all links leave it. Not in the middle of a request's
  * replies: a frame whose EXEC is refused as well is refused, not in doubt. */
 static void answers_judge(struct redis_link *l)
 {
@@ -235,8 +234,8 @@ static void answers_judge(struct redis_link *l)
     }
 }
 
-/* Half of a frame's replies say only that a command was queued. Those are passed over here, as long as they are just
- * that and whole; the reader takes over with the first that is not. Returns how many bytes were passed over. */
+/* Half of a frame's replies say only that a command was queued. They are skipped here as long as they are exactly that
+ * and whole; the reader takes over with the first that is not. Returns how many bytes were skipped. */
 static size_t queued_skip(struct redis_link *l, const char *p, size_t n)
 {
     size_t used = 0;

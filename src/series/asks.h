@@ -62,7 +62,7 @@ struct wait_request {
     uint64_t since_ms;       /* mono: the client's hits were answered since then */
     enum ask_outcome outcome;
     const char *text;
-    bool (*left)(struct wait_request *r); /* nobody waits for it any more */
+    bool (*left)(struct wait_request *r); /* the asker has gone */
     void (*done)(struct wait_request *r);
 };
 

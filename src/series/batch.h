@@ -1,7 +1,7 @@
-/* series/batch.h - the rows of a batch, and how they are cut into chunks. The cut belongs to the batch, not to the
- * configuration: rows ordered by (length, bytes) of the pending hash, then of the field, BATCH_CHUNK_ROWS a chunk,
- * fixed by the format version. Format 2 may have packed hashes; 1 was written by versions before, and has none. Its cut
- * is the same. Built on the loop, immutable once sealed, then read by writer threads too. */
+/* series/batch.h - the rows of a batch, and how they are cut into chunks. The format version fixes the cut, not the
+ * configuration: rows ordered by (length, bytes) of the pending hash, then of the field, BATCH_CHUNK_ROWS a chunk.
+ * Format 2 may have packed hashes; format 1, of older versions, has none, and the same cut. A batch is built on the
+ * loop and immutable once sealed; then writer threads read it, too. */
 #ifndef SERIES_BATCH_H
 #define SERIES_BATCH_H
 
@@ -55,8 +55,8 @@ void batch_close(struct batch *b);
 uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen);
 void batch_add_row(struct batch *b, uint32_t hash, struct slice field, struct slice value);
 
-/* Sorts, keeps the last of a repeated field, counts. False: a hash (*short_hash: its index in sorted order) does not have
- * its registered number of fields; the batch is not sealed and needs a new scan. Pure, and slow for many rows. */
+/* Sorts, keeps the last of a repeated field, counts. False: a hash (*short_hash: its index in sorted order) does not
+ * have its registered number of fields; the batch is not sealed and needs a new scan. Pure, but slow for many rows. */
 bool batch_seal(struct batch *b, size_t *short_hash) MUST_CHECK;
 
 static inline struct slice batch_hash_name(const struct batch *b, size_t hash)
@@ -104,8 +104,9 @@ void batch_chunk(const struct batch *b, uint32_t index,
                  struct chunk *out); /* fills batch, index, chunks, first, rows_n */
 void chunk_digest(const struct chunk *c,
                   uint8_t out[16]); /* XXH3-128 over names, fields, values with lengths */
-/* Key of a row in the ledger, memcmp-ordered as the rows: BE16 length and bytes of the pending hash, then of the field;
- * cut at LEDGER_KEY_BYTES_MAX. A length from 65535 on (nothing that came through the door) is FFFF and BE64. out is reset. */
+/* Key of a row in the ledger, memcmp-ordered as the rows are: BE16 length and bytes of the pending hash, then of the
+ * field, cut at LEDGER_KEY_BYTES_MAX. A length of 65535 or more, which no client can send, is FFFF and BE64. out is
+ * reset. */
 void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* series/batches.h - requests to Redis about batches. The asker owns a request and its memory. Each is answered exactly once
- * through done(), on the loop, never from inside the call that asked; a lost link is an answer too. */
+/* series/batches.h - requests to Redis about batches. The asker owns a request and its memory. Each is answered exactly
+ * once through done(), on the loop, never from inside the call that asked; a lost link is an answer, too. */
 #ifndef SERIES_BATCHES_H
 #define SERIES_BATCHES_H
 
@@ -11,9 +11,9 @@ struct redis_scans;
 
 enum scan_outcome {
     SCAN_SEALED,  /* registry and rows are in the batch, batch_seal() said yes */
-    SCAN_GONE,    /* it has no registry: somebody finished it */
+    SCAN_GONE,    /* it has no registry: it is finished */
     SCAN_LOST,    /* link lost, or an error: start again later from cursor 0 */
-    SCAN_SHORT,   /* the batch stands, but not with the registered number of fields: hold, alarm */
+    SCAN_SHORT,   /* its registry exists, but not the registered number of fields: hold, alarm */
     SCAN_UNKNOWN, /* this tallyd does not know its format or its counter: leave it */
 };
 
@@ -67,7 +67,7 @@ struct discard {
 
 enum adopt_mode {
     ADOPT_INSTANCE, /* those of this instance's other lives */
-    ADOPT_OWN,      /* those of this life: discarded ones that stand again */
+    ADOPT_OWN,      /* those of this life: discarded ones that exist again */
     ADOPT_STALE,    /* those without a sign of life for stale_ms */
     ADOPT_DEAD,     /* stale ones, and those whose owner has no link to Redis */
 };
@@ -87,7 +87,7 @@ struct adopt { /* atomically makes this life the owner of batches and refreshes 
     void *arg;
 };
 
-struct standing {         /* which batches stand */
+struct standing {         /* which batches exist */
     struct slice key;     /* only those that hold this pending hash; n = 0: all */
     struct batch_id *ids; /* out: heap, the asker frees */
     uint32_t ids_n;

@@ -6,7 +6,7 @@
 
 struct books_counter {
     char name[NAME_BYTES_MAX + 1];
-    int64_t merged, rejected;  /* tally_counters as it stands */
+    int64_t merged, rejected;  /* tally_counters as it is now */
     int64_t newer;             /* part of those two: merged from a later gen than was asked for */
     int64_t complete_until_ms; /* 0: not set */
     int64_t adjusted;          /* by hand, for all Redis; in none of those */

@@ -27,7 +27,7 @@ struct claim {
     const struct counter *counter;
     struct slice *keys; /* pending hashes; the asker's until done */
     uint32_t keys_n;    /* <= CLAIM_HASHES_MAX */
-    bool *fresh;        /* as keys; coalesce says whose lock is fresh, and stays as it is. NULL: none's */
+    bool *fresh;        /* as keys; coalesce says whose lock is fresh and is left alone. NULL: none's */
     enum claim_outcome outcome;
     uint32_t renamed;              /* hashes; as all figures, known only when the reply came */
     uint32_t left;                 /* the last `left` keys are still due: the bound of fields was reached */
@@ -52,9 +52,9 @@ struct due_poll { /* names in tally:dirty with scores <= before_ms (Redis' time)
     void *arg;
 };
 
-/* What is looked for on a new link, besides tally:seq. */
+/* What the look on a new link asks for, apart from tally:seq. */
 struct link_look {
-    struct claim *const *claims; /* does the registry of each stand? */
+    struct claim *const *claims; /* does the registry of each exist? */
     uint32_t claims_n;
     const struct slice *journals; /* is each still ours in tally:journals? */
     uint32_t journals_n;

@@ -1,6 +1,6 @@
-/* series/clean.h - which series one pass of the cleaner looks at: each precision at the rate at which it is written, but
- * none more often than once a minute (Redis in Action, 5.2.1; by the clock, where the book counts passes, so that a slow
- * pass makes none of them late). */
+/* series/clean.h - which series one pass of the cleaner looks at: each precision as often as it is written, but at most
+ * once a minute (Redis in Action, 5.2.1). It goes by the clock, where the book counts passes, so that a slow pass makes
+ * none of them late. */
 #ifndef SERIES_CLEAN_H
 #define SERIES_CLEAN_H
 
@@ -11,7 +11,7 @@
 /* "60:hits" of `known:` -> 60. 0: it is no series' name. */
 int64_t clean_precision(struct slice known);
 
-/* Is it this precision's turn in a pass that began at now_s, when the one before began at last_s (< 0: there was none)? */
+/* Is this precision due in a pass that began at now_s, when the previous one began at last_s (< 0: the first)? */
 bool clean_due(int64_t precision_s, int64_t now_s, int64_t last_s);
 
 #endif

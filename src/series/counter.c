@@ -1,6 +1,5 @@
-/* series/counter.c - see counter.h. Which names a pattern can make is decided by candidates: two patterns
- * have a name in common only if one of few short ones is such a name (candidate_find), and each candidate is
- * proved by matching. */
+/* series/counter.c - see counter.h. Whether two patterns can make the same name is decided by candidates: if they can,
+ * then one of a few short names is such a name (candidate_find). Each candidate is proved by matching. */
 #include "series/counter.h"
 
 #include "base/num.h"
@@ -102,11 +101,11 @@ static void candidate_make(struct candidate *c, struct slice head, const char *m
     }
 }
 
-/* A name that both can make, if there is any. It begins with the longer prefix and ends with the longer
- * suffix. What is between them is of no account but for one digit (a capture must not be empty; "1" where "0"
- * would be a leading zero); when nothing is between them, they may also overlap, in any length in which they
- * agree. Shorter is always at least as good: a part of a text is a text, and of two numbers the shorter is in
- * range when the longer is. */
+/* A name that both patterns can make, if there is one. It begins with the longer prefix and ends with the longer
+ * suffix. What is between them does not matter, except for one digit (a capture must not be empty; "1" where "0" would
+ * be a leading zero). With nothing between them they may also overlap, in any length in which they agree. A shorter
+ * name is always at least as good: a part of a text is a text, and of two numbers the shorter is in range when the
+ * longer is. */
 static bool candidate_find(struct key_pattern a, struct key_pattern b, struct candidate *c)
 {
     struct slice head = a.pattern->prefix.n > b.pattern->prefix.n ? a.pattern->prefix : b.pattern->prefix;
@@ -151,9 +150,9 @@ static size_t hex_tail(struct slice s)
     return n;
 }
 
-/* Can it make a name that ends in '_' and 32 hex digits? A text capture can hold the '_' itself, so it does
- * whenever the suffix is short and all hex; digits of an integer only link a prefix that ends in '_' and hex
- * with the suffix. */
+/* Can it make a name that ends in '_' and 32 hex digits? A text capture can hold the '_' itself, so it does whenever
+ * the suffix is short and all hex. The digits of an integer only join a prefix that ends in '_' and hex to the
+ * suffix. */
 static bool makes_claimed_name(struct key_pattern f)
 {
     struct slice prefix = f.pattern->prefix, suffix = f.pattern->suffix;
@@ -355,7 +354,7 @@ const struct counter *counters_find(const struct counters *cs, struct slice name
     return NULL;
 }
 
-/* The value of n digits at p, -1 when one is none. n is at most 8. */
+/* The value of the n <= 8 digits at p; -1 when one of them is not a digit. */
 static int digits_value(const char *p, size_t n)
 {
     int v = 0;

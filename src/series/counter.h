@@ -1,5 +1,5 @@
 /* series/counter.h - a counter: a family of pending hashes (`s<store>:unique_visitors:daily`), the kind of its fields,
- * and the MySQL table that its counts end in. Immutable once built; a reload builds a new set. */
+ * and the MySQL table for its counts. Immutable once built; a reload builds a new set. */
 #ifndef SERIES_COUNTER_H
 #define SERIES_COUNTER_H
 
@@ -32,9 +32,9 @@ struct pattern {
 enum feed { FEED_SERIES, FEED_TIMEBOX, FEED_EVENT };
 #define FEEDS 3
 
-/* A table of the merchant's that is only read: its column that is looked for, and the one that is wanted. */
+/* A table of the merchant's that is only read: the column that is searched, and the one that is read. */
 struct lookup {
-    struct slice table; /* n = 0: there is none. All three are MySQL identifiers, as a counter's */
+    struct slice table; /* n = 0: no labels. All three are MySQL identifiers, as a counter's */
     struct slice key, value;
 };
 
@@ -50,8 +50,8 @@ struct counter {
     struct slice column_store; /* n = 0 when the pattern has no <store> */
     struct slice column_field, column_count;
     struct lookup labels; /* names for fields, integer or text */
-    /* What the same hit moves besides, by enum feed; a pattern that is empty: nothing. An event's is
-     * "<its name>:<its type>", parted at the last ':'. */
+    /* What the same hit also moves, by enum feed; an empty pattern: nothing. An event's is "<its name>:<its type>",
+     * split at the last ':'. */
     struct pattern feeds[FEEDS];
 };
 
@@ -71,7 +71,7 @@ enum err pattern_parse(struct slice text, struct pattern *out, struct error *e);
 /* Does name match, and what is its store? store may be NULL. The store is checked against kind. */
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store);
 
-/* The name with that store (of no account without <store>), appended to out. */
+/* Appends the name with that store to out (without <store> it is ignored). */
 void pattern_put(const struct pattern *p, struct slice store, struct buf *out);
 static inline bool pattern_empty(const struct pattern *p)
 {
@@ -81,16 +81,16 @@ static inline bool pattern_empty(const struct pattern *p)
 /* Can it make a name that begins with lead? */
 bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct slice lead);
 
-/* Could any name match both? Decided on the patterns alone, conservatively exact for one capture each. */
+/* Could any name match both? Decided from the patterns alone; exact for one capture each. */
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b,
                      enum store_kind kb);
 
 /* Refuses sets in which a pattern can equal a lock, a `tally:` key, another counter's key or lock, or a claimed hash
- * (`_` and 32 hex digits at the end), and counters without what their pattern needs. Names the two in e->text;
- * *which gets the index of the counter at fault. */
+ * (`_` and 32 hex digits at the end). It also refuses counters that lack what their pattern needs. Names the two in
+ * e->text; *which gets the index of the counter at fault. */
 enum err counters_validate(const struct counters *cs, size_t *which, struct error *e);
 
-/* The counter that claims this key, NULL for none. Keys that end in '_' and 32 hex digits match nothing. */
+/* The counter that matches this key, NULL for none. Keys that end in '_' and 32 hex digits match nothing. */
 const struct counter *counters_match(const struct counters *cs, struct slice key);
 const struct counter *counters_find(const struct counters *cs, struct slice name);
 
@@ -118,7 +118,7 @@ static inline bool counter_feeds_any(const struct counter *c)
 {
     return counter_feeds(c, FEED_SERIES) || counter_feeds(c, FEED_TIMEBOX) || counter_feeds(c, FEED_EVENT);
 }
-/* "s1:views" -> "s1" and "views", at the last ':'. False: one of them would be empty, or the type is the ticker's
+/* "s1:views" -> "s1" and "views", at the last ':'. False: one of them would be empty, or the type is the ticker's,
  * "index". */
 bool event_split(struct slice event, struct slice *name, struct slice *type);
 

@@ -1,15 +1,15 @@
-/* series/epoch.h - which tallyd merges for a Redis, and what that Redis says of itself (sync/README.md, "Epochs"). A realm
- * is one Redis with all servers that it fails over to. An epoch of a realm belongs to one primary: a server process and its
- * history. */
+/* series/epoch.h - which primary tallyd merges for, and what a Redis says of itself (sync/README.md, "Epochs"). A realm
+ * is one Redis with all servers that it fails over to. An epoch of a realm belongs to one primary: a server process and
+ * its history. */
 #ifndef SERIES_EPOCH_H
 #define SERIES_EPOCH_H
 
 #include "series/names.h"
 
-#define GENS_KEPT 1000 /* claims whose batch Redis remembers in tally:gens, more than ever stand at once */
+#define GENS_KEPT 1000 /* claims whose batch is in tally:gens; more than ever exist at once */
 
 struct epoch {
-    struct batch_id realm, id; /* random both; id zero: there is none */
+    struct batch_id realm, id; /* random both; id zero: no epoch */
     char run_id[RUN_ID_BYTES]; /* of the primary */
     char replid[RUN_ID_BYTES]; /* its history: another one begins with each start and each promotion */
 };
@@ -33,20 +33,20 @@ struct history_read { /* of one moment */
     void *arg;
 };
 
-/* Did this Redis give that gen to that batch? Yes, too, where it does not remember: gens from before an older tallyd was
- * replaced, and from before an operator accepted a rollback. */
+/* Did this Redis give that gen to that batch? True also where it does not remember: gens from before an older tallyd
+ * was replaced, and from before an operator accepted a rollback. */
 bool history_has(const struct history_read *h, const struct claim_gen *claim);
 
 enum realm_outcome {
     REALM_OURS,     /* the epoch is the answer, joined or taken */
-    REALM_UNFENCED, /* it would be the realm's first epoch: what Redis said is to be fenced before */
-    REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and is to be written into it */
+    REALM_UNFENCED, /* it would be the realm's first epoch: a fence must cover what Redis said */
+    REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and must be written into it */
     REALM_BEHIND,   /* the ledger has a claim that this Redis does not know */
     REALM_STRANGER, /* this Redis has none, and none is free */
     REALM_UNKNOWN,  /* this MySQL does not know its realm */
 };
 
-struct realm_look { /* at MySQL, behind one at Redis */
+struct realm_look { /* at MySQL, after one at Redis */
     enum realm_outcome outcome;
     bool taken;               /* OURS: a new epoch */
     struct epoch epoch;       /* OURS, GIVEN */

@@ -1,5 +1,5 @@
-/* series/feeds.c - see feeds.h. Every key that a feed can make is again a pattern, with more before or behind its
- * <store>; whether two patterns have a name in common is counter.c's. */
+/* series/feeds.c - see feeds.h. The keys that a feed can make follow a pattern, too, with more before or after its
+ * <store>. counter.c decides whether two patterns have a name in common. */
 #include "series/feeds.h"
 
 #include "series/names.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define STORE_DIGITS_MAX 19
-/* Of the days that a key of visitors ends in; no part begins with 0, so that an integer <store> may be one. */
+/* A day for keys of visitors; no part begins with 0, so that an integer <store> may be one. */
 #define DAY_SAMPLE 20101010
 
 /* A feed while it is looked at. */
@@ -24,7 +24,7 @@ struct made {
     struct pattern pattern;
 };
 
-/* before + prefix, suffix + behind. */
+/* before + prefix, suffix + behind: the pattern's texts. */
 static void made_init(struct made *m, struct slice before, const struct pattern *p, struct slice behind)
 {
     struct slice empty = SLICE("");
@@ -51,7 +51,7 @@ static const char *pattern_show(const struct pattern *p, char out[160])
     return out;
 }
 
-/* Is the key nobody else's? */
+/* Can no counter, and nothing else, make this key? */
 static enum err key_free(const struct look *at, struct slice before, const struct pattern *p,
                          struct slice behind)
 {
@@ -171,7 +171,7 @@ enum err feeds_validate(const struct counters *cs, size_t *which, enum feed *fee
     return ERR_NONE;
 }
 
-/* A day more stands for all days. */
+/* One day is checked for all days. */
 static enum err visitors_free(const struct look *at)
 {
     struct slice none = SLICE("");

@@ -1,6 +1,6 @@
-/* series/feeds.h - checks the feeds of a configuration. A feed has keys of its own (names.h). They must not be a counter's
- * key or lock, and must not begin like tallyd's own keys or those of another kind. op_names.h checks names that clients
- * give, one by one. */
+/* series/feeds.h - checks the feeds of a configuration. A feed has keys of its own (names.h). They must not be a
+ * counter's key or lock, and must not begin like tallyd's own keys or those of another kind. For names that clients
+ * give, op_names.h checks each one. */
 #ifndef SERIES_FEEDS_H
 #define SERIES_FEEDS_H
 

@@ -1,8 +1,8 @@
-/* series/frame.h - what one loop turn sends to Redis for many clients, as data: one MULTI ... EXEC.
- * coalesce/ fills it, redis/ writes it and files the answers into the same cells. In the order of the wire:
+/* series/frame.h - what one loop turn sends to Redis for many clients, as data: one MULTI ... EXEC. coalesce/ fills it,
+ * redis/ writes it and files the answers into the same cells. In the order of the wire:
  *   MULTI; one ZADD tally:dirty NX for all hashes with zadd; HINCRBY a cell; HINCRBY tally:accepted a share;
- *   SET lock NX EX and PTTL a hash with ask_lock; a script for all tokens; the ops (op.h); the journals it appends to or ends; SET tally:seq:...
- *   seq EX; EXEC. */
+ *   SET lock NX EX and PTTL a hash with ask_lock; a script for all tokens; the ops (op.h); the journals it appends to or ends;
+ *   SET tally:seq:... seq EX; EXEC. */
 #ifndef SERIES_FRAME_H
 #define SERIES_FRAME_H
 
@@ -40,8 +40,9 @@ struct frame_cell { /* one HINCRBY */
 #define TOKEN_BYTES_MAX 128 /* of a client's id */
 #define TOKEN_PAYLOAD 16    /* hex digits of the hash of key, field and delta */
 
-/* An increment that counts once, however often it is sent. In the order of arrival, behind the cells: a script adds it
- * to its hash, the dirty index and tally:accepted, and writes the token, or does nothing when the token stands. */
+/* An increment that counts once, however often it is sent. Tokens come after the cells, in the order of arrival. A
+ * script adds each to its hash, the dirty index and tally:accepted, and writes the token; when the token exists it does
+ * nothing. */
 struct frame_token {
     const struct counter *counter;
     uint32_t hash;            /* index into frame->hashes */
@@ -65,14 +66,14 @@ struct frame_append {           /* to one journal (journal.h) */
     uint32_t name_at, name_n;   /* in frame->bytes */
     uint32_t bytes_at, bytes_n; /* records, in frame->records; none when it ends */
     bool opens;                 /* the first: HSET tally:journals */
-    bool ends;                  /* all of it stands in its keys: UNLINK, and HDEL */
+    bool ends;                  /* all of it is in its keys: UNLINK, and HDEL */
 };
 
 struct frame {
     uint64_t seq; /* set when it is sent; the same when it is sent again */
     int64_t
         dirty_ms; /* score of its ZADDs, and the ops' now: Redis' time when sent; the same when sent again */
-    /* answer: how often a log has left tally:events, of all time; -1: unknown. Asked for when there are events */
+    /* answer: how often a log has ever left tally:events; -1: unknown. Read when the frame has events */
     int64_t events_gone;
     struct frame_hash *hashes;
     struct frame_cell *cells;
@@ -88,13 +89,13 @@ struct frame {
                        */
     struct buf records; /* of the appends */
     struct buf errors;  /* error texts of cells, tokens and ops */
-    /* redis/'s, where frames are kept: what is sent again of it when Redis loses it (struct kept_frame) */
+    /* redis/'s, if frames are kept: what is sent again when Redis loses the frame (struct kept_frame) */
     struct buf again;
     uint32_t again_lines, again_cells;
 };
 
-/* A frame that was answered, as it is sent again to a Redis that lacks it: under its own number, with a ZADD for each hash of
- * its cells. What failed in it is left out, and so are locks. */
+/* An answered frame, as it is sent again to a Redis that lacks it: with its own number, and a ZADD for each hash of its
+ * cells. What failed in it is left out, and so are locks. */
 struct kept_frame {
     struct list link;
     uint64_t seq;
@@ -113,7 +114,7 @@ struct kept_frame {
 enum frame_outcome {
     FRAME_APPLIED, /* EXEC's array: every cell has its value or its own error */
     FRAME_REFUSED, /* EXECABORT or an error to EXEC: nothing of it ran; the text is in frame->errors */
-    FRAME_ASTRAY, /* likewise, since its slot is on its way to another node of a cluster; the link is being cut */
+    FRAME_ASTRAY, /* likewise, since its slot is moving to another node of a cluster; the link is being cut */
 };
 
 #define FRAME_RAW(f, c) slice_of((f)->bytes.p + (c)->raw_at, (c)->raw_n)
@@ -143,11 +144,11 @@ struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice n
 uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text);
 /* An append of these records to a journal of that name. */
 struct frame_append *frame_add_append(struct frame *f, struct slice name, struct slice records);
-/* What stands in Redis of a token that was written: its payload, ':', the value that its client was told. False: it is
- * that of another increment, or no such thing; nothing is filed. */
+/* Reads `stands`, what Redis has of a written token: its payload, ':', the value that its client was told. False: the
+ * token is of another increment, or this is no token; nothing is filed. */
 bool frame_token_read(struct frame_token *t, struct slice stands);
 void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line);
-/* The error of all that wait for the op; line is without '-'. */
+/* Sets the error of all that wait for the op; line is without '-'. */
 void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line);
 
 #endif

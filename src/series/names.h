@@ -22,20 +22,18 @@
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
-#define KEY_JOURNALS                                                                                         \
-    "tally:journals" /* hash: name of a journal -> <instance>:<life> of whoever brings it to its keys */
+#define KEY_JOURNALS "tally:journals" /* hash: name of a journal -> <instance>:<life> that brings it home */
 #define KEY_JOURNALS_TAKEN                                                                                   \
-    "tally:journals:taken" /* hash: name of a journal -> its owners before whose links may stand, "a b " */
+    "tally:journals:taken" /* hash: name of a journal -> earlier owners with links perhaps, "a b " */
 #define KEY_JOURNAL_PREFIX "tally:journal:"
-#define KEY_KNOWN "known:" /* zset of <precision>:<name>, all scores 0 */
-#define KEY_EVENTS                                                                                           \
-    "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
+#define KEY_KNOWN "known:"        /* zset of <precision>:<name>, all scores 0 */
+#define KEY_EVENTS "tally:events" /* zset of event logs, <name>:<type>, all scores 0: the cleaner's list */
 #define KEY_EVENTS_GONE "tally:events:gone" /* how often a log has left tally:events */
-/* Hash: <name>:<type> of a log -> the highest number ever leased for it. Fields are never deleted: a lease holds for its
- * holder's whole life. */
+/* Hash: <name>:<type> of a log -> the highest number ever leased for it. Fields are never deleted: a process keeps its
+ * lease for its whole life. */
 #define KEY_LEASED "tally:leased"
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
-/* What keys of one kind, or of tallyd's own, begin with: of no other kind. Those of events and visitors begin with a
+/* What keys of one kind, or of tallyd's own, begin with; no other kind's do. Keys of events and visitors begin with a
  * client's text. */
 #define NAME_LEADS_N 6
 extern const struct slice name_leads[NAME_LEADS_N];
@@ -55,7 +53,7 @@ static inline bool batch_id_is_zero(const struct batch_id *id)
     return batch_id_same(id, &(struct batch_id){{0}});
 }
 
-/* One start of one instance: who writes seq keys and owns batches. Filled once at start. */
+/* One start of one instance: it writes seq keys and owns batches. Filled once at start. */
 struct life {
     struct slice instance; /* [A-Za-z0-9._-]{1,64} */
     char id[17];           /* 64 random bits, 16 hex digits */

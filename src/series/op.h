@@ -1,6 +1,6 @@
-/* series/op.h - the other ways to count, as a frame carries them: time series, timeboxes, events, unique visitors.
- * coalesce/ fills them, redis/ writes them into the frame's MULTI and files the answers into the same structs. The
- * configuration that both go by is `struct op_limits`. The keys are made in names.c; texts are in frame->bytes. */
+/* series/op.h - ops as a frame carries them: on time series, timeboxes, events, unique visitors. coalesce/ fills them,
+ * redis/ writes them into the frame's MULTI and files the answers into the same structs. Both follow `struct
+ * op_limits`, the configuration. The keys are made in names.c; texts are in frame->bytes. */
 #ifndef SERIES_OP_H
 #define SERIES_OP_H
 
@@ -16,9 +16,9 @@
 
 enum op_kind { OP_SERIES, OP_TIMEBOX, OP_EVENT, OP_UNIQ };
 
-/* Where an event's id comes from. DRAWS: Redis draws a number, or has to look whether the own id may be added. GIVEN: it
- * has a number of a lease (coalesce/leases.h). OWN: it has a text that no ticker could give. A text may come twice, and
- * which one came first shows in the log alone, so it never waits in a journal. */
+/* Where an event's id comes from. DRAWS: Redis draws a number, or has to check whether the client's own id may be
+ * added. GIVEN: it has a number of a lease (coalesce/leases.h). OWN: it has a text that no ticker could give. A text
+ * may come twice, and only the log shows which one came first, so it never waits in a journal. */
 enum event_id {
     EVENT_DRAWS,
     EVENT_GIVEN,
@@ -30,7 +30,7 @@ struct op_item {              /* event: one event; uniq: one visitor, the same o
     uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
     uint32_t text_at, text_n; /* in frame->bytes: the event's own id, the visitor in text; n = 0: none */
     int64_t at;               /* event: its second; uniq: the visitor as an integer, -1: text says it */
-    /* answer; of an op that is GIVEN no answer, but the number that it has from a lease */
+    /* answer; a GIVEN op gets none: this is the number that it has from a lease */
     int64_t value; /* event: its number, 0 when it has an own id, EVENT_REFUSED; uniq: 1 new, 0 not */
 };
 
@@ -41,7 +41,8 @@ struct journal;
 /* How an op's hits get to their keys: by this frame, by way of a journal, or out of one by this frame. */
 enum op_way { OP_STRAIGHT, OP_INTO, OP_HOME };
 
-/* All that a frame does to one (kind, name, type, which). An op that a counter's feed made is never shared with clients.
+/* All that a frame does to one (kind, name, type, which). An op that a counter's feed made is never shared with
+ * clients.
  *            which tells apart ops of a name              delta       answer: value
  *   series   the second                                   sum of n    how many precisions keep the second
  *   timebox  the start of its bucket                      sum of n    hits of the bucket after it
@@ -56,16 +57,16 @@ struct frame_op {
     int64_t delta;
     uint32_t first_item, last_item, items_n;
     bool fed; /* no client waits */
-    /* No command of its own: one of the frame's appends has it, or another daemon brought it home. */
+    /* No command of its own: one of the frame's appends has it, or another tallyd brought it home. */
     bool silent;
-    /* Something alone that an earlier frame left out, and no hit. Series: the ZADDs in known; timebox: its place in
+    /* Adds no hit, only what an earlier frame left out. Series: the ZADDs in `known:`; timebox: its entry in
      * `tb.<name>`; events: their log's name */
     bool owed;
     uint64_t known; /* series: bit i: the ZADD of precision i in `known:` is due, if that keeps the second */
     bool stands;    /* timebox: known to be in both sets, so that its hits alone go */
     bool has_numbers;   /* event: an own id is a number, as a ticker's are */
     bool named;         /* event, GIVEN: its log is put into tally:events */
-    uint32_t lease_n;   /* event, DRAWS: so many numbers more are drawn, for a lease; they come last */
+    uint32_t lease_n;   /* event, DRAWS: this many more numbers are drawn last, for a lease */
     uint64_t lease_seq; /* event, GIVEN: the frame that drew its lease */
     bool ours;          /* event, KEPT: Redis knows that lease */
     /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
@@ -90,7 +91,7 @@ struct frame_op {
 
 struct op_tier {
     uint32_t window_s; /* cached windows of that size or smaller ... */
-    int64_t keep_s;    /* ... are kept so long */
+    int64_t keep_s;    /* ... are kept this long */
 };
 
 /* From the configuration, immutable. */
@@ -104,7 +105,7 @@ struct op_limits {
     struct pattern uniq_name;           /* names of visitors that feed uniq_counter */
     const struct counter *uniq_counter; /* NULL: none. Its fields are dates */
     int64_t token_keep_s;               /* tokened increments (frame_token) */
-    int64_t tokens_most;                /* that may stand in Redis at once */
+    int64_t tokens_most;                /* at most this many may be in Redis at once */
     int64_t events_keep_s;
     struct op_tier tiers[OP_TIERS_MAX]; /* ascending by window_s; a window larger than all: as the last */
     uint32_t tiers_n;
@@ -121,20 +122,21 @@ static inline bool op_keeps(const struct op_limits *l, uint32_t i, int64_t at, i
 {
     return op_slot(at, l->precisions[i]) > now_s - (int64_t)l->samples * l->precisions[i];
 }
-/* A bucket goes only when timebox_keep newer ones stand. Can so many stand, when it is now_s? One is left for clocks that are
- * not quite the same. */
+/* A bucket is removed only when timebox_keep newer ones exist. False: that many may exist at now_s, or all but one
+ * (clocks differ a little). */
 static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, int64_t now_s)
 {
     int64_t newest = op_slot(now_s + l->ahead_s, l->timebox_width_s);
     return bucket > newest - ((int64_t)l->timebox_keep - 1) * l->timebox_width_s;
 }
-/* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
+/* Does its frame add these events as they are? Events that a feed makes now have no items; those out of a journal
+ * have. */
 static inline bool op_is_given(const struct frame_op *op)
 {
     bool has_ids = op->which == EVENT_GIVEN || op->which == EVENT_OWN;
     return op->kind == OP_EVENT && has_ids && (op->items_n > 0 || op->owed);
 }
-/* Is the op's sample of that precision one with that of the op before? Then one HINCRBY moves both. */
+/* Is the op's sample of that precision the same as the previous op's? Then one HINCRBY moves both. */
 bool op_joins(const struct frame_op *op, uint32_t precision_s);
 /* Is it a number as a ticker gives them: 1 to OP_NUMBER_MAX, canonical? */
 bool op_id_is_number(struct slice id);

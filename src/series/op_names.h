@@ -5,8 +5,8 @@
 
 #include "series/op.h"
 
-/* False: why gets an error line without '-'. type is of account for events alone, day for visitors alone. scratch is
- * written over. */
+/* False: why gets an error line without '-'. type matters only for events, day only for visitors. scratch is
+ * overwritten. */
 bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice name, struct slice type,
                   int64_t day, struct buf *scratch, struct buf *why);
 

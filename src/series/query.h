@@ -26,8 +26,9 @@ struct query {
     enum query_kind kind;
     struct slice name, type; /* type: of events. The asker's until the answer */
     int64_t from, to;        /* inclusive */
-    int64_t offset, limit; /* timeboxes, events; so many are left out, at most so many come. limit < 0: all */
-    uint32_t precision_s;  /* series */
+    /* timeboxes, events: how many are skipped, at most how many come. limit < 0: all */
+    int64_t offset, limit;
+    uint32_t precision_s; /* series */
     int64_t window_s;
     uint32_t windows_n; /* 1..query_limits.most */
 };
@@ -39,7 +40,7 @@ struct query_value {
     int64_t number;
 };
 
-/* Values one behind the other, in the order of the reply. */
+/* Values one after the other, in the order of the reply. */
 struct query_answer {
     struct query_value *values;
     size_t n, cap;

@@ -22,7 +22,7 @@ static unsigned crc16(struct slice s)
     return crc & 0xffff;
 }
 
-/* What stands between the first '{' and the next '}' counts, unless that is nothing. */
+/* If there is text between the first '{' and the next '}', only that text is hashed. */
 unsigned slot_of(struct slice key)
 {
     const char *open = key.n == 0 ? NULL : memchr(key.p, '{', key.n);

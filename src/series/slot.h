@@ -1,5 +1,5 @@
-/* series/slot.h - hash slots of a Redis Cluster (its specification: "key distribution model"). A lane is one slot: every
- * key of its own begins with a tag, so that a MULTI, a script and a SCAN touch one slot. */
+/* series/slot.h - hash slots of a Redis Cluster (its specification: "key distribution model"). A lane is one slot: each
+ * of its keys begins with a tag, so that a MULTI, a script and a SCAN touch one slot. */
 #ifndef SERIES_SLOT_H
 #define SERIES_SLOT_H
 
@@ -16,10 +16,10 @@ struct tag {
 
 unsigned slot_of(struct slice key); /* as CLUSTER KEYSLOT has it */
 
-/* The shortest tag whose slot is the middle of the lane's part of all slots; the first of them in the order a-z0-9. Fixed for
- * ever: keys are found by it. lane < lanes, which is at most LANES_MAX. */
+/* The shortest tag whose slot is the middle of the lane's part of all slots; the first such in the order a-z0-9. Never
+ * change this: keys are found by it. lane < lanes, which is at most LANES_MAX. */
 void tag_find(unsigned lane, unsigned lanes, struct tag *out);
-/* Which of so many lanes a store's counts are in, all of them; n = 0: of what has no store. Fixed for ever. */
+/* Which of this many lanes has all counts of a store; n = 0: the lane of counts without a store. Never change this. */
 unsigned lane_of_store(struct slice store, unsigned lanes);
 static inline struct slice tag_slice(const struct tag *t)
 {

@@ -1,5 +1,5 @@
-/* series/takeover.h - requests to Redis that take over journals (series/journal.h) of a dead service. The rules are those
- * of batches.h. */
+/* series/takeover.h - requests to Redis that take over journals (series/journal.h) of a dead process. The rules are
+ * those of batches.h. */
 #ifndef SERIES_TAKEOVER_H
 #define SERIES_TAKEOVER_H
 
@@ -8,7 +8,7 @@
 
 struct listed_journal {       /* in the list's texts */
     struct slice name, owner; /* owner: name_owner() of a life */
-    bool linked;              /* a link of that life stands */
+    bool linked;              /* a link of that life exists */
 };
 
 struct journal_list {           /* all of tally:journals */
@@ -21,15 +21,16 @@ struct journal_list {           /* all of tally:journals */
     void *arg;
 };
 
-/* (!) In this order: the journal is ours in tally:journals, if its owner is still the one named; every link of that life is
- * ended, so that nothing which it sent runs later, and of each owner before whose taker died with that undone; then it is
- * read. When they come back they look there first. */
+/* (!) In this order: tally:journals is changed to name us, if the owner is still the one named here. All links of that
+ * life are ended, so that nothing it sent runs later; so are those of earlier owners, when a process that took over
+ * from them died before it had done so. Then the journal is read. When an owner's link comes back, it looks there
+ * first. */
 struct journal_take {
     struct slice name, owner; /* the asker's until done */
     bool taken;               /* false: another one was faster, or it is gone */
     bool lost;                /* the link was cut, or Redis refused: why; ask again */
     struct buf bytes;         /* when taken; the asker frees, as the owners */
-    struct buf owners;        /* whose links are to be ended, a space behind each */
+    struct buf owners;        /* owners whose links must be ended, a space after each */
     char why[200];
     void (*done)(struct journal_take *t);
     void *arg;

@@ -1,5 +1,6 @@
-/* series/zones.h - which time zone a store has, and what hour it is there. One thread publishes a table of all stores, any may
- * ask; the loop has a view of its own, which takes no lock, makes no system call and allocates nothing for a hit. */
+/* series/zones.h - which time zone a store has, and what hour it is there. One thread publishes a table of all stores;
+ * any thread may ask. The loop has a view of its own, which takes no lock, makes no system call and allocates nothing
+ * for a hit. */
 #ifndef SERIES_ZONES_H
 #define SERIES_ZONES_H
 
@@ -27,14 +28,16 @@ struct zones {
     pthread_mutex_t lock; /* of latest, left and all holders */
     struct zone_table *latest;
     struct zone_table
-        *left; /* nobody's: the publisher frees them, since a million stores take the loop too long */
+        /* no view has it: the publisher frees them, since freeing a million stores takes the loop too long */
+        *left;
     _Atomic uint64_t version; /* one more with each table */
     bool named;               /* a zone, or a table of stores' zones, is configured */
 };
 
-/* standard: of stores that have none, NULL: UTC. One that cannot be read becomes UTC, and *e (may be NULL) says so. */
+/* standard: the zone of stores that have none, NULL: UTC. If it cannot be read, UTC is used, and *e (may be NULL) says
+ * so. */
 struct zone_table *zone_table_create(const char *standard, struct error *e);
-/* store has the zone of that name. Each store once; the last one holds. */
+/* Gives the store the zone of that name. Add each store once; the last one counts. */
 void zone_table_add(struct zone_table *t, struct slice store, struct slice name);
 
 void zone_table_drop(struct zone_table *t); /* one that is not published */

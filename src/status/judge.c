@@ -1,4 +1,4 @@
-/* status/judge.c - what of a look is not well, each with the next step. */
+/* status/judge.c - the faults of a look, each with the next step. */
 #include "status/service.h"
 #include "status/status.h"
 

@@ -65,7 +65,7 @@ static void lanes_probe(struct ask *a, const struct source *where, bool brief, s
     for (uint32_t i = 0; i < where->lanes; i++) {
         struct error e;
         struct status lane;
-        bool connected = i == a->lane || ask_lane(a, i, &e) == ERR_NONE;
+        bool connected = ask_lane(a, i, &e) == ERR_NONE;
         status_init(where, &lane);
         lane_probe(a, where, brief, db, connected ? NULL : e.text, &lane);
         status_fold(s, &lane, i);
@@ -78,11 +78,12 @@ static void servers_probe(const struct source *where, const struct status_how *h
 {
     struct ask ask;
     struct error e;
-    bool connected = ask_open(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
-    if (connected && where->lanes > 1)
+    bool many = where->lanes > 1;
+    bool open = (many ? ask_find : ask_open)(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
+    if (open && many)
         lanes_probe(&ask, where, how->brief, db, s);
     else
-        lane_probe(&ask, where, how->brief, db, connected ? NULL : e.text, s);
+        lane_probe(&ask, where, how->brief, db, open ? NULL : e.text, s);
     probe_mysql(db, where, how->brief, s);
     if (!how->books)
         books_unknown(s, "not asked for");
@@ -90,7 +91,7 @@ static void servers_probe(const struct source *where, const struct status_how *h
         books_probe(&ask, db, s);
     else
         books_unknown(s, "Redis could not be read");
-    if (connected) ask_close(&ask);
+    if (open) ask_close(&ask);
 }
 
 static void pause_until(uint64_t when_ms)

@@ -74,7 +74,7 @@ void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter,
 
 static size_t batch_find(const struct sums *s, const struct batch_id *id)
 {
-    size_t i = s->batches_n; /* rows come behind their batch, so the last one is nearly always it */
+    size_t i = s->batches_n; /* rows follow their batch, so the last one is nearly always it */
     while (i > 0 && memcmp(s->batches[i - 1].id.bytes, id->bytes, sizeof(id->bytes)) != 0)
         i--;
     PRE(i > 0);

@@ -1,6 +1,5 @@
-/* sync/adopt.c - batches whose owner died, and the sign of life of our own. Taking one over is one script, so
- * that two services do not scan the same batch twice as a rule; were they to, the ledger would still keep
- * each hit single. */
+/* sync/adopt.c - adopts batches whose owner died, and writes our own sign of life. One script takes a batch over, so
+ * two processes normally do not scan the same batch. If they did, the ledger would still count each hit once. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "sync/inside.h"

@@ -1,5 +1,6 @@
-/* sync/gate.c - one look answers for both sides: what Redis says of itself, then MySQL: schema, ledger, epoch. Others may
- * merge in between, so a Redis that seems to be behind is read once more, and compared with what the ledger had before. */
+/* sync/gate.c - one look reads both sides: what Redis says of itself, then MySQL: schema, ledger, epoch. Other tallyds
+ * may merge in between, so a Redis that seems to be behind is read once more, and compared with what the ledger had
+ * before. */
 #include "sync/gate.h"
 #include "base/heap.h"
 #include "base/log.h"

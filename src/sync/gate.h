@@ -1,7 +1,8 @@
-/* sync/gate.h - may sync merge? Only when the schema was checked since MySQL came (back), and Redis was compared with the
- * ledger since it came back as another process. Then it has an epoch (series/epoch.h). If Redis lacks a claim that MySQL
- * has merged, Redis lost it, or another primary made it: counting goes on, merging waits for an operator. A ledger that
- * lacks what this process merged is logged, and merging goes on: waiting does not bring back what MySQL lost. */
+/* sync/gate.h - may sync merge? Only when the schema was checked since MySQL came up, and Redis was compared with the
+ * ledger since it came back as another process. Then it has an epoch (series/epoch.h). If Redis lacks a claim that
+ * MySQL has merged, Redis lost it, or another primary made it: counting goes on, merging waits for an operator. A
+ * ledger that lacks what this process merged is logged, and merging goes on: waiting does not bring back what MySQL
+ * lost. */
 #ifndef SYNC_GATE_H
 #define SYNC_GATE_H
 
@@ -11,7 +12,8 @@ struct gate_check {                   /* a look at MySQL */
     const struct history_read *redis; /* in: what Redis said before */
     bool seen;                        /* out: MySQL answered */
     bool
-        fit; /* out: what all counters share. Of each counter the port tells sync_counter_fit() before done() */
+        /* out: what all counters share. For each counter the port calls sync_counter_fit() before done() */
+        fit;
     bool refusals;          /* out: something does not fit, be it only one counter's table */
     struct realm_look look; /* out, if fit */
     void (*done)(struct gate_check *c);
@@ -23,8 +25,9 @@ struct gate_ports { /* requests as in sync/ports.h */
     void (*check)(void *arg, struct gate_check *c);
     void (*history)(void *arg, struct history_read *h);
     void (*fence)(void *arg, struct fence *f);
-    /* (!) Of the Redis that claims and history() go to; empty: they go to different ones, or it lacks answered frames. A claim
-     * by a link that is at a Redis which was put back raises its gen before another link has heard of that Redis. */
+    /* (!) The run_id of the Redis that claims and history() go to; empty: they go to different ones, or it lacks
+     * answered frames. When a link claims on a Redis that was put back, the claim raises the gen there before another
+     * link knows of that Redis. */
     const char *(*run_id)(void *arg);
     uint64_t (*mono_ms)(void *arg);
 };

@@ -1,9 +1,9 @@
-/* sync/inside.h - inside of sync/: the state that its files share.
+/* sync/inside.h - what the files of sync/ share: the state, and what each does for the others.
  *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
- *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
+ *   adopt.c  dead owners' batches, sign of life wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
- *   stall.c  merging without progress     keep.c   merged batches that are kept for a while
- *   size.c   how many hashes a claim takes     rest.c   pauses between chunks
+ *   stall.c  merging without progress           keep.c   merged batches that are kept for a while
+ *   size.c   how many hashes a claim takes      rest.c   pauses between chunks
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
@@ -62,7 +62,7 @@ struct due_name { /* one name in a family's queue or in its paced, value in its 
 
 struct stall {                  /* see stall.c; times are mono, 0: never */
     uint64_t due_ms, merged_ms; /* oldest hit that is known to wait; last merge */
-    uint64_t for_s;             /* nothing was merged for so long, too long; 0: it goes on */
+    uint64_t for_s;             /* for how long nothing was merged, when that is too long; else 0 */
     const char *why;
     bool waits, told; /* something was due since the last look; the log said so */
 };
@@ -70,7 +70,7 @@ struct stall {                  /* see stall.c; times are mono, 0: never */
 struct family { /* a counter and its due hashes */
     const struct counter *counter;
     struct map names;
-    struct list queue; /* due by time: claimed as soon as may be */
+    struct list queue; /* due by time: claimed as soon as possible */
     struct list paced; /* due by hits alone: claimed when there are rows for them */
     uint32_t paced_n;
     uint64_t next_ms;  /* no claim of the queue before, unless in a hurry */
@@ -90,8 +90,8 @@ static inline uint32_t family_queued(const struct family *f)
     return (uint32_t)f->names.n - f->paced_n;
 }
 
-/* An operator must look. Nothing is claimed meanwhile, and nothing queued, so that the queue's bound, which
- * all counters share, is left to the others: the dirty index has its names. */
+/* An operator must look. Meanwhile nothing is claimed, and nothing queued: the dirty index has the names, and other
+ * counters get the room in the queue, whose bound all share. */
 static inline bool family_held(const struct family *f)
 {
     return f->unfit || f->refused > 0;
@@ -112,19 +112,19 @@ struct discarded {
 struct pace {                      /* see pace.c */
     int64_t rows;                  /* that paced claims may cost; below 0: they cost more than there was */
     uint64_t hits, mono_ms;        /* up to which rows were added ... */
-    uint64_t hits_left, time_left; /* ... but for these: parts of a row, of hits_a_row and of 1,000 */
+    uint64_t hits_left, time_left; /* ... except these: parts of a row, of hits_a_row and of 1,000 */
 };
 
 struct claim_size {          /* see size.c */
     struct piece piece;      /* while hits come */
-    uint64_t hits, until_ms; /* so many came; until then they count as coming */
+    uint64_t hits, until_ms; /* hits: so far; hits count as coming until until_ms */
     bool hits_come;
 };
 
 struct rest {                   /* see rest.c */
     struct list waiting;        /* runs with chunks to be sent */
     uint32_t out;               /* chunks, of all runs */
-    uint32_t eighths;           /* of a chunk's time: the rest behind it */
+    uint32_t eighths;           /* of a chunk's time: the rest after it */
     uint64_t sent_ms, until_ms; /* when the first of them was sent; no chunk before */
     uint64_t hits, felt_us;     /* as of the last look */
     uint64_t beside_us,
@@ -155,9 +155,9 @@ struct sync {
     size_t discarded_n;
     struct adopted *queue;
     uint32_t queue_n, queue_cap;
-    uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
+    uint32_t unknown; /* batches that remain because no counter of theirs is known here, as last told */
     bool redis_up, mysql_up, started, stopping, abandoned, hold;
-    bool own_due;       /* batches of ours may stand that we no longer know */
+    bool own_due;       /* Redis may have batches of ours that we no longer know */
     bool eager;         /* sync_turn() has something to do */
     struct stall stall; /* of batches whose counter is not known yet */
     uint64_t stall_at_ms, stalled_s;
@@ -211,7 +211,7 @@ uint32_t pace_ready(const struct sync *s, const struct family *f,
                     uint64_t now_ms);    /* how many paced names are claimed now */
 void pace_claimed(struct run *r);        /* sent: r->claim's names are paid for */
 void pace_claim_answered(struct run *r); /* what it really cost */
-void pace_release(struct sync *s);       /* nobody waits for rows any more */
+void pace_release(struct sync *s);       /* no claim waits for rows any more */
 
 /* rest.c */
 void rest_init(struct sync *s);
@@ -245,11 +245,11 @@ void keep_close(struct sync *s);
 /* wait.c */
 void wait_mysql_down(struct sync *s); /* what was merged may be lost */
 void wait_tick(struct sync *s, uint64_t now_ms);
-/* At once: a Redis that comes back may have lost the claim of a batch that is waited for, and then "it stands no
- * more" does not say that it was merged. */
+/* At once: a Redis that comes back may have lost the claim of a batch that is waited for. That the batch no longer
+ * exists does then not mean that it was merged. */
 void wait_redis_down(struct sync *s);
 void wait_run_done(struct sync *s, const struct run *r);
-/* These keys were in a claim and are due again: whoever waits for one of them waits for its next claim. */
+/* These keys were in a claim and are due again: a wait for one of them waits for its next claim. */
 void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n);
 
 /* stall.c */

@@ -1,17 +1,18 @@
-/* sync/keep.c - merged batches that stay in Redis for keep_ms, since a MySQL that lost its tail may take over: what was
- * discarded is nowhere else. When MySQL comes back, each is run again, and its ledger says which chunks it lacks.
- * A kept batch has no run, no rows and no place among the fields in flight; only its names are here, for its discard.
+/* sync/keep.c - merged batches that remain in Redis for keep_ms, since a MySQL that lost its tail may take over:
+ * nothing else has what was discarded. When MySQL comes back, each is run again, and the ledger says which chunks it
+ * lacks. A kept batch has no run, no rows and no share of the fields in flight; only its names are here, for its
+ * discard.
  *
- * (!) It is discarded when keep_ms are over, and when MySQL then merged something that was sent to it later: so that
- * server was the primary all the time, also when this process stood still meanwhile. When nothing else is merged, a kept
- * batch itself is run again for that. */
+ * (!) It is discarded once keep_ms are over and MySQL has then merged something that was sent to it later. That proves
+ * that this server was the primary all the time, even if this process was suspended meanwhile. When there is nothing
+ * else to merge, a kept batch itself is run again for that. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/stats.h"
 #include "sync/inside.h"
 
-#define ASK_MS 1000 /* so long another merge is waited for */
+#define ASK_MS 1000 /* how long it waits for another merge */
 
 struct kept {
     struct sync *sync;
@@ -121,7 +122,7 @@ static void kept_discard(struct kept *k)
     s->ports.discard(s->ports.arg, &k->discard);
 }
 
-/* Too old (S17): whoever adopts it scans it anew. */
+/* Too old (S17): the process that adopts it scans it again. */
 static void kept_let_go(struct kept *k)
 {
     char hex[33];

@@ -1,10 +1,10 @@
-/* sync/pace.c - how often names are claimed that are due by their hits alone. With a thousand hot stores each reaches
- * `hits` again after milliseconds, and a claim for each of them would cost MySQL a row for few hits. So these names
- * wait for rows, of which there is a bucket for all counters together: rows_burst of them, so that at light load a
- * name goes at once; refilled by the hits themselves, one row for hits_a_row of them, and by rows_free_per_s. Rows too
- * few for all that wait are saved up to paced_wait_ms, so that heavy load makes few large claims.
- * Nobody waits longer than `every`: the dirty index has the paced names, too, and moves them to the queue.
- * What is due by time costs nothing here. */
+/* sync/pace.c - how often names are claimed that are due by their hits alone. With a thousand hot stores each store
+ * reaches `hits` again after milliseconds, and a claim for each would cost MySQL a row for few hits. So these names
+ * wait for rows. All counters share one token bucket of rows_burst rows, so that at light load a name is claimed at
+ * once. Hits refill it, one row for hits_a_row of them, and rows_free_per_s does. When it has too few rows for all
+ * names that wait, they are saved for up to paced_wait_ms, so that heavy load makes few large claims. No name waits
+ * longer than `every`: the dirty index has the paced names, too, and moves them to the queue. Claims by time cost
+ * nothing here. */
 #include "sync/inside.h"
 
 void pace_init(struct sync *s)
@@ -44,8 +44,8 @@ void pace_claimed(struct run *r)
     r->sync->pace.rows -= r->rows_paid;
 }
 
-/* A row a hash was paid; now it is known how many fields they have, but for a claim whose answer was lost. A debt is
- * bounded, so that it is paid off some time. */
+/* The claim paid one row a hash. Now the number of its fields is known, except for a claim whose answer was lost. The
+ * debt is bounded, so that it can be paid off. */
 void pace_claim_answered(struct run *r)
 {
     const struct claim *c = &r->claim;

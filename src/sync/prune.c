@@ -1,6 +1,6 @@
-/* sync/prune.c - MySQL says what is old, then Redis what stands, then rows go. (!) In this order: were it decided last
- * what is old, by a service that stood still in between, rows could be old whose batch was claimed only after it was asked
- * what stands. And not while the gate is closed: what stands in a Redis that was rolled back says nothing. */
+/* sync/prune.c - first MySQL says what is old, then Redis which batches exist, then rows are deleted. (!) In this
+ * order: if the cutoff came last, and the process were suspended before it, rows could be old whose batch was claimed
+ * only after Redis was asked. Not while the gate is closed: batches in a Redis that was rolled back prove nothing. */
 #include "sync/prune.h"
 #include "base/heap.h"
 #include "sync/inside.h"

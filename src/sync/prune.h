@@ -1,4 +1,4 @@
-/* sync/prune.h - deletes ledger rows that nobody needs any more: old ones, of batches that no longer exist in Redis. */
+/* sync/prune.h - deletes ledger rows that no run needs any more: old ones, of batches that no longer exist in Redis. */
 #ifndef SYNC_PRUNE_H
 #define SYNC_PRUNE_H
 

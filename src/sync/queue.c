@@ -1,5 +1,5 @@
-/* sync/queue.c - what is due, two queues a counter: by time, and by hits alone. They are bounded: what does not fit is
- * still in the dirty index, whose pages are filed into them (due.c and wait.c ask for those). */
+/* sync/queue.c - what is due, two queues a counter: by time, and by hits alone. They are bounded. The dirty index has
+ * what does not fit; its pages are filed into them (due.c and wait.c ask for those). */
 #include "base/heap.h"
 #include "sync/inside.h"
 
@@ -102,8 +102,9 @@ void sync_due(struct sync *s, const struct counter *c, struct slice key, enum du
     family_add(s, family_of(s, c), key, why);
 }
 
-/* A name is due when its own counter's `every` has passed since its score. One that no counter of ours claims may be
- * another service's: it is held only when nobody has merged it for long. Returns how many of the page stay. */
+/* A name is due when its own counter's `every` has passed since its score. One that no counter of ours matches may
+ * belong to another tallyd, so it is put into tally:held only when it was not merged for long. Returns how many of the
+ * page stay. */
 static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
 {
     struct slice *unknown = heap_alloc((p->keys_n + 1) * sizeof *unknown);
@@ -134,8 +135,8 @@ void due_poll_free(struct due_poll *p)
     p->scores = NULL;
 }
 
-/* Names of counters with a long `every`, or of held ones, may stand first in the index and stay there: the
- * next page begins behind them. */
+/* Names of counters with a long `every`, or of held ones, may come first in the index and stay there: the next page
+ * begins after them. */
 void due_poll_names(struct sync *s, struct due_poll *p, bool all)
 {
     uint32_t stays = p->lost ? 0 : file_names(s, p, all);

@@ -1,8 +1,9 @@
-/* sync/rest.c - merges rest between chunks while hits come, as long as hits feel them: where MySQL takes the processor or the
- * disk that tallyd and Redis need, clients wait longer while a chunk is merged. So one chunk is out at a time, and behind each
- * there is a rest of up to twice its length. It grows by an eighth when hits waited a quarter longer beside chunks than
- * beside rests lately, and shrinks by as much when they did not; a millisecond stays, to see how they do without. Nobody rests
- * when no hit comes, on the way to an end, and when three quarters of all runs are under way: then merges fall behind. */
+/* sync/rest.c - merges rest between chunks while hits come, for as long as hits feel the merges: where MySQL takes the
+ * processor or the disk that tallyd and Redis need, clients wait longer while a chunk is merged. So one chunk is out at
+ * a time, and after each there is a rest of up to twice its length. The rest grows by an eighth when hits waited a
+ * quarter longer during chunks than during rests lately, and shrinks by as much when they did not. A millisecond always
+ * remains, to measure how hits do without a chunk. There is no rest when no hit comes, when tallyd stops, and when
+ * three quarters of all runs are under way: then merges fall behind. */
 #include "sync/inside.h"
 
 #define EIGHTHS_MAX 16

@@ -1,22 +1,23 @@
 /* sync/run.c - moves one batch into MySQL, exactly once.
  *   CLAIM -> SCAN -> FENCE -> MERGE -> DISCARD -> DONE; an adopted batch enters at SCAN; WAIT backs off.
  * On event X, do Y:
- *   claim refused, or gone in doubt     the names are due again, DONE (no batch stands)
- *   registry gone at SCAN               somebody finished the batch: DONE
+ *   claim refused, or gone in doubt     the names are due again, DONE (there is no batch)
+ *   registry gone at SCAN               another process finished the batch: DONE
  *   link lost at SCAN, at DISCARD       WAIT, then the same again: HSCAN from 0; discarding twice is harmless
  *   fence lost, or passed by another    WAIT, SCAN: (!) what was scanned before may have been rolled back
  *     server process than was scanned
  *   fence of another history, or a      WAIT, SCAN, and the gate looks again: another primary was found, or this
  *     merge whose epoch is over           one is another by now
- *   MySQL down                          WAIT, SCAN: rows are let go meanwhile; the ledger knows what went in
+ *   MySQL down                          WAIT, SCAN: rows are freed meanwhile; the ledger knows what was merged
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
  *   all merged, with keep_ms            DONE: keep.c has it, and discards it later
- *   older than give_up_ms               DONE, (!) not even discarded: the batch stands for adoption
- * A crash anywhere leaves the registry, and whoever adopts it enters at SCAN. Callbacks only record and resume.
+ *   older than give_up_ms               DONE, (!) not even discarded: the batch remains for adoption
+ * A crash anywhere leaves the registry, and the process that adopts the batch enters at SCAN. Callbacks only record and
+ * resume.
  *
- * Why a run gives up: ledger rows are pruned `ledger.keep` after merged_at, once their batch stands no more. A merge
- * that finds its row refreshes merged_at (mysql/merge.c), so whoever discards has touched every row within his own
- * run's life; with keep = 3 x give_up the rows then outlive every run that scanned the batch before it was gone. */
+ * Why a run gives up: ledger rows are pruned `ledger.keep` after merged_at, once their batch no longer exists. A merge
+ * that finds its row refreshes merged_at (mysql/merge.c), so a run that discards has touched every row within its own
+ * life. With keep = 3 x give_up the rows then outlive every run that scanned the batch before it was gone. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -101,8 +102,8 @@ static void run_back_off(struct run *r, int resume)
     run_wait(r, resume, rand_backoff_ms(r->attempts++, c->retry_ms, c->retry_most_ms));
 }
 
-/* Alarm, and look again after a while: an operator may have mended it. Its rows do not count
- * meanwhile: what is held must not stop the claims of other counters. */
+/* Raises an alarm, and looks again after a while: an operator may have repaired it. Its rows do not count meanwhile: a
+ * held batch must not stop the claims of other counters. */
 static void run_hold(struct run *r, const char *why, const char *text)
 {
     char hex[33];
@@ -266,7 +267,8 @@ static void run_merged(struct run *r)
         run_is_in(r);
         return;
     case MERGE_DOWN:
-        /* Whoever saw MySQL go has said so; of one that refuses only this (a full disk, a held lock) nobody did. */
+        /* When MySQL went away, that is logged already; when it refuses only this merge (a full disk, a held lock), it
+         * is not. */
         if (r->sync->mysql_up)
             log_event(LOG_WARN, "merge_waits", "batch=%s detail=%s", run_hex(r, hex), LOGQ(text));
         run_back_off(r, RUN_SCAN);
@@ -290,7 +292,7 @@ static void run_merged(struct run *r)
     UNREACHABLE();
 }
 
-/* The next chunks; or, behind the last answer, what became of all. */
+/* The next chunks; or, after the last answer, what became of all. */
 static void merge_on(struct run *r)
 {
     if (r->worst == MERGE_DONE && may_write(r->sync))
@@ -315,7 +317,7 @@ static void on_merged(struct chunk *c)
     merge_on(r);
 }
 
-/* In turn: a run that rests again does so behind the others. */
+/* In turn: a run that rests again queues after the others. */
 void runs_merge_on(struct sync *s)
 {
     while (!list_empty(&s->rest.waiting) && (rest_over(s) || !may_write(s))) {

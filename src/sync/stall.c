@@ -1,5 +1,6 @@
-/* sync/stall.c - says when merging stands still, whatever the reason: something of a counter is due, its oldest hit has
- * waited for `every` and 30 s, and nothing of the counter was merged for as long. Told once, and once when it goes on. */
+/* sync/stall.c - detects that merging makes no progress, whatever the reason: something of a counter is due, its oldest
+ * hit has waited for `every` and 30 s, and nothing of the counter was merged for as long. Logged once, and once more
+ * when merging goes on. */
 #include "base/log.h"
 #include "sync/inside.h"
 

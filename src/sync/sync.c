@@ -1,4 +1,4 @@
-/* sync/sync.c - the public face, and the tick on which all timers of the machine hang. */
+/* sync/sync.c - the public face, and the tick on which all timers of the machine depend. */
 #include "sync/sync.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -61,7 +61,7 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
     return s;
 }
 
-/* `started` comes with the answer to the first adoption: this instance's old batches before any claim of its
+/* `started` is set by the answer to the first adoption: this instance's old batches come before any claim of its
  * own. */
 void sync_start(struct sync *s)
 {
@@ -109,8 +109,8 @@ static void wake_runs(struct sync *s)
     }
 }
 
-/* (!) What stands in Redis now may be what it had before: a batch that we discarded stands again, and nobody else takes it
- * before its sign of life is old. */
+/* (!) Redis may now have what it had earlier: a batch that we discarded exists again, and no other tallyd adopts it
+ * until its sign of life is old. */
 void sync_redis(struct sync *s, bool up)
 {
     if (up && !s->redis_up && s->started) {

@@ -1,5 +1,5 @@
-/* sync/sync.h - decides when which pending hashes are claimed, and carries each batch into MySQL, exactly
- * once. One `struct sync` a service; every call on the loop. See run.c for the machine of one batch. */
+/* sync/sync.h - decides when pending hashes are claimed, and which, and carries each batch into MySQL, exactly once.
+ * One `struct sync` a lane; every call on the loop. See run.c for the machine of one batch. */
 #ifndef SYNC_SYNC_H
 #define SYNC_SYNC_H
 
@@ -15,17 +15,17 @@ struct sync_config {
     uint32_t chunks_max;   /* chunks of one run handed to the writers at once, 8 */
     uint64_t fields_max;   /* claimed and not discarded, over which nothing is claimed, 500,000 */
     uint32_t claim_gap_ms; /* least pause between two claims of one counter, unless a claim is full, 100 */
-    /* While hits come, and busy_ms after, 1,000, a claim takes Redis claim_us, 500, but no fewer hashes than claim_least, 32
+    /* While hits come, and busy_ms after, 1,000, a claim takes Redis claim_us, 500, but at least claim_least hashes, 32
      * (size.c) */
     uint32_t claim_us, claim_least, busy_ms;
     uint32_t poll_ms;                 /* how often the dirty index is asked, 250 */
     uint32_t beat_ms;                 /* sign of life, 10,000 */
     uint32_t adopt_ms;                /* how often stale batches are looked for, 10,000 */
-    uint32_t stale_ms;                /* a batch without sign of life for so long is adopted, 60,000 */
+    uint32_t stale_ms;                /* a batch without sign of life for this long is adopted, 60,000 */
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
     uint32_t held_ms;                 /* a held run looks again after, 30,000 */
     uint64_t give_up_ms;  /* a run older than that is given up (a third of ledger.keep: run.c says why) */
-    uint64_t keep_ms;     /* a merged batch is discarded so much later, far less than give_up_ms; 0 */
+    uint64_t keep_ms;     /* a merged batch is discarded this much later, far less than give_up_ms; 0 */
     uint32_t forsaken_ms; /* a dirty name that no counter claims goes to tally:held after, 600,000 */
     uint32_t scans_max;   /* batches adopted whose rows are not counted yet, at once, 16 */
     uint32_t wait_ms;     /* CTR.SYNC: TRYAGAIN after, 30,000 */
@@ -35,13 +35,11 @@ struct sync_config {
     uint32_t rows_free_per_s; /* rows a second, however few hits there are, 10 */
     uint32_t hits_a_row;      /* hits that pay for a row more, of whatever counter, at least 1; 2,000 */
     uint32_t
-        paced_wait_ms; /* the rows being too few for all, so long they are saved for one larger claim of the
-                                 counter; then what they pay for is claimed, 1,000 */
+        paced_wait_ms; /* too few rows for all names: how long they are saved for one larger claim, 1,000 */
 };
 extern const struct sync_config sync_config_default;
 
-/* Somebody who waits for "everything that counted before now is merged" (CTR.SYNC). Owned by the asker until
- * done(). */
+/* A wait until everything that counted before now is merged (CTR.SYNC). Owned by the asker until done(). */
 struct sync;
 struct sync_wait {
     struct slice key;                  /* n = 0: ALL; it matched a counter; owned by the asker until done */
@@ -65,12 +63,12 @@ struct sync_wait {
 
 /* On-demand recovery (CTR.RECOVER): adopts everything whose owner is dead and waits until it is merged. */
 struct sync_recover { /* one at a time; owned by the asker until done */
-    bool failed;      /* Redis or MySQL went away before all was merged: what is left stands, run it again */
+    bool failed;      /* Redis or MySQL went away before all was merged: run it again for the rest */
     int64_t adopted, rows_merged, rows_already, unknown, held;
     void (*done)(struct sync_recover *r); /* not from inside sync_recover */
     void *arg;
     /* private */
-    bool more; /* in, may change: the asker may still sync_take(); done() waits until he clears it */
+    bool more; /* in, may change: the asker may still sync_take(); done() waits until it is false */
     struct sync *sync;
     struct adopt adopt;
     bool asking, asked_all;
@@ -81,12 +79,12 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
                          const struct sync_config *config);
 void sync_start(
     struct sync *s); /* Redis is up: adopts this instance's old batches, then claims; MySQL may be down */
-void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
-/* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
+void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine depend on it */
+/* Every loop turn: begins at once, and not at the next tick, what an answer of this turn made possible. */
 void sync_turn(struct sync *s);
-/* Others wait for Redis and MySQL, as of the last tick. */
+/* Do hits come, as of the last tick? They wait for Redis and MySQL as merges do. */
 bool sync_hits_come(const struct sync *s);
-/* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
+/* The key is copied. Repeats are ignored, but a name that is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
 void sync_epoch(struct sync *s,
@@ -96,11 +94,10 @@ void sync_hold(struct sync *s, bool hold,
                const char *why); /* Redis was rolled back: merges and claims stop, counting goes on */
 void sync_wait_for(struct sync *s, struct sync_wait *w);
 void sync_recover(struct sync *s, struct sync_recover *r);
-/* Takes a batch that already stands (leftovers claimed by recover) as this life's own, from SCAN on. Counts
- * for the recovery under way, if there is one. */
+/* Takes a batch that already exists (leftovers claimed by recover) as this life's own, from SCAN on. Counts for the
+ * recovery under way, if there is one. */
 void sync_take(struct sync *s, const struct batch_id *id);
-/* Ids under way, for the ledger's pruning and for status; out is heap memory of the caller's. Returns how
- * many. */
+/* Ids under way, for the ledger's pruning and for status; the caller frees out. Returns how many. */
 uint32_t sync_running(const struct sync *s, struct batch_id **out);
 /* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. */
 void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
@@ -110,21 +107,20 @@ void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_
 void sync_stalled(const struct sync *s, void (*each)(void *arg, struct slice counter, const char *why),
                   void *arg);
 uint64_t sync_stalled_s(const struct sync *s); /* for how long, the longest of them; 0: none */
-/* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
- * held. */
+/* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
-/* Claims no hash of this counter until as many releases: for a live total (sync/README.md, rule S28), which cannot tell what was
- * claimed after it read Redis and merged before it read MySQL. Claims that are out end, what was claimed goes on, and
- * what is due stays so. */
+/* Claims no hash of this counter until there were as many releases. It is for a live total (sync/README.md, rule S28),
+ * which cannot tell what was claimed after it read Redis and merged before it read MySQL. Claims under way are
+ * finished, claimed batches go on, and due names remain due. */
 void sync_counter_hold(struct sync *s, const struct counter *c);
 void sync_counter_release(struct sync *s, const struct counter *c);
-/* Sum of the hits in batches of a gen above this that were discarded, of the last some thousand. */
+/* Sum of the hits in batches of a gen above this that were discarded, of the last few thousand. */
 int64_t sync_discarded_above(const struct sync *s, uint64_t gen);
 void sync_stop(struct sync *s);    /* claims nothing more, ends waits and recovery; what runs goes on */
 void sync_abandon(struct sync *s); /* and makes no request any more: what is under way is only waited for */
 bool sync_quiet(const struct sync *s); /* no request out (a stopped machine with runs waiting is quiet) */
-void sync_destroy(struct sync **s); /* needs sync_quiet; what still ran is left standing for adoption; waits
-                                       are not answered */
+/* Needs sync_quiet. Runs leave their batches for adoption; waits get no answer. */
+void sync_destroy(struct sync **s);
 
 #ifdef TALLYD_RULES
 extern uint32_t sync_rules_off; /* simulator only: see base/rules.h */

@@ -1,10 +1,10 @@
-/* sync/total.c - the moment of a total is the script which reads Redis. MySQL is read after it, so of what the script saw as
- * claimed some may be merged by then: the ledger says which. What was claimed after the script and is merged already would
- * count twice: its gen is higher, so Redis is read again; after READS_FREE times claims of that counter are held for the
- * reader (sync_counter_hold), so that only those of another daemon can still come between.
+/* sync/total.c - the moment of a total is the script that reads Redis. MySQL is read after it, so some of what the
+ * script saw as claimed may be merged by then: the ledger says which. What was claimed after the script and is merged
+ * already would count twice. Its gen is higher, so Redis is then read again. After READS_FREE times claims of that
+ * counter are held for the reader (sync_counter_hold), so that only claims of another tallyd can still come between.
  *
- * Requests that come while others are read wait for the next round, which reads all of one counter together: one question to
- * MySQL at a time, however many ask, so that merges go on; and the more ask, the less each costs.
+ * Requests that come while others are read wait for the next round, which reads all of one counter together. So MySQL
+ * has one question at a time, however many clients ask, and merges go on; the more clients ask, the less each costs.
  *   waiting -> a round: Redis (one script a request) -> MySQL (one snapshot for all) -> answered, or waiting again */
 #include "sync/total.h"
 #include "base/heap.h"
@@ -161,7 +161,7 @@ static void round_fail(struct total_round *r, enum ask_outcome outcome, const ch
     round_end(r);
 }
 
-/* Those that must be read again go before those that came meanwhile. */
+/* Totals that must be read again go before those that came meanwhile. */
 static void round_again(struct total_round *r, struct list *again)
 {
     struct list *waiting = &r->totals->waiting;
@@ -176,7 +176,7 @@ static void round_answer(struct total_round *r)
     list_init(&again);
     struct totals *s = r->totals;
     uint64_t now_ms = s->ports.mono_ms(s->ports.arg);
-    /* What was claimed then may be pruned by now. Another primary has claims of the same gens. */
+    /* The ledger rows of what was claimed then may be pruned by now. Another primary has claims of the same gens. */
     bool stale = now_ms - r->began_ms >= s->give_up_ms || (r->stored.books.stale && HOLDS(RULE_TOTAL_EPOCH));
     if (r->stored.books.stale) s->sync->ports.epoch_over(s->sync->ports.arg);
     for (size_t i = 0; i < r->stored.books.n; i++) {
@@ -254,7 +254,7 @@ static void read_done(struct total_read *redis)
         round_mysql(r);
 }
 
-/* Takes from those who wait who asked for the same counter as the first. */
+/* Takes those requests from the waiting ones that are for the same counter as the first. */
 static uint32_t round_take(struct total_round *r, struct list *waiting)
 {
     const struct counter *c = CONTAINER_OF(waiting->next, struct total_task, link)->request->counter;
@@ -277,7 +277,7 @@ static void waiting_fail(struct totals *s, enum ask_outcome outcome, const char 
         task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, text);
 }
 
-/* Of a Redis that was rolled back nobody knows what it lost; without MySQL half of the total is missing. */
+/* What a Redis that was rolled back lost is not known; without MySQL half of the total is missing. */
 static void round_next(struct totals *s)
 {
     if (s->round != NULL) return;

@@ -17,7 +17,7 @@ struct total_stored {          /* MySQL's half of all totals of a round */
     void (*done)(struct total_stored *s);
     void *arg;
 };
-/* ... who then calls this, where it read them and not on the loop: each claimed field is looked for in the ledger. */
+/* ... and then calls this, where it read them and not on the loop: it looks for each claimed field in the ledger. */
 void total_sum(struct total_stored *s);
 
 struct total_ports { /* requests as in sync/ports.h */

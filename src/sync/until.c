@@ -1,5 +1,6 @@
-/* sync/until.c - asked in this order: Redis' time, the dirty index, the batches; a hash that is claimed between the last
- * two is seen in the first of them. Not while the gate is closed: a Redis that was rolled back lacks what is not merged. */
+/* sync/until.c - asks in this order: Redis' time, the dirty index, the batches. A hash that is claimed between the last
+ * two is then seen in the index. Not while the gate is closed: a Redis that was rolled back lacks some of what is not
+ * merged. */
 #include "sync/until.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -31,8 +32,8 @@ static void write_done(struct until_write *w)
     until_end(u);
 }
 
-/* A hit may come to Redis behind one that was sent later, whose score the index keeps: what is known of the oldest is
- * known but for so much. */
+/* A hit may reach Redis after one that was sent later, whose score the index keeps. So the oldest hit is known only to
+ * within that delay. */
 static void ask_write(struct until *u)
 {
     int64_t late_ms = HOLDS(RULE_UNTIL_SLACK) ? UNTIL_SLACK_MS + u->ports.lag_ms(u->ports.arg) : 0;
@@ -49,9 +50,10 @@ static void batch_seen(void *arg, const struct batch_seen *b)
 
 static void until_ask_dirty(struct until *u);
 
-/* (!) A claim may be lost between the two reads, and its hashes be back in the index: when the server took over another
- * one's data. The histories of a server do not come again, so the last one is that of all that was read since the gate looked:
- * before the first read. It may look again between the two, and open for the other data. */
+/* (!) A claim may be lost between the two reads, and its hashes be in the index again, when the server took over
+ * another one's data. A server's histories never come back. So when the history read last is the one from before the
+ * first read, all that was read is of that history. The gate may look again between the two reads, and open for the
+ * other data. */
 static bool is_of_epoch(struct until *u, const struct batch_list *b)
 {
     bool same = strcmp(b->replid, u->replid) == 0 || !HOLDS(RULE_UNTIL_HISTORY);

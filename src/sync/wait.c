@@ -1,13 +1,13 @@
-/* sync/wait.c - CTR.SYNC: waits until every batch that held the key (or stood) at the call is merged, own or not.
- *   HIGHEST  of ALL: the highest score in the dirty index now. What was dirty at the call has no higher one, wherever
+/* sync/wait.c - CTR.SYNC: waits until every batch that held the key (ALL: that existed) at the call is merged, own or
+ * not.
+ *   HIGHEST  of ALL: the highest score in the dirty index now. What was dirty at the call has no higher one, even if
  *            clocks have leapt since
  *   DIRTY    what was dirty at the call is claimed now: one key is queued; for ALL the index is paged through
  *   CLAIMS   the claims begun until then are answered
- *   ASK      which batches stand that hold the key?
- *   WATCH    until none of them stands any more, but for those that this service merged and keeps (keep.c)
- * All of it is of one history of one server, or it ends with TRYAGAIN (sync/README.md, rule S42).
- * ALL goes by the dirty index, so it misses a hash whose ZADD another service owes just then (one frame); a key does
- * not. */
+ *   ASK      which batches with the key exist?
+ *   WATCH    until none of them exists any more, except those that this process merged and keeps (keep.c)
+ * All of it is of one history of one server, or it ends with TRYAGAIN (sync/README.md, rule S42). ALL uses the dirty
+ * index, so it misses a hash whose ZADD another tallyd owes at that moment (one frame); a key does not. */
 #include "base/heap.h"
 #include "sync/inside.h"
 
@@ -105,8 +105,8 @@ static void step_key(struct sync_wait *w, struct family *f)
         dirty_done(w);
 }
 
-/* For ALL the index is asked, page by page, until nothing is left in it that was dirty at the call; what is
- * due since then does not matter, nor that a name is queued twice. */
+/* For ALL the index is asked, page by page, until nothing is left in it that was dirty at the call. Names due since
+ * then do not matter, and a name may be queued twice. */
 static void step_dirty(struct sync_wait *w)
 {
     struct sync *s = w->sync;
@@ -151,8 +151,8 @@ static void standing_file(struct sync_wait *w, const struct standing *a)
     if (w->ids.n == 0) wait_end(w, ASK_DONE);
 }
 
-/* (!) A server that took over other data may have lost a batch, and its hashes be pending again, behind our look at the index.
- * A server's histories do not come again, and a wait does not outlive its links. */
+/* (!) A server that took over other data may have lost a batch, and its hashes may be pending again, after we read the
+ * index. A server's histories never come back, and a wait does not outlive its links. */
 static bool is_as_begun(const struct sync_wait *w, const struct standing *a)
 {
     return strcmp(a->replid, w->replid) == 0 || !HOLDS(RULE_SYNC_HISTORY);

@@ -67,7 +67,7 @@ static enum err file_check(const char *path, const struct fault *f)
     return ERR_NONE;
 }
 
-/* Nobody is there to type one when a service starts. */
+/* No passphrase can be typed when a service starts. */
 static int passphrase_refuse(char *out, int size, int writing, void *asked)
 {
     (void)out, (void)size, (void)writing;

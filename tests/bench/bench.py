@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import table
 from panels import Watchers
-from servers import FED, HOST, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
+from servers import FED, HOST, Cluster, ClusterNode, LanesTallyd, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
 from table import Row, compared
 from window import Window, most, paid_s
 
@@ -577,6 +577,53 @@ def watched(world):
     return [row]
 
 
+# --- a cluster ---
+
+LANES = [("lanes-uniform-100", "uniform: 100,000 keys, P=100", uniform(100), 1.10), ("lanes-hot-100", "hot: 1,000 keys, Zipf 1.0, P=100", hot(100), 1.25),
+         ("lanes-hot-1", "hot: 1,000 keys, Zipf 1.0, P=1", hot(1), 2.0)]
+
+
+def cpu_a_hit(world, tallyd, options):
+    """Microseconds of Redis, all servers together, whose locks are set."""
+    sizes = world.sizes
+    world.touch(tallyd, UNIFORM_STORES)
+    tallyd.settle()
+    with world.load(tallyd, *options, "-w", sizes.warm_s, "-d", sizes.window_s) as (window, _):
+        began_s, used_s = time.monotonic(), tallyd.behind.cpu_s()
+        time.sleep(0.9 * sizes.window_s)  # not to wait for something: most of the window
+        took_s, used_s = time.monotonic() - began_s, tallyd.behind.cpu_s() - used_s
+    tallyd.settle()
+    return 1e6 * used_s / (window.hits_per_s * took_s)
+
+
+def lanes(world):
+    """What Redis' part costs on one server, and in 16 lanes on one, two and three: cost a hit shows on two cores, rates would not."""
+    behind = {0: world.up(RedisServer(world.directory, "behind-one"))}
+    for n in (1, 2, 3):
+        behind[n] = Cluster([world.up(ClusterNode(world.directory, f"node-{n}-{i}")) for i in range(n)])
+    tallyds = {n: world.up(LanesTallyd(world.directory, f"bench-lanes{n}", world.tallyd_program, server, world.mysql, f"lanes{n}"))
+               for n, server in behind.items()}
+    rows = []
+    for name, title, options, bound in LANES:
+        if not world.wants("lanes", name):
+            continue
+        found = {n: [] for n in tallyds}
+        for turn in range(world.sizes.rounds):
+            for n, tallyd in tallyds.items():
+                found[n].append(cpu_a_hit(world, tallyd, options))
+            say(f"{name}, round {turn + 1}: us of Redis a hit on one Redis {found[0][-1]:.3f}, on 1, 2, 3 nodes "
+                f"{', '.join(f'{found[n][-1]:.3f}' for n in (1, 2, 3))}")
+        rows += [Row(f"Redis' CPU a hit, 16 lanes on {n} node{'s' * (n > 1)}, {title}", "one Redis",
+                     [a / b for a, b in zip(found[n], found[0])], bound, bound, unit=" x", less=True,
+                     figures={"us": middle(found[n]), "one Redis us": middle(found[0])}) for n in (1, 2, 3)]
+    for tallyd in tallyds.values():
+        tallyd.verb("verify")
+        tallyd.kill9()
+    for server in (behind[0], *(node for n in (1, 2, 3) for node in behind[n].nodes)):
+        server.kill9()
+    return rows
+
+
 # --- instructions ---
 
 def instructions(world):
@@ -620,7 +667,8 @@ def machine():
 
 
 BLOCKS = {hits: [work.name for work in HITS], drain_hashes: [], drain_big_hash: [], times: [begin.__name__ for begin, *_ in TIMES],
-          ops: [*OP_GOALS, "fed"], many: ["million", "once", "memory"], watched: [], instructions: []}
+          ops: [*OP_GOALS, "fed"], many: ["million", "once", "memory"], watched: [],
+          lanes: [name for name, *_ in LANES], instructions: []}
 
 
 def measure(build, sizes, only):

@@ -77,9 +77,18 @@ class RedisServer(Server):
         kind = said.get("server_name", "redis")
         return f"{kind} {said.get(f'{kind}_version')}"
 
+    @property
+    def url(self):
+        return f"redis://{HOST}:{self.port}/0"
+
     def commands(self):
         """All that ran so far, those inside MULTI too."""
         return self.admin.info("stats")["total_commands_processed"]
+
+    def cpu_s(self):
+        """Of all its threads so far."""
+        used = self.admin.info("cpu")
+        return used["used_cpu_user"] + used["used_cpu_sys"]
 
     def trim(self):
         try:
@@ -96,6 +105,41 @@ class RedisServer(Server):
                 link.sendall(b"".join(chunk))
             link.sendall(b"CLIENT REPLY ON\r\n")
             assert link.recv(100) == b"+OK\r\n"
+
+
+class ClusterNode(RedisServer):
+    def __init__(self, directory, name):
+        super().__init__(directory, name)
+        self.bus = free_port()
+
+    def argv(self):
+        return [*super().argv(), "--cluster-enabled", "yes", "--cluster-port", str(self.bus)]
+
+    def ask(self, *words):
+        return self.admin.execute_command("CLUSTER", *words)
+
+
+class Cluster:
+    """Masters that share the slots evenly, already started."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        for i, node in enumerate(nodes):
+            node.ask("ADDSLOTSRANGE", 16384 * i // len(nodes), 16384 * (i + 1) // len(nodes) - 1)
+            node.ask("SET-CONFIG-EPOCH", i + 1)
+            if i > 0:
+                node.ask("MEET", HOST, nodes[0].port, nodes[0].bus)
+        wait_until(lambda: all(self.is_whole(node.ask("INFO")) for node in nodes), 60, "all slots are served")
+
+    def is_whole(self, said):
+        return b"cluster_state:ok" in said and b"cluster_known_nodes:%d\r" % len(self.nodes) in said
+
+    @property
+    def url(self):
+        return f"redis+cluster://{HOST}:{self.nodes[0].port}/"
+
+    def cpu_s(self):
+        return sum(node.cpu_s() for node in self.nodes)
 
 
 class MariaDB(Server):
@@ -145,7 +189,7 @@ class MariaDB(Server):
 CONFIGURATION = """\
 instance: {name}
 listen: {{ resp: [ "tcp://127.0.0.1:{port}" ]{http} }}
-redis: "redis://127.0.0.1:{redis}/0"
+redis: "{redis}"
 mysql: "mysql://bench@127.0.0.1:{mysql}/{database}"
 limits: {{ clients: 12000 }}
 counters:
@@ -186,7 +230,7 @@ class Tallyd(Server):
         self.program, self.behind, self.mysql = program, behind, mysql
         self.configuration = os.path.join(self.directory, "tallyd.yaml")
         with open(self.configuration, "w", encoding="ascii") as file:
-            file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.port, mysql=mysql.port,
+            file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.url, mysql=mysql.port,
                                             database=database, every_s=every_s, http=self.listen_http()) + more)
         self.verb("migrate", "--tables")
 
@@ -230,6 +274,16 @@ class Tallyd(Server):
                 return False
 
         wait_until(merged, within_s, f"CTR.SYNC {what}", every_s=0.01)
+
+
+class LanesTallyd(Tallyd):
+    """On one Redis or on a cluster; what it owes is not asked."""
+
+    def now(self):
+        return None
+
+    def owed(self, then=None):
+        return {}
 
 
 class OneTallyd(Server):

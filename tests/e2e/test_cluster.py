@@ -140,6 +140,37 @@ def test_a_plain_url_is_refused_and_names_the_other(cluster, make_daemon):
         assert done.returncode == 78 and "redis+cluster://host:port,host:port/" in done.stdout + done.stderr
 
 
+def test_status_of_the_lanes_that_are_left(make_daemon, workdir):
+    """Also when the first one is away."""
+    cluster = Cluster(workdir, replicas=0, extra=["--cluster-require-full-coverage", "no"], lanes=LANES)
+    try:
+        cluster.start()
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url=where(cluster))
+        first = cluster.nodes[0]
+        theirs = [cluster.has(first, slot_of_lane(lane, LANES)) for lane in range(LANES)]
+        assert theirs[0]
+        first.kill9()
+        done = daemon.verb("status", "--json")
+        seen = json.loads(done.stdout)["redis"]
+        assert done.returncode != 0 and not seen["up"] and [not lane["up"] for lane in seen["lane"]] == theirs
+        assert all(lane["error"] for lane in seen["lane"] if not lane["up"])
+        first.start()
+        cluster.wait_well()
+        wait_until(lambda: json.loads(daemon.verb("status", "--json").stdout)["redis"]["up"], 60, "all lanes are there")
+    finally:
+        cluster.close()
+
+
+@with_lanes
+def test_check_looks_at_each_server(cluster, make_daemon):
+    daemon = make_daemon(cluster, start=False, redis_url=where(cluster))
+    last = cluster.nodes[cluster.masters - 1]
+    last.client().config_set("maxmemory-policy", "allkeys-lru")
+    done = daemon.verb("check")
+    assert done.returncode == 78 and done.stdout.count(" is fit.") == cluster.masters - 1, done.stdout + done.stderr
+    assert re.search(rf"^Redis at 127.0.0.1:{last.port}: .*noeviction", done.stderr, re.MULTILINE), done.stderr
+
+
 def test_a_redis_of_its_own_is_no_cluster(make_daemon, make_redis):
     server = make_redis()
     daemon = make_daemon(server, start=False, migrate=False, redis_url="redis+cluster://127.0.0.1:1/3")

@@ -25,6 +25,90 @@ static struct expect expect_pop(struct client *c)
     return e;
 }
 
+/* --- lanes --- */
+
+struct client *client_of(const struct process *life, struct outlet *o)
+{
+    if (life->w->config.lanes == 1) return CONTAINER_OF(o, struct client, outlet);
+    return (struct client *)CONTAINER_OF(o, struct way, outlet)->session;
+}
+
+/* Where the life's lane writes its answers. */
+static struct outlet *outlet_at(const struct process *life, struct client *c)
+{
+    unsigned lanes = life->w->config.lanes;
+    if (lanes == 1) return &c->outlet;
+    if (c->order == NULL) c->order = order_create((struct session *)c, lanes);
+    return &c->order->ways[life->lane].outlet;
+}
+
+/* The life's coalesce took a request. */
+static void expect_at(const struct process *life, struct client *c, struct expect e)
+{
+    expect_push(c, e);
+    if (c->order == NULL) return;
+    order_expect(c->order, life->lane);
+    c->outlet.waiting++;
+}
+
+/* Without the rule: as the lanes answer. */
+static void take_unordered(struct client *c)
+{
+    c->outlet.waiting = 0;
+    for (uint32_t i = 0; i < c->order->lanes; i++) {
+        struct outlet *way = &c->order->ways[i].outlet;
+        buf_put(&c->outlet.out, way->out.p, way->out.n);
+        buf_reset(&way->out);
+        c->outlet.waiting += way->waiting;
+    }
+}
+
+/* As order_answered() of command/session.c. */
+static void order_answers(const struct process *life, struct client *c)
+{
+    if (c->outlet.gone) {
+        if (order_gone(c->order, &c->outlet)) c->order = NULL;
+    } else if (lanes_rule(life->w, LANES_ORDER)) {
+        order_take(c->order, &c->outlet);
+    } else {
+        take_unordered(c);
+    }
+}
+
+/* The lane of the next answer; -1: one of our own; -2: none is owed. */
+static int next_lane(const struct client *c)
+{
+    const struct order *o = c->order;
+    if (o == NULL || o->first == o->end || c->outlet.gone) return -2;
+    uint32_t what = o->ring[o->first & o->mask].what;
+    return what < o->lanes ? (int)what : -1;
+}
+
+bool client_is_behind(const struct client *c)
+{
+    int lane = next_lane(c);
+    return lane == -1 || (lane >= 0 && c->order->ways[lane].owed != c->order->ways[lane].outlet.waiting);
+}
+
+bool client_waits(const struct world *w, const struct client *c)
+{
+    bool any_away = w->away >= 0 || world_any_restored(w);
+    if (!any_away) return c->parked || c->outlet.waiting > 0;
+    int lane = next_lane(c);
+    bool parked = c->parked && !world_is_away(w, c->parked_at);
+    return parked || (lane >= 0 && !world_is_away(w, (unsigned)lane));
+}
+
+/* Where a hit goes: of one store always to the same lane. */
+static unsigned lane_of_hit(const struct process *life, int hash)
+{
+    unsigned lane = world_lane_of(life->w, hash);
+    if (!lanes_rule(life->w, LANES_FIXED)) lane += (unsigned)life->index;
+    return lane % life->w->config.lanes;
+}
+
+/* --- what it sends --- */
+
 static bool hits_left(const struct world *w)
 {
     uint64_t n = 0;
@@ -37,7 +121,8 @@ static bool hits_left(const struct world *w)
 bool client_can_hit(const struct process *life, const struct client *c)
 {
     if (life->stopping || c->outlet.gone || c->n == CLIENT_EXPECTS) return false;
-    return c->parked ? c->may_go_on : !life->w->calm && hits_left(life->w);
+    bool tried = life->w->away == (int)c->parked_at && life->w->now_ms == c->parked_ms;
+    return c->parked ? c->may_go_on && !tried : !life->w->calm && hits_left(life->w);
 }
 
 /* Visitors are of stores of the first counter. */
@@ -48,37 +133,66 @@ static int draw_target(struct world *w)
     return OP_VISITORS_TARGET + (world_counter_of(w, hash) == 0 ? hash : 0);
 }
 
-static struct expect draw_hit(struct world *w)
+/* The last client's hits are of one lane. */
+static int draw_hash(struct world *w, const struct process *life, const struct client *c)
 {
+    bool one = w->config.lanes > 1 && c == &life->daemon->clients[SIM_CLIENTS - 1];
+    int hash;
+    do
+        hash = (int)world_below(w, w->config.hashes);
+    while (one && world_lane_of(w, hash) != world_lane_of(w, life->instance));
+    return hash;
+}
+
+static struct expect draw_hit(struct process *life, const struct client *c)
+{
+    struct world *w = life->w;
     struct expect e = {.token = w->config.tokens_percent > 0 && world_percent(w, w->config.tokens_percent)};
     if (e.token && world_percent(w, w->config.again_percent)) {
         e.again = tokens_draw(w, &e.hash, &e.field, &e.k);
         if (e.again) return e;
     }
-    e.hash = (int)world_below(w, w->config.hashes);
+    e.hash = draw_hash(w, life, c);
     e.field = (int)world_below(w, w->config.fields);
     e.token = e.token && tokens_fit(w, e.hash);
     return e;
 }
 
-static struct expect draw_expect(struct world *w)
+static struct expect draw_expect(struct process *life, const struct client *c)
 {
+    struct world *w = life->w;
     if (world_percent(w, 5)) return (struct expect){.hash = EXPECT_LITERAL};
     if (w->config.ops_percent > 0 && world_percent(w, w->config.ops_percent))
         return (struct expect){.hash = EXPECT_OP, .field = draw_target(w)};
-    return draw_hit(w);
+    return draw_hit(life, c);
 }
 
 static void park(struct process *life, struct client *c, struct expect e)
 {
-    coalesce_park(life->coalesce, &c->outlet);
+    coalesce_park(life->coalesce, outlet_at(life, c));
     c->parked = true;
+    c->parked_at = life->lane;
+    c->parked_ms = life->w->now_ms;
     c->again = e;
+}
+
+/* Over lanes an error line has its turn as any answer. False: nothing is owed, so it is told at once. */
+static bool refused_behind(struct client *c, struct expect e)
+{
+    if (c->order == NULL || c->outlet.waiting == 0) return false;
+    order_local(c->order, &c->outlet, SLICE("-BUSY tallyd says so\r\n"));
+    expect_push(c, e);
+    return true;
 }
 
 static void send_literal(struct process *life, struct client *c, struct expect e)
 {
     if (c->outlet.waiting == 0) return; /* then it would be written at once, past coalesce */
+    if (c->order != NULL) {
+        order_local(c->order, &c->outlet, SLICE("+PONG\r\n"));
+        expect_push(c, e);
+        return;
+    }
     enum add_result result = coalesce_literal(life->coalesce, &c->outlet, SLICE("+PONG\r\n"));
     if (result == ADD_OK)
         expect_push(c, e);
@@ -94,19 +208,19 @@ static void send_hit(struct process *life, struct client *c, struct expect e)
     unsigned *n = &w->oracle.hits_n[e.hash][e.field];
     if (*n == SIM_HITS) return;
     e.k = (*n)++;
-    enum add_result result = coalesce_add(life->coalesce, &c->outlet, world_hash_name(w, e.hash),
+    enum add_result result = coalesce_add(life->coalesce, outlet_at(life, c), world_hash_name(w, e.hash),
                                           world_field_name(e.field), world_delta(w, e.field, e.k));
     TRACE(w, "client of life %d: hit %u on %.*s field %d: %d", life->index, e.k,
           SLICE_ARG(world_hash_name(w, e.hash)), e.field, (int)result);
     if (result == ADD_OK) {
         life->hits++;
-        expect_push(c, e);
+        expect_at(life, c, e);
     } else if (result == ADD_FULL) {
         (*n)--;
         park(life, c, e);
     } else if (result == ADD_DOWN || result == ADD_BUSY ||
                (result == ADD_NO_COUNTER && !life_knows(life, e.hash))) {
-        oracle_told(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
+        if (!refused_behind(c, e)) oracle_told(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
     } else {
         fault_found(w, FAULT_PROTOCOL, "a good hit was answered with %d", (int)result);
     }
@@ -119,7 +233,7 @@ static void send_token(struct process *life, struct client *c, struct expect e)
     unsigned *n = &w->oracle.hits_n[e.hash][e.field];
     if (!e.again && *n == SIM_HITS) return;
     if (!e.again) e.k = (*n)++;
-    enum add_result result = tokens_send(life, &c->outlet, e.hash, e.field, e.k);
+    enum add_result result = tokens_send(life, outlet_at(life, c), e.hash, e.field, e.k);
     TRACE(w, "client of life %d: hit %u with a token%s on %.*s field %d: %d", life->index, e.k,
           e.again ? ", again," : "", SLICE_ARG(world_hash_name(w, e.hash)), e.field, (int)result);
     if (result == ADD_FULL) {
@@ -129,7 +243,7 @@ static void send_token(struct process *life, struct client *c, struct expect e)
     }
     w->oracle.hits[e.hash][e.field][e.k].sent++;
     if (result == ADD_OK)
-        expect_push(c, e);
+        expect_at(life, c, e);
     else if (result == ADD_DOWN || result == ADD_BUSY ||
              (result == ADD_NO_COUNTER && !life_knows(life, e.hash)))
         oracle_told_token(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
@@ -157,10 +271,8 @@ static void send_op(struct process *life, struct client *c, struct expect e)
     }
 }
 
-void client_hit(struct process *life, struct client *c)
+static void client_send(struct process *life, struct client *c, struct expect e)
 {
-    struct expect e = c->parked ? c->again : draw_expect(life->w);
-    c->parked = c->may_go_on = false;
     if (e.hash == EXPECT_LITERAL)
         send_literal(life, c, e);
     else if (e.hash == EXPECT_OP)
@@ -170,6 +282,19 @@ void client_hit(struct process *life, struct client *c)
     else
         send_hit(life, c, e);
 }
+
+void client_hit(struct process *life, struct client *c)
+{
+    struct world *w = life->w;
+    struct expect e = c->parked ? c->again : draw_expect(life, c);
+    unsigned lane = w->lane;
+    c->parked = c->may_go_on = false;
+    world_at(w, e.hash < 0 ? lane : lane_of_hit(life, e.hash));
+    client_send(life->daemon->life, c, e);
+    world_at(w, lane);
+}
+
+/* --- what it is told --- */
 
 static void told(struct world *w, struct expect e, enum told what, const int64_t *value)
 {
@@ -203,7 +328,8 @@ static void answered(struct process *life, struct expect e, struct slice line)
     }
 }
 
-void client_read(struct process *life, struct client *c)
+/* All that was written. */
+static void client_read(struct process *life, struct client *c)
 {
     struct slice rest = buf_slice(&c->outlet.out);
     while (rest.n > 0) {
@@ -224,6 +350,13 @@ void client_read(struct process *life, struct client *c)
     buf_reset(&c->outlet.out);
 }
 
+void client_answered(struct process *life, struct outlet *o)
+{
+    struct client *c = client_of(life, o);
+    if (c->order != NULL) order_answers(life, c);
+    client_read(life, c);
+}
+
 static void forget_expects(struct world *w, struct client *c)
 {
     while (c->n > 0) {
@@ -233,14 +366,30 @@ static void forget_expects(struct world *w, struct client *c)
     }
 }
 
-void client_leave(struct process *life, struct client *c)
+static void unpark(struct daemon *d, struct client *c)
 {
-    TRACE(life->w, "client of life %d leaves, %u answers owed", life->index, c->outlet.waiting);
-    if (c->parked) coalesce_unpark(life->coalesce, &c->outlet);
+    struct process *life = d->lives[c->parked_at];
+    if (c->parked) coalesce_unpark(life->coalesce, outlet_at(life, c));
     c->parked = c->may_go_on = false;
+}
+
+void client_leave(struct daemon *d, struct client *c)
+{
+    struct world *w = d->life->w;
+    TRACE(w, "client of life %d leaves, %u answers owed", d->life->index, c->outlet.waiting);
+    unpark(d, c);
     c->outlet.gone = true;
-    forget_expects(life->w, c);
+    forget_expects(w, c);
+    if (c->order != NULL && order_gone(c->order, &c->outlet)) c->order = NULL;
     client_recycle(c);
+}
+
+void client_close(struct daemon *d, struct client *c)
+{
+    unpark(d, c);
+    if (c->order != NULL) (void)order_gone(c->order, &c->outlet);
+    buf_free(&c->outlet.out);
+    client_init(c);
 }
 
 void client_recycle(struct client *c)
@@ -251,8 +400,8 @@ void client_recycle(struct client *c)
 }
 
 /* The heap of the life is gone, and the outlet's bytes with it. */
-void client_crashed(struct process *life, struct client *c)
+void client_crashed(struct world *w, struct client *c)
 {
-    forget_expects(life->w, c);
+    forget_expects(w, c);
     client_init(c);
 }

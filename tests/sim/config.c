@@ -157,7 +157,7 @@ static void draw_replay(struct sim_config *c, struct prng *p)
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
 {
     struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
-    *c = (struct sim_config){.seed = seed};
+    *c = (struct sim_config){.seed = seed, .lanes = 1};
     c->daemons = prng_percent(&p, 30) ? 1 : SIM_DAEMONS;
     if (daemons != 0) c->daemons = daemons;
     draw_weights(c, &p);

@@ -14,18 +14,42 @@ struct arena *daemon_enter(struct process *life)
 {
     sim_chunk_rows = life->w->config.chunk_rows[0];
     if (!world_rule(life->w, WORLD_CUT)) sim_chunk_rows = life->w->config.chunk_rows[life->instance];
-    return arena_enter(&life->arena);
+    return arena_enter(&life->daemon->arena);
+}
+
+static bool all_links_up(const struct process *life)
+{
+    return life->links[ROLE_FRAME] != NULL && life->links[ROLE_SYNC] != NULL &&
+           life->links[ROLE_FENCE] != NULL;
+}
+
+static bool may_turn(const struct process *life)
+{
+    bool all_up = true;
+    for (unsigned i = 0; i < life->w->config.lanes; i++)
+        all_up &= all_links_up(life->daemon->lives[i]);
+    return all_up || lanes_rule(life->w, LANES_ALONE);
+}
+
+/* As a loop turn ends, at all lanes. */
+static void turn_ends(struct daemon *d, struct world *w)
+{
+    EACH_LANE (w) {
+        while (may_turn(d->life) && coalesce_turn(d->life->coalesce) && w->calm)
+            continue;
+    }
 }
 
 void daemon_leave(struct process *life, struct arena *before)
 {
-    if (life->w->calm || world_percent(life->w, life->w->config.turn_percent))
-        while (coalesce_turn(life->coalesce) && life->w->calm)
-            continue;
+    struct world *w = life->w;
+    if (w->calm || world_percent(w, w->config.turn_percent)) turn_ends(life->daemon, w);
     for (int i = 0; i < SIM_CLIENTS; i++) {
         struct client *c = &life->daemon->clients[i];
         if (c->outlet.out.n > 0 && !c->outlet.gone)
-            fault_found(life->w, FAULT_ANSWER, "life %d wrote to a client and did not say so", life->index);
+            fault_found(w, FAULT_ANSWER, "life %d wrote to a client and did not say so", life->index);
+        if (lanes_rule(w, LANES_ORDER) && client_is_behind(c))
+            fault_found(w, FAULT_STUCK, "an answer whose turn has come waits for another lane");
         client_recycle(c);
     }
     arena_enter(before);
@@ -47,26 +71,27 @@ bool daemon_hears(const struct world *w, int index)
     return false;
 }
 
-void daemon_start(struct world *w, struct daemon *d)
+static struct process *life_make(struct world *w, struct daemon *d)
 {
-    PRE(d->life == NULL && w->lives_n < SIM_LIVES);
     struct process *life = heap_zalloc(sizeof *life);
-    d->life = life;
     life->w = w;
     life->daemon = d;
-    life->index = (int)w->lives_n++;
-    life->instance = w->instance_of[life->index] = d->instance;
+    life->lane = w->lane;
+    life->index = (int)w->lives_n - 1;
+    life->instance = d->instance;
     life->walk_ms = w->now_ms + w->config.walk_ms;
     life->number = -1;
     life->life.instance = d->instance == 0 ? SLICE("d0") : SLICE("d1");
     snprintf(life->life.id, sizeof life->life.id, "%d", life->index);
     list_init(&life->lost);
     list_init(&life->questions);
-    arena_init(&life->arena);
-    for (int i = 0; i < SIM_CLIENTS; i++)
-        client_init(&d->clients[i]);
-    TRACE(w, "daemon %d starts as life %d", d->instance, life->index);
-    struct arena *before = arena_enter(&life->arena);
+    return life;
+}
+
+static void life_begin(struct world *w, struct daemon *d)
+{
+    struct process *life = d->life = d->lives[w->lane] = life_make(w, d);
+    struct arena *before = arena_enter(&d->arena);
     struct coalesce_ports coalesce = ports_coalesce(life);
     struct sync_ports sync = ports_sync(life);
     const struct counters *counters = world_counters_of(w, d->instance);
@@ -76,6 +101,18 @@ void daemon_start(struct world *w, struct daemon *d)
     questions_wire(life);
     journals_wire(life);
     arena_enter(before);
+}
+
+void daemon_start(struct world *w, struct daemon *d)
+{
+    PRE(d->life == NULL && w->lives_n < SIM_LIVES);
+    w->instance_of[w->lives_n++] = d->instance;
+    TRACE(w, "daemon %d starts as life %u", d->instance, w->lives_n - 1);
+    arena_init(&d->arena);
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        client_init(&d->clients[i]);
+    EACH_LANE (w)
+        life_begin(w, d);
 }
 
 static void forget_lost(struct process *life)
@@ -88,6 +125,7 @@ static void life_free(struct daemon *d)
 {
     forget_lost(d->life);
     questions_forget(d->life);
+    d->lives[d->life->lane] = NULL;
     heap_free(d->life);
     d->life = NULL;
 }
@@ -102,19 +140,22 @@ static unsigned draw_unread(struct world *w, const struct link *l)
 
 void daemon_crash(struct world *w, struct daemon *d)
 {
-    struct process *life = d->life;
-    TRACE(w, "life %d crashes", life->index);
-    for (int role = 0; role < ROLES; role++)
-        if (life->links[role] != NULL) link_lose(life->links[role], draw_unread(w, life->links[role]));
-    mysql_forget_life(w, life->index);
+    int index = d->life->index;
+    TRACE(w, "life %d crashes", index);
+    EACH_LANE (w)
+        for (int role = 0; role < ROLES; role++)
+            if (d->life->links[role] != NULL)
+                link_lose(d->life->links[role], draw_unread(w, d->life->links[role]));
+    mysql_forget_life(w, index);
     w->oracle.books_blurred |= w->oracle.cell_errors;
     ops_forgot(w);
     for (int i = 0; i < SIM_CLIENTS; i++)
-        client_crashed(life, &d->clients[i]);
-    arena_drop(&life->arena);
-    int index = life->index;
-    life_free(d);
-    oracle_life_ends(w, index);
+        client_crashed(w, &d->clients[i]);
+    arena_drop(&d->arena);
+    EACH_LANE (w)
+        life_free(d);
+    EACH_LANE (w)
+        oracle_life_ends(w, index);
 }
 
 static bool waits_busy(const struct process *life)
@@ -128,42 +169,51 @@ static bool waits_busy(const struct process *life)
     return busy;
 }
 
-bool daemon_may_end(const struct process *life)
+bool daemon_owes(const struct daemon *d)
 {
     for (int i = 0; i < SIM_CLIENTS; i++)
-        if (life->daemon->clients[i].outlet.waiting > 0) return false;
+        if (d->clients[i].outlet.waiting > 0) return true;
+    return false;
+}
+
+bool daemon_may_end(const struct process *life)
+{
     return !waits_busy(life) && list_empty(&life->lost) && sync_quiet(life->sync) &&
            (life->let_go || coalesce_idle(life->coalesce));
 }
 
-static void close_clients(struct process *life)
+static void life_close(struct daemon *d)
 {
-    for (int i = 0; i < SIM_CLIENTS; i++) {
-        struct client *c = &life->daemon->clients[i];
-        if (c->parked) coalesce_unpark(life->coalesce, &c->outlet);
-        buf_free(&c->outlet.out);
-        client_init(c);
-    }
+    sync_destroy(&d->life->sync);
+    coalesce_destroy(&d->life->coalesce);
+    filing_close(d->life);
+}
+
+static void links_close(struct daemon *d)
+{
+    for (int role = 0; role < ROLES; role++)
+        if (d->life->links[role] != NULL) link_lose(d->life->links[role], link_unread(d->life->links[role]));
 }
 
 void daemon_end(struct world *w, struct daemon *d)
 {
-    struct process *life = d->life;
-    TRACE(w, "life %d ends", life->index);
-    struct arena *before = arena_enter(&life->arena);
-    close_clients(life);
-    sync_destroy(&life->sync);
-    coalesce_destroy(&life->coalesce);
-    filing_close(life);
+    int index = d->life->index;
+    TRACE(w, "life %d ends", index);
+    struct arena *before = arena_enter(&d->arena);
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        client_close(d, &d->clients[i]);
+    EACH_LANE (w)
+        life_close(d);
     arena_enter(before);
-    if (life->arena.n > 0)
-        fault_found(w, FAULT_PROTOCOL, "life %d leaks %zu blocks of memory", life->index, life->arena.n);
-    arena_drop(&life->arena);
-    for (int role = 0; role < ROLES; role++)
-        if (life->links[role] != NULL) link_lose(life->links[role], link_unread(life->links[role]));
-    int index = life->index;
-    life_free(d);
-    oracle_life_ends(w, index);
+    if (d->arena.n > 0)
+        fault_found(w, FAULT_PROTOCOL, "life %d leaks %zu blocks of memory", index, d->arena.n);
+    arena_drop(&d->arena);
+    EACH_LANE (w) {
+        links_close(d);
+        life_free(d);
+    }
+    EACH_LANE (w)
+        oracle_life_ends(w, index);
 }
 
 /* Links. */
@@ -171,12 +221,6 @@ void daemon_end(struct world *w, struct daemon *d)
 bool daemon_wants_link(const struct process *life, enum role role)
 {
     return life->links[role] == NULL && !(role == ROLE_FRAME && life->let_go);
-}
-
-static bool all_links_up(const struct process *life)
-{
-    return life->links[ROLE_FRAME] != NULL && life->links[ROLE_SYNC] != NULL &&
-           life->links[ROLE_FENCE] != NULL;
 }
 
 static void links_changed(struct process *life)
@@ -202,14 +246,14 @@ void daemon_connect(struct process *life, enum role role)
     char run_id[RUN_ID_BYTES];
     bool first = life->links[0] == NULL && life->links[1] == NULL && life->links[2] == NULL;
     if (first && !life->started && world_rule(w, WORLD_KILL_NAMED))
-        redis_kill_named(&w->redis, life->instance, life->index);
+        redis_kill_named(w->redis, life->instance, life->index);
     struct link *l = life->links[role] = moves_connect(life, role);
     if (l == NULL) return;
     redis_run_id(l->run, run_id);
-    TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis.client_id);
+    TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis->client_id);
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME) life->leap_ms = w->leap_ms;
-    if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
+    if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis->client_id);
     memcpy(life->run_id[role], run_id, sizeof run_id);
     gate_redis(&life->gate);
     links_changed(life);
@@ -299,7 +343,7 @@ void daemon_answer_lost(struct process *life)
 void daemon_turn(struct process *life)
 {
     struct arena *before = daemon_enter(life);
-    coalesce_turn(life->coalesce);
+    if (may_turn(life)) coalesce_turn(life->coalesce);
     daemon_leave(life, before);
 }
 
@@ -345,9 +389,8 @@ void daemon_tell_mysql(struct process *life)
     daemon_leave(life, before);
 }
 
-void daemon_stop(struct process *life)
+static void life_stop(struct process *life)
 {
-    TRACE(life->w, "life %d is told to stop", life->index);
     life->stopping = true;
     struct arena *before = daemon_enter(life);
     sync_stop(life->sync);
@@ -358,6 +401,14 @@ void daemon_stop(struct process *life)
     takeover_stop(&life->takeover);
     coalesce_flush(life->coalesce);
     daemon_leave(life, before);
+}
+
+void daemon_stop(struct daemon *d)
+{
+    struct world *w = d->life->w;
+    TRACE(w, "life %d is told to stop", d->life->index);
+    EACH_LANE (w)
+        life_stop(d->life);
 }
 
 /* The deadline of the stop has passed: what is in doubt stays so. */
@@ -373,14 +424,23 @@ static void let_go(struct process *life)
     daemon_leave(life, before);
 }
 
-void daemon_abandon(struct process *life)
+static void life_abandon(struct process *life)
 {
-    TRACE(life->w, "life %d stops at once", life->index);
     life->abandoned = true;
     struct arena *before = daemon_enter(life);
     sync_abandon(life->sync);
     daemon_leave(life, before);
-    if (world_percent(life->w, 50)) let_go(life);
+}
+
+void daemon_abandon(struct daemon *d)
+{
+    struct world *w = d->life->w;
+    TRACE(w, "life %d stops at once", d->life->index);
+    EACH_LANE (w)
+        life_abandon(d->life);
+    bool now = world_percent(w, 50);
+    EACH_LANE (w)
+        if (now) let_go(d->life);
 }
 
 void daemon_walk(struct process *life)
@@ -425,7 +485,7 @@ static void wait_done(struct sync_wait *wait)
 static void forgive_unindexed(struct world *w, struct sim_wait *sw)
 {
     for (int h = 0; h < SIM_HASHES; h++) {
-        bool owed = w->redis.now.pending[h].has != 0 && w->redis.now.dirty[h] == 0;
+        bool owed = w->redis->now.pending[h].has != 0 && w->redis->now.dirty[h] == 0;
         bool unknown = w->config.partial && world_counter_of(w, h) == 1;
         if (owed || unknown) memset(sw->answered[h], 0, sizeof sw->answered[h]);
     }
@@ -438,7 +498,8 @@ void daemon_wait(struct process *life)
     for (int i = 0; i < SIM_WAITS; i++)
         if (!life->waits[i].busy) sw = &life->waits[i];
     int hash = world_percent(w, 30) ? -1 : (int)world_below(w, w->config.hashes);
-    if (sw == NULL || (hash >= 0 && !life_knows(life, hash))) return;
+    bool asks = hash < 0 || (life_knows(life, hash) && world_lane_of(w, hash) == life->lane);
+    if (sw == NULL || !asks) return;
     memset(sw, 0, sizeof *sw);
     sw->busy = true;
     sw->life = life;

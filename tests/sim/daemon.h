@@ -45,11 +45,12 @@ struct sim_total { /* CTR.TOTAL */
     struct process *life;
 };
 
+/* What a life is at one lane; there is one for each. */
 struct process {
     struct world *w;
     struct daemon *daemon;
     int index, instance;
-    struct arena arena;
+    unsigned lane;
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;
@@ -85,8 +86,10 @@ struct process {
 };
 
 struct daemon {
-    struct process *life; /* NULL: not running */
-    bool for_good;        /* it never comes back */
+    struct process *life; /* of `lives`, at the lane that the world is at; NULL: not running */
+    struct process *lives[SIM_LANES];
+    struct arena arena; /* of all of them */
+    bool for_good;      /* it never comes back */
     int instance;
     struct client clients[SIM_CLIENTS];
 };
@@ -99,6 +102,7 @@ uint64_t life_mono_ms(const struct process *life);
 int64_t life_redis_ms(const struct process *life);       /* as it believes Redis' clock to be */
 bool life_knows(const struct process *life, int hash);   /* is the hash's counter in its configuration? */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
+bool daemon_owes(const struct daemon *d);                /* its clients, an answer */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */
 bool daemon_hears(const struct world *w, int index);     /* will that life know what became of its frames? */
 
@@ -107,7 +111,7 @@ void daemon_hold(struct process *life, uint64_t until_ms); /* 0: lets go */
 struct arena *daemon_enter(struct process *life);
 void daemon_leave(struct process *life, struct arena *before);
 
-/* What the scheduler asks of a life that runs and is not paused. */
+/* What the scheduler asks of a life that runs and is not paused, at one lane; a stop is of all. */
 bool daemon_wants_link(const struct process *life, enum role role);
 void daemon_connect(struct process *life, enum role role);
 void daemon_link_lost(struct process *life, enum role role);  /* the link was cut, and the daemon sees it */
@@ -121,7 +125,7 @@ void daemon_tell_mysql(struct process *life);
 void daemon_walk(struct process *life);
 void daemon_wait(struct process *life);
 void daemon_recover(struct process *life);
-void daemon_stop(struct process *life);
-void daemon_abandon(struct process *life);
+void daemon_stop(struct daemon *d);
+void daemon_abandon(struct daemon *d);
 
 #endif

@@ -40,7 +40,7 @@ static void deliver_frame(struct process *life, struct request *q)
 {
     struct frame *f = q->target;
     if (!q->frame.refused) {
-        oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
+        oracle_known(life->w, &life->w->redis->executions[q->frame.execution - 1]);
         values_exact(life->w, &q->frame);
         ops_exact(life->w, &q->frame);
         ports_keep(f, &q->frame);
@@ -50,7 +50,7 @@ static void deliver_frame(struct process *life, struct request *q)
 
 static void deliver_replay(struct process *life, struct request *q)
 {
-    struct redis *r = &life->w->redis;
+    struct redis *r = life->w->redis;
     if (!q->frame.refused) life->number = (int64_t)q->frame.seq;
     if (!q->frame.refused) oracle_known(life->w, &r->executions[q->frame.execution - 1]);
     coalesce_on_kept(life->coalesce, q->target, q->frame.refused ? FRAME_REFUSED : FRAME_APPLIED);
@@ -72,7 +72,7 @@ static void deliver_claim(struct process *life, struct request *q)
 
 static void deliver_look(struct process *life, struct request *q)
 {
-    struct redis *r = &life->w->redis;
+    struct redis *r = life->w->redis;
     TRACE(life->w, "life %d: seq is %lld", life->index, (long long)q->look.seq);
     for (size_t i = 0; i < r->executions_n; i++)
         if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
@@ -174,10 +174,10 @@ static void deliver_standing(struct request *q)
     s->done(s);
 }
 
-static void deliver_history(struct request *q)
+static void deliver_history(const struct process *life, struct request *q)
 {
     struct history_read *h = q->target;
-    h->realm = q->history.realm ? sim_realm : (struct batch_id){{0}};
+    h->realm = q->history.realm ? sim_realm(life->w, life->lane) : (struct batch_id){{0}};
     h->gen = q->history.gen;
     memcpy(h->run_id, q->run_id, sizeof h->run_id);
     memcpy(h->replid, q->replid, sizeof h->replid);
@@ -287,7 +287,7 @@ void ports_deliver(struct process *life, struct request *q)
         deliver_batches(life, q);
         return;
     case REQ_HISTORY:
-        deliver_history(q);
+        deliver_history(life, q);
         return;
     case REQ_JOURNALS:
         memcpy(((struct journal_list *)q->target)->run_id, q->run_id, sizeof q->run_id);

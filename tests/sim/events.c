@@ -44,7 +44,7 @@ static void run_client_gone(struct world *w, struct daemon *d)
     struct client *c = &d->clients[world_below(w, SIM_CLIENTS)];
     if (c->outlet.gone) return;
     struct arena *before = daemon_enter(d->life);
-    client_leave(d->life, c);
+    client_leave(d, c);
     daemon_leave(d->life, before);
 }
 
@@ -176,11 +176,11 @@ static struct link *draw_executable(struct world *w, bool dead, bool first)
 {
     struct link *links[64];
     unsigned n = 0;
-    struct list *all[] = {&w->redis.links, &w->other.links};
+    struct list *all[] = {&w->redis->links, &w->other->links};
     for (int i = 0; i < 2; i++)
         list_for_each (node, all[i]) {
             struct link *l = CONTAINER_OF(node, struct link, all);
-            if (l->client_open == dead || !redis_can_execute(&w->redis, l)) continue;
+            if (l->client_open == dead || !redis_can_execute(w->redis, l)) continue;
             if (n < 64) links[n++] = l;
             if (first) break;
         }
@@ -215,13 +215,13 @@ static void run_execute_dead(struct world *w, struct daemon *d)
 static bool can_fsync(struct world *w, struct daemon *d)
 {
     (void)d;
-    return w->redis.durable < w->redis.offset;
+    return w->redis->durable < w->redis->offset;
 }
 
 static void run_fsync(struct world *w, struct daemon *d)
 {
     (void)d;
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     uint64_t behind = r->offset - r->durable;
     redis_fsync(r, w->calm || world_percent(w, 50) ? r->offset : r->durable + 1 + world_below(w, behind));
 }
@@ -237,40 +237,41 @@ static void run_redis_restart(struct world *w, struct daemon *d)
 static bool can_fence_late(struct world *w, struct daemon *d)
 {
     (void)d;
-    return !w->calm && redis_blocked_fence(&w->redis) != NULL;
+    return !w->calm && redis_blocked_fence(w->redis) != NULL;
 }
 
 static void run_fence_late(struct world *w, struct daemon *d)
 {
     (void)d;
-    redis_refuse_fence(w, redis_blocked_fence(&w->redis));
+    redis_refuse_fence(w, redis_blocked_fence(w->redis));
 }
 
 static void run_redis_refuse(struct world *w, struct daemon *d)
 {
     (void)d;
-    w->redis.refuses = !w->redis.refuses;
-    TRACE(w, "redis: memory is %s", w->redis.refuses ? "full" : "there again");
+    w->redis->refuses = !w->redis->refuses;
+    TRACE(w, "redis: memory is %s", w->redis->refuses ? "full" : "there again");
 }
 
 static bool can_dump(struct world *w, struct daemon *d)
 {
     (void)d;
-    return !w->calm && w->config.restores && !w->redis.dumped;
+    return !w->calm && w->config.restores && !w->redis->dumped;
 }
 
 static void run_dump(struct world *w, struct daemon *d)
 {
     (void)d;
-    redis_dump(&w->redis);
+    redis_dump(w->redis);
 }
 
 /* One that lacks claims which are merged: that merges are held then is what is to be seen. */
 static bool can_restore(struct world *w, struct daemon *d)
 {
     (void)d;
-    bool may = !w->calm && w->redis.dumped && !w->redis.restored && w->lives_n + 2 * SIM_DAEMONS < SIM_LIVES;
-    return may && w->redis.dump.state.gen < mysql_highest_gen(&w->mysql);
+    bool may =
+        !w->calm && w->redis->dumped && !w->redis->restored && w->lives_n + 2 * SIM_DAEMONS < SIM_LIVES;
+    return may && w->redis->dump.state.gen < mysql_highest_gen(w);
 }
 
 static void run_restore(struct world *w, struct daemon *d)
@@ -284,7 +285,7 @@ static bool can_announce(struct world *w, struct daemon *d)
     (void)d;
     for (unsigned i = 0; i < w->config.daemons; i++) /* one that starts later would not hear of it */
         if (w->daemons[i].life == NULL) return false;
-    return !w->calm && w->config.third_copy && w->redis.chosen == UINT64_MAX;
+    return !w->calm && w->config.third_copy && w->redis->chosen == UINT64_MAX;
 }
 
 static void run_announce(struct world *w, struct daemon *d)
@@ -308,7 +309,7 @@ static void run_failover(struct world *w, struct daemon *d)
 static bool can_demote(struct world *w, struct daemon *d)
 {
     (void)d;
-    return w->other.writes;
+    return w->other->writes;
 }
 
 static void run_demote(struct world *w, struct daemon *d)
@@ -320,8 +321,8 @@ static void run_demote(struct world *w, struct daemon *d)
 static bool can_follow(struct world *w, struct daemon *d)
 {
     (void)d;
-    return !w->calm && w->other.there && !w->other.writes &&
-           (!w->other.follows || w->redis.durable < w->redis.offset);
+    return !w->calm && w->other->there && !w->other->writes &&
+           (!w->other->follows || w->redis->durable < w->redis->offset);
 }
 
 static void run_follow(struct world *w, struct daemon *d)
@@ -332,7 +333,7 @@ static void run_follow(struct world *w, struct daemon *d)
 
 static bool is_demoted(const struct process *life, enum role role)
 {
-    return is_open(life, role) && moves_is_away(life->w, life->links[role]) && !life->w->other.writes;
+    return is_open(life, role) && moves_is_away(life->w, life->links[role]) && !life->w->other->writes;
 }
 
 static bool can_leave(struct world *w, struct daemon *d)
@@ -362,9 +363,9 @@ static void run_wrong_type(struct world *w, struct daemon *d)
 {
     (void)d;
     unsigned h = (unsigned)world_below(w, w->config.hashes);
-    if (w->redis.now.pending[h].has != 0) return;
-    w->redis.now.wrong_type[h] = !w->redis.now.wrong_type[h];
-    TRACE(w, "redis: pending hash %u is %s", h, w->redis.now.wrong_type[h] ? "a string" : "free again");
+    if (w->redis->now.pending[h].has != 0 || w->lane_of[h] != w->lane) return;
+    w->redis->now.wrong_type[h] = !w->redis->now.wrong_type[h];
+    TRACE(w, "redis: pending hash %u is %s", h, w->redis->now.wrong_type[h] ? "a string" : "free again");
     redis_wrote(w, NULL);
 }
 
@@ -374,10 +375,10 @@ static void run_full(struct world *w, struct daemon *d)
 {
     (void)d;
     unsigned h = (unsigned)world_below(w, w->config.hashes), f = (unsigned)world_below(w, w->config.fields);
-    if ((w->redis.now.pending[h].has >> f & 1) != 0) return;
-    w->redis.now.full[h] ^= (uint8_t)(1U << f);
+    if ((w->redis->now.pending[h].has >> f & 1) != 0 || w->lane_of[h] != w->lane) return;
+    w->redis->now.full[h] ^= (uint8_t)(1U << f);
     TRACE(w, "redis: field %u of pending hash %u is %s", f, h,
-          (w->redis.now.full[h] >> f & 1) != 0 ? "full" : "free again");
+          (w->redis->now.full[h] >> f & 1) != 0 ? "full" : "free again");
     redis_wrote(w, NULL);
 }
 
@@ -390,7 +391,8 @@ static struct job *draw_job(struct world *w, const struct daemon *d, bool limbo,
     list_for_each (node, &w->mysql.jobs) {
         struct job *job = CONTAINER_OF(node, struct job, link);
         bool fits = limbo ? job->state == JOB_LIMBO
-                          : job->state != JOB_LIMBO && acting(d) && job->life == d->life->index;
+                          : job->state != JOB_LIMBO && acting(d) && job->life == d->life->index &&
+                                job->lane == d->life->lane;
         if (fits && n < 64) jobs[n++] = job;
         if (first && n > 0) break;
     }
@@ -434,7 +436,7 @@ static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
     if (w->config.sync.keep_ms > 0 && world_percent(w, 60) &&
-        !w->redis.restored) { /* or nobody has what shows it */
+        !world_any_restored(w)) { /* or nobody has what shows it */
         TRACE(w, "mysql: its replica is promoted, %llu ms behind",
               (unsigned long long)(w->now_ms - w->mysql.copy.at_ms));
         mysql_promote(w);
@@ -580,7 +582,7 @@ static bool can_stop(struct world *w, struct daemon *d)
 static void run_stop(struct world *w, struct daemon *d)
 {
     (void)w;
-    daemon_stop(d->life);
+    daemon_stop(d);
 }
 
 static bool can_abandon(struct world *w, struct daemon *d)
@@ -592,7 +594,7 @@ static bool can_abandon(struct world *w, struct daemon *d)
 static void run_abandon(struct world *w, struct daemon *d)
 {
     (void)w;
-    daemon_abandon(d->life);
+    daemon_abandon(d);
 }
 
 /* Somebody alters a table, or what all share, and starts MySQL anew. */
@@ -609,9 +611,12 @@ static void run_unfit(struct world *w, struct daemon *d)
 
 static void run_pause(struct world *w, struct daemon *d)
 {
-    d->life->paused = true;
-    d->life->paused_ms = w->now_ms;
-    d->life->resume_ms = w->now_ms + 1 + world_below(w, w->config.pause_ms);
+    uint64_t resume_ms = w->now_ms + 1 + world_below(w, w->config.pause_ms);
+    EACH_LANE (w) {
+        d->life->paused = true;
+        d->life->paused_ms = w->now_ms;
+        d->life->resume_ms = resume_ms;
+    }
     TRACE(w, "life %d stands still", d->life->index);
 }
 
@@ -623,8 +628,10 @@ static bool can_resume(struct world *w, struct daemon *d)
 static void run_resume(struct world *w, struct daemon *d)
 {
     TRACE(w, "life %d goes on", d->life->index);
-    d->life->paused = false;
-    if (!world_rule(w, WORLD_CLOCK)) d->life->slept_ms += w->now_ms - d->life->paused_ms;
+    EACH_LANE (w) {
+        d->life->paused = false;
+        if (!world_rule(w, WORLD_CLOCK)) d->life->slept_ms += w->now_ms - d->life->paused_ms;
+    }
 }
 
 /* A failover is announced; the primary moves meanwhile, or it is called off. */
@@ -647,23 +654,31 @@ static void run_clock(struct world *w, struct daemon *d)
     bool jump = world_percent(w, w->config.clock_jump_percent);
     uint64_t next_ms =
         w->now_ms + 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
-    if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
+    EACH_LANE (w)
+        if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
     w->now_ms = next_ms;
     mysql_age(w);
     if (w->config.clean_percent > 0 && world_percent(w, w->config.clean_percent)) ops_clean(w);
-    redis_age(&w->redis, w->now_ms, w->config.lag_ms);
-    moves_clock(w);
+    EACH_LANE (w) {
+        redis_age(w->redis, w->now_ms, w->config.lag_ms);
+        moves_clock(w);
+    }
 }
 
 /* The table. */
 
-#define OF_DAEMON(name, can) [EVENT_##name] = {#name, false, false, can, run_##name}
-#define OF_WORLD(name, can) [EVENT_##name] = {#name, false, true, can, run_##name}
-#define FAULT_OF_DAEMON(name, can) [EVENT_##name] = {#name, true, false, can, run_##name}
-#define FAULT_OF_WORLD(name, can) [EVENT_##name] = {#name, true, true, can, run_##name}
+#define OF_DAEMON(name, can) [EVENT_##name] = {#name, false, false, false, can, run_##name}
+#define OF_WORLD(name, can) [EVENT_##name] = {#name, false, true, false, can, run_##name}
+#define FAULT_OF_DAEMON(name, can) [EVENT_##name] = {#name, true, false, false, can, run_##name}
+#define FAULT_OF_WORLD(name, can) [EVENT_##name] = {#name, true, true, false, can, run_##name}
+/* Of all lanes. */
+#define ALL_OF_DAEMON(name, can) [EVENT_##name] = {#name, false, false, true, can, run_##name}
+#define ALL_OF_WORLD(name, can) [EVENT_##name] = {#name, false, true, true, can, run_##name}
+#define ALL_FAULT_OF_DAEMON(name, can) [EVENT_##name] = {#name, true, false, true, can, run_##name}
+#define ALL_FAULT_OF_WORLD(name, can) [EVENT_##name] = {#name, true, true, true, can, run_##name}
 
 const struct event events[EVENT_COUNT] = {
-    OF_DAEMON(hit, can_hit),
+    ALL_OF_DAEMON(hit, can_hit),
     OF_DAEMON(turn, can_act),
     OF_DAEMON(tick, can_act),
     OF_WORLD(execute, can_execute),
@@ -674,32 +689,32 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(reconnect, can_reconnect),
     OF_DAEMON(notice_cut, can_notice_cut),
     OF_DAEMON(merge, can_merge),
-    OF_WORLD(limbo, can_limbo),
+    ALL_OF_WORLD(limbo, can_limbo),
     OF_DAEMON(walk, can_walk),
     OF_DAEMON(read, can_read),
     OF_DAEMON(wait, can_ask),
     OF_DAEMON(recover, can_ask),
     OF_DAEMON(total, can_ask),
     OF_DAEMON(tell_mysql, can_tell_mysql),
-    OF_WORLD(clock, always),
+    ALL_OF_WORLD(clock, always),
     OF_WORLD(fsync, can_fsync),
-    [EVENT_start] = {"start", false, false, can_start, daemon_start},
-    OF_DAEMON(resume, can_resume),
+    [EVENT_start] = {"start", false, false, true, can_start, daemon_start},
+    ALL_OF_DAEMON(resume, can_resume),
     FAULT_OF_DAEMON(cut, can_cut),
-    FAULT_OF_DAEMON(crash, can_crash),
-    FAULT_OF_DAEMON(stop, can_stop),
-    FAULT_OF_DAEMON(pause, can_act),
+    ALL_FAULT_OF_DAEMON(crash, can_crash),
+    ALL_FAULT_OF_DAEMON(stop, can_stop),
+    ALL_FAULT_OF_DAEMON(pause, can_act),
     FAULT_OF_WORLD(redis_restart, always),
     FAULT_OF_WORLD(fence_late, can_fence_late),
     FAULT_OF_WORLD(redis_refuse, always),
-    FAULT_OF_WORLD(mysql_toggle, always),
+    ALL_FAULT_OF_WORLD(mysql_toggle, always),
     FAULT_OF_WORLD(wrong_type, can_wrong_type),
     FAULT_OF_WORLD(full, always),
-    FAULT_OF_WORLD(poison, always),
-    FAULT_OF_WORLD(leap, can_leap),
-    FAULT_OF_DAEMON(client_gone, can_act),
-    OF_DAEMON(abandon, can_abandon),
-    FAULT_OF_WORLD(unfit, always),
+    ALL_FAULT_OF_WORLD(poison, always),
+    ALL_FAULT_OF_WORLD(leap, can_leap),
+    ALL_FAULT_OF_DAEMON(client_gone, can_act),
+    ALL_OF_DAEMON(abandon, can_abandon),
+    ALL_FAULT_OF_WORLD(unfit, always),
     OF_DAEMON(question, can_question),
     OF_WORLD(dump, can_dump),
     FAULT_OF_WORLD(restore, can_restore),

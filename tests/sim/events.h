@@ -7,6 +7,7 @@
 struct event {
     const char *name;
     bool fault, of_world; /* of_world: not of one daemon */
+    bool of_all;          /* of all lanes at once, not of one */
     bool (*can)(struct world *w, struct daemon *d);
     void (*run)(struct world *w, struct daemon *d);
 };

@@ -29,7 +29,7 @@ void journals_to_wire(struct wire_frame *wire, const struct frame *f)
 static struct twin_journal *find(struct world *w, const char *name)
 {
     for (int i = 0; i < SIM_JOURNALS; i++) {
-        struct twin_journal *j = &w->redis.now.journal[i];
+        struct twin_journal *j = &w->redis->now.journal[i];
         if ((j->stands || j->listed) && strcmp(j->name, name) == 0) return j;
     }
     return NULL;
@@ -40,8 +40,8 @@ static struct twin_journal *find_or_make(struct world *w, const char *name)
 {
     struct twin_journal *j = find(w, name);
     for (int i = 0; i < SIM_JOURNALS && j == NULL; i++)
-        if (!w->redis.now.journal[i].stands && !w->redis.now.journal[i].listed) {
-            j = &w->redis.now.journal[i];
+        if (!w->redis->now.journal[i].stands && !w->redis->now.journal[i].listed) {
+            j = &w->redis->now.journal[i];
             *j = (struct twin_journal){.owner = -1};
             memcpy(j->name, name, SIM_JOURNAL_NAME);
         }
@@ -109,11 +109,11 @@ void journals_wire(struct process *life)
 void journals_list_run(struct world *w, struct wire_journals *list)
 {
     for (int i = 0; i < SIM_JOURNALS; i++) {
-        const struct twin_journal *j = &w->redis.now.journal[i];
+        const struct twin_journal *j = &w->redis->now.journal[i];
         if (!j->listed) continue;
         memcpy(list->all[list->n].name, j->name, SIM_JOURNAL_NAME);
         list->all[list->n].owner = j->owner;
-        list->all[list->n++].linked = redis_has_link(&w->redis, j->owner);
+        list->all[list->n++].linked = redis_has_link(w->redis, j->owner);
     }
 }
 
@@ -143,7 +143,7 @@ static bool take_begin(struct world *w, struct link *l, struct twin_journal *j, 
     if (!world_rule(w, WORLD_TAKE_ALL)) j->to_end = 0;
     if (take->owner != l->life) j->to_end |= UINT64_C(1) << take->owner;
     take->to_end = j->to_end & ~(UINT64_C(1) << l->life);
-    if (take->owner != l->life && world_rule(w, WORLD_TAKE_TOUCHES)) w->redis.now.touched[take->owner]++;
+    if (take->owner != l->life && world_rule(w, WORLD_TAKE_TOUCHES)) w->redis->now.touched[take->owner]++;
     j->owner = l->life;
     redis_wrote(w, l);
     return true;
@@ -152,12 +152,12 @@ static bool take_begin(struct world *w, struct link *l, struct twin_journal *j, 
 static void take_kill(struct world *w, const struct wire_take *take)
 {
     char run_id[RUN_ID_BYTES];
-    redis_run_id(w->redis.run, run_id);
+    redis_run_id(w->redis->run, run_id);
     bool elsewhere = strcmp(run_id, take->list_run_id) != 0;
-    if ((take->to_end >> take->owner & 1) != 0 && redis_has_link(&w->redis, take->owner) && elsewhere)
+    if ((take->to_end >> take->owner & 1) != 0 && redis_has_link(w->redis, take->owner) && elsewhere)
         fault_found(w, FAULT_PROTOCOL, "links of life %d are ended by a list of another server", take->owner);
     for (int life = 0; life < SIM_LIVES && world_rule(w, WORLD_JOURNAL_KILL); life++)
-        if ((take->to_end >> life & 1) != 0) redis_kill_life(&w->redis, life);
+        if ((take->to_end >> life & 1) != 0) redis_kill_life(w->redis, life);
 }
 
 /* lua/journal_ended.lua */
@@ -202,7 +202,7 @@ static bool others_have_some(const struct process *life)
     bool here = frame_link != NULL && frame_link->server_open && !moves_is_away(life->w, frame_link);
     if (!here || moves_lacks(life)) return true; /* it does not know yet */
     for (int i = 0; i < SIM_JOURNALS; i++) {
-        const struct twin_journal *j = &life->w->redis.now.journal[i];
+        const struct twin_journal *j = &life->w->redis->now.journal[i];
         if (j->listed && !coalesce_has_journal(life->coalesce, slice_str(j->name))) return true;
     }
     return false;
@@ -218,7 +218,7 @@ static void on_settled(struct coalesce_settle *s)
 {
     struct sim_read *read = CONTAINER_OF(s, struct sim_read, settle);
     struct world *w = read->life->w;
-    int64_t total = w->redis.now.ops.series[0].total;
+    int64_t total = w->redis->now.ops.series[0].total;
     TRACE(w, "life %d: a read of a series or a timebox %s", read->life->index,
           s->failed ? "is refused" : "may begin");
     read->busy = false;
@@ -252,6 +252,6 @@ void journals_read(struct process *life)
 bool journals_stand(const struct world *w)
 {
     for (int i = 0; i < SIM_JOURNALS; i++)
-        if (w->redis.now.journal[i].stands || w->redis.now.journal[i].listed) return true;
+        if (w->redis->now.journal[i].stands || w->redis->now.journal[i].listed) return true;
     return false;
 }

@@ -4,6 +4,7 @@
  * - scheduler.c draws by weight what happens next, of events.c: a hit, a loop turn, a reply, a step of Redis
  *   or of a MySQL transaction, time, a cut, a crash, a rollback, a pause ... then all comes to rest, calmly
  * - redis_twin.c is Redis as tallyd uses it, with a log whose tail can be lost, down to the last fence
+ * - over several lanes (profile `lanes`) there are as many Redis, and a life has a coalesce and a sync for each
  * - moves.c has the other server: a failover promotes it, and links follow one by one
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
  * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
@@ -62,6 +63,7 @@ static void configure(struct sim_config *c, uint64_t seed)
         c->world_off |= rule->world_off;
     else
         c->world_off &= ~rule->world_off;
+    c->lanes_off = options.rule_off ? rule->lanes_off : 0;
     c->rule_out = options.rule_off;
     coalesce_rules_off = rule->coalesce_too | (options.rule_off ? rule->coalesce_off : 0);
     sync_rules_off = rule->sync_too | (options.rule_off ? rule->sync_off : 0);

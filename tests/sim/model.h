@@ -9,6 +9,7 @@
 #include "sync/sync.h"
 
 #define SIM_DAEMONS 2
+#define SIM_LANES 4  /* of each, and so many Redis */
 #define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
@@ -87,6 +88,16 @@ enum world_rule {
     WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
 
+/* Rules of several lanes, all in the twins. Value: as for enum world_rule. */
+enum lanes_rule {
+    LANES_FIXED = 1 << 0, /* off: each life has another lane for the same store */
+    LANES_ORDER = 1 << 1, /* off: a lane's answers go to its clients as they come */
+    LANES_REALM = 1 << 2, /* off: all lanes are one realm in MySQL */
+    LANES_PRUNE = 1 << 3, /* off: a lane prunes the ledger's rows of all */
+    LANES_UNTIL = 1 << 4, /* off: complete_until is that of the lane furthest ahead */
+    LANES_ALONE = 1 << 5, /* off: no lane sends while another one's Redis is away */
+};
+
 /* What may happen, with its usual weight; events.c has the code of each. */
 #define SIM_EVENTS(X)                                                                                        \
     X(hit, 30)                                                                                               \
@@ -150,6 +161,8 @@ struct sim_config {
     uint64_t seed;
     bool partial; /* the second daemon's configuration lacks the second counter */
     unsigned daemons, counters, hashes, fields, steps, hits_most;
+    unsigned lanes;
+    unsigned away_percent; /* of runs over lanes: one stays away until the others have come to rest */
     unsigned weight[EVENT_COUNT];
     unsigned faults_most;      /* fault events of the whole run */
     unsigned faults_from;      /* none before this step */
@@ -196,6 +209,7 @@ struct sim_config {
     int64_t counter_hits;
     uint32_t every_s;
     uint32_t world_off; /* set of enum world_rule */
+    uint32_t lanes_off; /* set of enum lanes_rule */
     bool rule_out;      /* some rule is: whatever it breaks is worth more than the hint of tally:gen */
     struct coalesce_config coalesce;
     struct sync_config sync; /* keep_ms > 0: MySQL's replica, behind by less, may be promoted */

@@ -5,14 +5,14 @@
 
 void moves_init(struct world *w)
 {
-    w->other = (struct other){0};
-    list_init(&w->other.links);
+    *w->other = (struct other){0};
+    list_init(&w->other->links);
 }
 
 void moves_close(struct world *w)
 {
-    while (!list_empty(&w->other.links))
-        link_free(CONTAINER_OF(w->other.links.next, struct link, all));
+    while (!list_empty(&w->other->links))
+        link_free(CONTAINER_OF(w->other->links.next, struct link, all));
 }
 
 static void swap_links(struct list *a, struct list *b)
@@ -27,8 +27,8 @@ static void swap_links(struct list *a, struct list *b)
 static void swap_processes(struct world *w)
 {
     static struct twin_state kept;
-    struct redis *r = &w->redis;
-    struct other *o = &w->other;
+    struct redis *r = w->redis;
+    struct other *o = w->other;
     unsigned run = r->run, history = r->history;
     kept = r->now;
     r->now = o->now;
@@ -43,17 +43,17 @@ static void swap_processes(struct world *w)
 void moves_swap(struct world *w)
 {
     swap_processes(w);
-    w->redis.is_other = !w->redis.is_other;
+    w->redis->is_other = !w->redis->is_other;
 }
 
 bool moves_is_away(const struct world *w, const struct link *l)
 {
-    return w->other.there && l->run == w->other.run;
+    return w->other->there && l->run == w->other->run;
 }
 
 bool moves_refuses(const struct world *w, const struct request *q)
 {
-    if (!w->redis.is_other || w->other.writes) return false;
+    if (!w->redis->is_other || w->other->writes) return false;
     switch (q->kind) {
     case REQ_FRAME:
     case REQ_REPLAY:
@@ -78,8 +78,8 @@ bool moves_refuses(const struct world *w, const struct request *q)
 
 bool moves_can_fail_over(const struct world *w)
 {
-    bool chosen = !w->config.third_copy || w->redis.chosen != UINT64_MAX;
-    return w->config.moves && chosen && (!w->other.there || w->other.follows);
+    bool chosen = !w->config.third_copy || w->redis->chosen != UINT64_MAX;
+    return w->config.moves && chosen && (!w->other->there || w->other->follows);
 }
 
 static void end_links(struct list *links)
@@ -92,9 +92,9 @@ static void end_links(struct list *links)
 static void refuse_unread(struct world *w)
 {
     moves_swap(w);
-    list_for_each (node, &w->redis.links) {
+    list_for_each (node, &w->redis->links) {
         struct link *l = CONTAINER_OF(node, struct link, all);
-        while (redis_can_execute(&w->redis, l))
+        while (redis_can_execute(w->redis, l))
             redis_execute(w, l);
     }
     moves_swap(w);
@@ -103,7 +103,7 @@ static void refuse_unread(struct world *w)
 /* Redis answers whoever waits when its role changes. */
 static void refuse_fences(struct world *w)
 {
-    for (struct link *l; (l = redis_blocked_fence(&w->redis)) != NULL;)
+    for (struct link *l; (l = redis_blocked_fence(w->redis)) != NULL;)
         redis_refuse_fence(w, l);
 }
 
@@ -121,7 +121,7 @@ static void tell_watchers(const struct world *w, struct list *links, const struc
 /* A state between what was acknowledged and the newest. */
 static void promote(struct world *w)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     unsigned least = 0;
     while (least + 1 < r->past_n && r->past[least].offset < r->durable && r->past[least].offset < r->chosen)
         least++;
@@ -140,11 +140,11 @@ static void promote(struct world *w)
 
 void moves_fail_over(struct world *w)
 {
-    struct other *o = &w->other;
+    struct other *o = w->other;
     refuse_fences(w);
     if (!o->there || !w->config.fails_back) {
         end_links(&o->links);
-        o->run = ++w->redis.runs;
+        o->run = ++w->redis->runs;
     } else {
         refuse_unread(w);
     }
@@ -155,13 +155,13 @@ void moves_fail_over(struct world *w)
     o->demoted_ms = w->now_ms;
     if (world_percent(w, w->config.killed_percent)) end_links(&o->links);
     promote(w);
-    w->redis.history = ++w->redis.histories;
+    w->redis->history = ++w->redis->histories;
 }
 
 void moves_announce(struct world *w)
 {
-    w->redis.chosen = w->redis.durable;
-    w->redis.chosen_ms = w->now_ms;
+    w->redis->chosen = w->redis->durable;
+    w->redis->chosen_ms = w->now_ms;
     TRACE(w, "redis: a failover is announced");
     for (unsigned i = 0; i < w->config.daemons; i++)
         if (w->daemons[i].life != NULL) daemon_hold(w->daemons[i].life, w->now_ms + HOLD_MS);
@@ -169,40 +169,40 @@ void moves_announce(struct world *w)
 
 void moves_demote(struct world *w)
 {
-    TRACE(w, "redis: server %u is demoted", w->other.run);
-    w->other.writes = false;
-    w->other.demoted_ms = w->now_ms;
+    TRACE(w, "redis: server %u is demoted", w->other->run);
+    w->other->writes = false;
+    w->other->demoted_ms = w->now_ms;
 }
 
 void moves_follow(struct world *w)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     const struct past *has = &r->past[world_below(w, r->past_n)];
-    TRACE(w, "redis: server %u follows, and has all up to offset %llu", w->other.run,
+    TRACE(w, "redis: server %u follows, and has all up to offset %llu", w->other->run,
           (unsigned long long)has->offset);
     if (w->config.keeps_links)
         refuse_unread(w);
     else
-        end_links(&w->other.links);
-    tell_watchers(w, &w->other.links, &w->other.now, &has->state);
-    w->other.now = has->state;
-    w->other.history = r->history;
-    w->other.follows = true;
+        end_links(&w->other->links);
+    tell_watchers(w, &w->other->links, &w->other->now, &has->state);
+    w->other->now = has->state;
+    w->other->history = r->history;
+    w->other->follows = true;
     r->alone = false;
     redis_fsync(r, has->offset);
 }
 
 static void leave_other(struct process *life)
 {
-    if (life->w->other.there) daemon_leave_server(life, life->w->other.run);
+    if (life->w->other->there) daemon_leave_server(life, life->w->other->run);
 }
 
 void moves_rest(struct world *w)
 {
-    w->redis.chosen = UINT64_MAX;
-    if (!w->other.there) return;
-    if (w->other.writes) moves_demote(w);
-    if (!w->other.follows) moves_follow(w);
+    w->redis->chosen = UINT64_MAX;
+    if (!w->other->there) return;
+    if (w->other->writes) moves_demote(w);
+    if (!w->other->follows) moves_follow(w);
     for (unsigned i = 0; i < w->config.daemons; i++)
         if (w->daemons[i].life != NULL) leave_other(w->daemons[i].life);
 }
@@ -210,8 +210,8 @@ void moves_rest(struct world *w)
 /* One that is not carried out soon is called off. */
 void moves_clock(struct world *w)
 {
-    if (w->redis.chosen != UINT64_MAX && w->now_ms - w->redis.chosen_ms >= HOLD_MS / 2)
-        w->redis.chosen = UINT64_MAX;
+    if (w->redis->chosen != UINT64_MAX && w->now_ms - w->redis->chosen_ms >= HOLD_MS / 2)
+        w->redis->chosen = UINT64_MAX;
 }
 
 /* --- a life's links --- */
@@ -231,7 +231,7 @@ bool moves_strayed(const struct process *life, unsigned strays)
 bool moves_lacks(const struct process *life)
 {
     const struct link *l = life->links[ROLE_FRAME];
-    const struct redis *r = &life->w->redis;
+    const struct redis *r = life->w->redis;
     return l != NULL && l->run == r->run && r->now.seq[redis_seq_slot(life->w, l)] < life->number;
 }
 
@@ -246,16 +246,16 @@ static bool agrees(const struct process *life, unsigned run)
 struct link *moves_connect(struct process *life, enum role role)
 {
     struct world *w = life->w;
-    bool to_other = w->other.there && w->other.writes && world_percent(w, 50);
-    unsigned run = to_other ? w->other.run : w->redis.run;
+    bool to_other = w->other->there && w->other->writes && world_percent(w, 50);
+    unsigned run = to_other ? w->other->run : w->redis->run;
     if (w->config.moves && world_rule(w, WORLD_ONE_SERVER) && !agrees(life, run)) {
         TRACE(w, "life %d: link %d came up at server %u, the others are elsewhere", life->index, (int)role,
               run);
         return NULL;
     }
     life->strays += to_other;
-    struct list *links = to_other ? &w->other.links : &w->redis.links;
-    struct link *l = link_open(links, life->index, life->instance, role, ++w->redis.client_id);
+    struct list *links = to_other ? &w->other->links : &w->redis->links;
+    struct link *l = link_open(links, life->index, life->instance, role, ++w->redis->client_id);
     l->run = run;
     return l;
 }
@@ -266,12 +266,12 @@ static void look_for_number(struct process *life)
     struct world *w = life->w;
     if (!world_rule(w, WORLD_NUMBER) || w->now_ms - life->looked_ms < w->config.role_ms) return;
     life->looked_ms = w->now_ms;
-    if (moves_lacks(life)) daemon_leave_server(life, w->redis.run);
+    if (moves_lacks(life)) daemon_leave_server(life, w->redis->run);
 }
 
 void moves_tick(struct process *life)
 {
-    const struct other *o = &life->w->other;
+    const struct other *o = life->w->other;
     if (life->w->config.moves) look_for_number(life);
     if (!o->there || o->writes || life->w->now_ms - o->demoted_ms < life->w->config.role_ms) return;
     leave_other(life);

@@ -63,9 +63,13 @@ void mysql_submit(struct process *life, struct chunk *c)
     struct job *job = heap_zalloc(sizeof *job);
     job->target = c;
     job->life = life->index;
+    job->lane = life->lane;
     job->epoch = c->epoch.id;
-    job->row = (struct ledger_row){
-        .batch = c->batch->id, .chunk = c->index, .chunks = c->chunks, .gen = c->batch->gen};
+    job->row = (struct ledger_row){.batch = c->batch->id,
+                                   .chunk = c->index,
+                                   .chunks = c->chunks,
+                                   .gen = c->batch->gen,
+                                   .realm = mysql_realm(w, &c->epoch.realm)};
     chunk_digest(c, job->row.digest);
     job_rows(w, job, c);
     list_push(&w->mysql.jobs, &job->link);
@@ -150,7 +154,8 @@ void mysql_resolve(struct world *w, struct job *job)
 
 static bool epoch_is_over(const struct world *w, const struct job *job)
 {
-    return world_rule(w, WORLD_EPOCH) && !batch_id_same(&job->epoch, &w->mysql.epoch.id);
+    const struct batch_id *id = &w->mysql.realms[job->row.realm].epoch.id;
+    return world_rule(w, WORLD_EPOCH) && !batch_id_same(&job->epoch, id);
 }
 
 static void become_limbo(struct job *job)
@@ -296,10 +301,10 @@ void mysql_copy(struct world *w)
 {
     struct mysql *m = &w->mysql;
     heap_free(m->copy.ledger);
-    m->copy = (struct mysql_copy){.at_ms = w->now_ms, .epoch = m->epoch, .ledger_n = m->ledger_n};
+    m->copy = (struct mysql_copy){.at_ms = w->now_ms, .ledger_n = m->ledger_n};
+    memcpy(m->copy.realms, m->realms, sizeof m->realms);
     memcpy(m->copy.rows, m->rows, sizeof m->rows);
     memcpy(m->copy.rejects, m->rejects, sizeof m->rejects);
-    memcpy(m->copy.until_ms, m->until_ms, sizeof m->until_ms);
     m->copy.ledger = heap_alloc((m->ledger_n + 1) * sizeof *m->ledger);
     if (m->ledger_n > 0) memcpy(m->copy.ledger, m->ledger, m->ledger_n * sizeof *m->ledger);
 }
@@ -310,9 +315,8 @@ void mysql_promote(struct world *w)
     mysql_stop(w);
     memcpy(m->rows, m->copy.rows, sizeof m->rows);
     memcpy(m->rejects, m->copy.rejects, sizeof m->rejects);
-    memcpy(m->until_ms, m->copy.until_ms, sizeof m->until_ms);
+    memcpy(m->realms, m->copy.realms, sizeof m->realms);
     heap_free(m->ledger);
-    m->epoch = m->copy.epoch;
     m->ledger = m->copy.ledger;
     m->ledger_n = m->copy.ledger_n;
     m->ledger_cap = m->copy.ledger == NULL ? 0 : m->copy.ledger_n + 1;
@@ -335,6 +339,25 @@ void mysql_forget_life(struct world *w, int life)
     }
 }
 
+struct batch_id sim_realm(const struct world *w, unsigned lane)
+{
+    return (struct batch_id){{lanes_rule(w, LANES_REALM) ? (uint8_t)(lane + 1) : 1}};
+}
+
+unsigned mysql_realm(const struct world *w, const struct batch_id *id)
+{
+    return batch_id_is_zero(id) ? w->lane : id->bytes[0] - 1U;
+}
+
+static struct claim_gen highest_claim(const struct mysql *m, unsigned realm)
+{
+    struct claim_gen highest = {0};
+    for (size_t i = 0; i < m->ledger_n; i++)
+        if (m->ledger[i].realm == realm && m->ledger[i].gen > highest.gen)
+            highest = (struct claim_gen){.gen = m->ledger[i].gen, .id = m->ledger[i].batch};
+    return highest;
+}
+
 static bool is_one_of(const struct batch_id *ids, unsigned n, const struct batch_id *id)
 {
     for (unsigned i = 0; i < n; i++)
@@ -342,26 +365,42 @@ static bool is_one_of(const struct batch_id *ids, unsigned n, const struct batch
     return false;
 }
 
-void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n)
+void mysql_prune(struct world *w, unsigned realm, int64_t cutoff_ms, const struct batch_id *standing,
+                 unsigned standing_n)
 {
     struct mysql *m = &w->mysql;
     size_t kept = 0;
-    uint64_t highest = mysql_highest_gen(m);
+    uint64_t highest = highest_claim(m, realm).gen;
     for (size_t i = 0; i < m->ledger_n; i++) {
         const struct ledger_row *row = &m->ledger[i];
-        bool stays = (int64_t)row->merged_ms > cutoff_ms || row->gen == highest;
+        bool ours = row->realm == realm || !lanes_rule(w, LANES_PRUNE);
+        bool stays = !ours || (int64_t)row->merged_ms > cutoff_ms || row->gen == highest;
         if (stays || is_one_of(standing, standing_n, &row->batch)) m->ledger[kept++] = *row;
     }
     if (kept < m->ledger_n) TRACE(w, "mysql: %zu ledger rows pruned", m->ledger_n - kept);
     m->ledger_n = kept;
 }
 
-void mysql_until(struct world *w, int counter, int64_t ms)
+void mysql_until(struct world *w, unsigned realm, int counter, int64_t ms)
 {
-    if (ms <= w->mysql.until_ms[counter]) return;
-    TRACE(w, "mysql: complete_until of counter %d is %lld", counter, (long long)(ms - SIM_EPOCH_MS));
-    w->mysql.until_ms[counter] = ms;
+    int64_t *until_ms = &w->mysql.realms[realm].until_ms[counter];
+    if (ms <= *until_ms) return;
+    TRACE(w, "mysql: complete_until of counter %d in realm %u is %lld", counter, realm,
+          (long long)(ms - SIM_EPOCH_MS));
+    *until_ms = ms;
     oracle_until(w, counter);
+}
+
+/* sql/views.sql: of the realm that is furthest behind. */
+int64_t mysql_complete_until(const struct world *w, int counter)
+{
+    int64_t earliest = w->mysql.realms[0].until_ms[counter], latest = earliest;
+    for (unsigned i = 1; i < w->config.lanes; i++) {
+        int64_t ms = w->mysql.realms[i].until_ms[counter];
+        if (ms < earliest) earliest = ms;
+        if (ms > latest) latest = ms;
+    }
+    return lanes_rule(w, LANES_UNTIL) ? earliest : latest;
 }
 
 static void limbo_end(struct world *w)
@@ -375,17 +414,6 @@ static void limbo_end(struct world *w)
     arena_enter(before);
 }
 
-const struct batch_id sim_realm = {{1}};
-
-static struct claim_gen highest_claim(const struct mysql *m)
-{
-    struct claim_gen highest = {0};
-    for (size_t i = 0; i < m->ledger_n; i++)
-        if (m->ledger[i].gen > highest.gen)
-            highest = (struct claim_gen){.gen = m->ledger[i].gen, .id = m->ledger[i].batch};
-    return highest;
-}
-
 static bool is_primary_of(const struct epoch *epoch, const struct history_read *redis)
 {
     return strcmp(epoch->run_id, redis->run_id) == 0 && strcmp(epoch->replid, redis->replid) == 0;
@@ -397,12 +425,13 @@ static void primary_note(struct epoch *epoch, const struct history_read *redis)
     memcpy(epoch->replid, redis->replid, sizeof epoch->replid);
 }
 
-/* There is one realm, which is free until a history has it. */
+/* There is one for each lane, which is free until a history has it. */
 static void realm_give(struct world *w, const struct history_read *redis, struct realm_look *out)
 {
-    struct epoch *epoch = &w->mysql.epoch;
+    struct batch_id realm = sim_realm(w, w->lane);
+    struct epoch *epoch = &w->mysql.realms[mysql_realm(w, &realm)].epoch;
     bool is_free = batch_id_is_zero(&epoch->id) && (epoch->run_id[0] == '\0' || is_primary_of(epoch, redis));
-    *out = (struct realm_look){.outcome = is_free ? REALM_GIVEN : REALM_STRANGER, .epoch.realm = sim_realm};
+    *out = (struct realm_look){.outcome = is_free ? REALM_GIVEN : REALM_STRANGER, .epoch.realm = realm};
     if (is_free) primary_note(epoch, redis);
     TRACE(w, "mysql: the realm is %s", is_free ? "given" : "another one's");
 }
@@ -410,27 +439,28 @@ static void realm_give(struct world *w, const struct history_read *redis, struct
 /* As mysql/realm.c. What is in limbo has moved its row of the books, and holds its lock. */
 void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out)
 {
-    struct mysql *m = &w->mysql;
-    struct epoch *epoch = &m->epoch;
-    bool same = is_primary_of(epoch, redis) && !batch_id_is_zero(&epoch->id);
     if (batch_id_is_zero(&redis->realm)) {
         realm_give(w, redis, out);
         return;
     }
+    struct mysql *m = &w->mysql;
+    unsigned realm = mysql_realm(w, &redis->realm);
+    struct epoch *epoch = &m->realms[realm].epoch;
+    bool same = is_primary_of(epoch, redis) && !batch_id_is_zero(&epoch->id);
     bool first = batch_id_is_zero(&epoch->id) && world_rule(w, WORLD_REALM_FENCE);
     if (first && w->config.fresh && !redis->fenced) {
         *out = (struct realm_look){.outcome = REALM_UNFENCED};
         return;
     }
     if (!same) limbo_end(w);
-    *out = (struct realm_look){.outcome = REALM_BEHIND, .taken = !same, .highest = highest_claim(m)};
+    *out = (struct realm_look){.outcome = REALM_BEHIND, .taken = !same, .highest = highest_claim(m, realm)};
     bool behind = RULE(sync_rules_off, RULE_GEN_ID) ? !history_has(redis, &out->highest)
                                                     : out->highest.gen > redis->gen;
     if (RULE(sync_rules_off, RULE_GATE) && out->highest.gen > 0 && behind) return;
     out->outcome = REALM_OURS;
     if (!same) {
         uint64_t number = ++m->epochs;
-        *epoch = (struct epoch){.realm = sim_realm};
+        *epoch = (struct epoch){.realm = redis->realm};
         memcpy(epoch->id.bytes, &number, sizeof number);
         primary_note(epoch, redis);
         TRACE(w, "mysql: epoch %llu is taken", (unsigned long long)number);
@@ -438,10 +468,7 @@ void mysql_look(struct world *w, const struct history_read *redis, struct realm_
     out->epoch = *epoch;
 }
 
-uint64_t mysql_highest_gen(const struct mysql *m)
+uint64_t mysql_highest_gen(const struct world *w)
 {
-    uint64_t highest = 0;
-    for (size_t i = 0; i < m->ledger_n; i++)
-        if (m->ledger[i].gen > highest) highest = m->ledger[i].gen;
-    return highest;
+    return highest_claim(&w->mysql, w->lane).gen;
 }

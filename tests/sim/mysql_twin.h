@@ -11,10 +11,13 @@ struct ledger_row {
     uint32_t chunk, chunks;
     uint8_t digest[16];
     uint64_t merged_ms, gen;
+    unsigned realm;
     int counter;
     char first[40], last[40]; /* keys of its first and last row */
     unsigned first_n, last_n;
 };
+
+struct world;
 
 enum job_state { JOB_QUEUED, JOB_OPEN, JOB_LIMBO };
 
@@ -22,10 +25,11 @@ struct job {
     struct list link;
     struct chunk *target; /* NULL in limbo */
     int life;
+    unsigned lane; /* of the life */
     enum job_state state;
     uint64_t opened_ms;
     struct batch_id epoch;
-    struct ledger_row row;
+    struct ledger_row row; /* its realm is the epoch's */
     unsigned rows_n;
     struct {
         int hash, field;
@@ -34,12 +38,17 @@ struct job {
     } rows[SIM_ROWS];
 };
 
+/* What a lane's Redis is in MySQL: the primary that the epoch is for, and complete_until, 0: not said yet. */
+struct twin_realm {
+    struct epoch epoch;
+    int64_t until_ms[SIM_COUNTERS];
+};
+
 /* A replica: what the primary had then. */
 struct mysql_copy {
-    struct epoch epoch;
+    struct twin_realm realms[SIM_LANES];
     uint64_t at_ms;
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
-    int64_t until_ms[SIM_COUNTERS];
     struct ledger_row *ledger;
     size_t ledger_n;
 };
@@ -49,19 +58,19 @@ struct mysql {
     unsigned starts;
     bool schema_unfit, table_unfit; /* table: of the first counter */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
-    uint8_t poison[SIM_HASHES];     /* set of fields whose rows MySQL refuses */
-    int64_t until_ms[SIM_COUNTERS]; /* complete_until */
+    uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
     struct list jobs;
-    /* The realm: its epoch, counted by `epochs`, which knows all that ever were, and the primary that it is for. */
-    struct epoch epoch;
-    uint64_t epochs;
+    struct twin_realm realms[SIM_LANES];
+    uint64_t epochs; /* so many ever were */
     struct mysql_copy copy;
     unsigned promoted; /* starts, when the replica was last promoted */
 };
 
-extern const struct batch_id sim_realm;
+struct batch_id sim_realm(const struct world *w, unsigned lane);
+/* Which of mysql.realms an id is; that of the lane that the world is at, while its gate knows none. */
+unsigned mysql_realm(const struct world *w, const struct batch_id *id);
 
 /* What is in MySQL, in its row or kept to be replayed. */
 static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
@@ -69,7 +78,6 @@ static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
     return m->rows[hash][field] + m->rejects[hash][field];
 }
 
-struct world;
 struct process;
 
 void mysql_init(struct mysql *m);
@@ -83,10 +91,12 @@ void mysql_demote(struct world *w);
 void mysql_copy(struct world *w);                  /* the replica catches up */
 void mysql_promote(struct world *w);               /* the replica: what it had not got is lost */
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
-/* Rows merged up to cutoff_ms, but for the highest gen. */
-void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n);
-void mysql_until(struct world *w, int counter, int64_t ms);
+/* Rows of a realm merged up to cutoff_ms, but for the highest gen. */
+void mysql_prune(struct world *w, unsigned realm, int64_t cutoff_ms, const struct batch_id *standing,
+                 unsigned standing_n);
+void mysql_until(struct world *w, unsigned realm, int counter, int64_t ms);
+int64_t mysql_complete_until(const struct world *w, int counter); /* as the merchant's views have it */
 void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out);
-uint64_t mysql_highest_gen(const struct mysql *m);
+uint64_t mysql_highest_gen(const struct world *w); /* of the lane that the world is at */
 
 #endif

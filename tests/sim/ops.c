@@ -254,7 +254,7 @@ static void run_kept(struct world *w, struct twin_log *l, struct wire_frame *f, 
 
 static void run_events(struct world *w, struct wire_frame *f, struct wire_op *op)
 {
-    struct twin_ops *o = &w->redis.now.ops;
+    struct twin_ops *o = &w->redis->now.ops;
     op->gone = o->log.gone;
     if (op->kept)
         run_kept(w, &o->log, f, op);
@@ -270,10 +270,10 @@ static void run_events(struct world *w, struct wire_frame *f, struct wire_op *op
  * here, so each is new. */
 static void run_visitors(struct world *w, struct wire_frame *f, struct wire_op *op)
 {
-    struct twin_state *s = &w->redis.now;
+    struct twin_state *s = &w->redis->now;
     int h = op->target - OP_VISITORS_TARGET;
     struct twin_hash *pending = &s->pending[h];
-    op->error = redis_cell_error(&w->redis, h, SIM_VISITORS);
+    op->error = redis_cell_error(w->redis, h, SIM_VISITORS);
     if (op->error != NULL) return;
     if ((pending->has & 1 << SIM_VISITORS) == 0) pending->value[SIM_VISITORS] = 0;
     pending->has |= 1 << SIM_VISITORS;
@@ -319,7 +319,7 @@ static void note_unheard(struct twin_ops *o, const struct twin_ops *was, bool no
 
 void ops_run(struct world *w, const struct link *l, struct wire_frame *f)
 {
-    struct twin_ops *o = &w->redis.now.ops, was = *o;
+    struct twin_ops *o = &w->redis->now.ops, was = *o;
     run_boxes(o, f, true);
     run_boxes(o, f, false); /* the script is behind the plain ones */
     for (unsigned i = 0; i < f->ops_n; i++) {
@@ -529,7 +529,7 @@ static void clean_box(struct world *w, struct twin_box *b)
 /* All that went is older than any that comes; what was leased before may be used after. */
 static void clean_events(struct world *w)
 {
-    struct twin_log *l = &w->redis.now.ops.log;
+    struct twin_log *l = &w->redis->now.ops.log;
     if (!l->has) return;
     TRACE(w, "redis: somebody deletes events");
     l->has = l->named = false;
@@ -549,10 +549,10 @@ void ops_clean(struct world *w)
         return;
     }
     if (which >= SIM_SERIES) {
-        clean_box(w, &w->redis.now.ops.boxes[which - SIM_SERIES]);
+        clean_box(w, &w->redis->now.ops.boxes[which - SIM_SERIES]);
         return;
     }
-    struct twin_series *s = &w->redis.now.ops.series[which];
+    struct twin_series *s = &w->redis->now.ops.series[which];
     uint64_t p = world_below(w, SIM_PRECISIONS);
     if (!s->has[p]) return;
     TRACE(w, "redis: somebody deletes samples");
@@ -564,7 +564,7 @@ void ops_clean(struct world *w)
 /* What strays now: what strays later somebody will have heard of, or note_unheard knows better. */
 void ops_forgot(struct world *w)
 {
-    struct twin_ops *o = &w->redis.now.ops;
+    struct twin_ops *o = &w->redis->now.ops;
     for (int i = 0; i < SIM_SERIES; i++)
         for (int p = 0; p < SIM_PRECISIONS; p++)
             o->series[i].unheard[p] = true;
@@ -593,7 +593,7 @@ int64_t ops_visitors(const struct world *w, int hash)
 /* What was added is what ran, once each; feeds follow the hits that were sent, also when these met an error. */
 static void totals_at_end(struct world *w)
 {
-    const struct twin_ops *o = &w->redis.now.ops;
+    const struct twin_ops *o = &w->redis->now.ops;
     int64_t box = 0, own = 0;
     for (unsigned k = 0; k < SIM_HITS; k++)
         own += op_hit(w, OP_SERIES_TARGET, k)->applied * hit_delta(k);
@@ -632,12 +632,12 @@ static bool may_stray(const struct world *w, bool deleted, bool unheard)
 
 static void known_at_end(struct world *w)
 {
-    const struct twin_log *l = &w->redis.now.ops.log;
+    const struct twin_log *l = &w->redis->now.ops.log;
     if (log_strays(l) && !may_stray(w, w->oracle.events_deleted, l->unheard))
         fault_found(w, FAULT_STUCK, "the log is not in tally:events");
     for (int i = 0; i < SIM_SERIES; i++)
         for (int p = 0; p < SIM_PRECISIONS; p++) {
-            const struct twin_series *s = &w->redis.now.ops.series[i];
+            const struct twin_series *s = &w->redis->now.ops.series[i];
             if (series_strays(s, p) && !may_stray(w, w->oracle.series_deleted, s->unheard[p]))
                 fault_found(w, FAULT_STUCK, "samples of series %d, precision %u, are not in known:", i,
                             ops_limits.precisions[p]);
@@ -647,7 +647,7 @@ static void known_at_end(struct world *w)
 static void boxes_at_end(struct world *w)
 {
     for (int i = 0; i < SIM_BOXES; i++) {
-        const struct twin_box *b = &w->redis.now.ops.boxes[i];
+        const struct twin_box *b = &w->redis->now.ops.boxes[i];
         if (box_strays(b) && !may_stray(w, w->oracle.box_deleted, b->unheard))
             fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
     }
@@ -656,7 +656,7 @@ static void boxes_at_end(struct world *w)
 /* Each that was added stands, under its own id. */
 static void events_at_end(struct world *w)
 {
-    const struct twin_log *l = &w->redis.now.ops.log;
+    const struct twin_log *l = &w->redis->now.ops.log;
     for (unsigned k = 0; k < SIM_HITS && !w->oracle.events_deleted; k++) {
         const struct hit *hit = op_hit(w, OP_EVENT_TARGET, k);
         if (hit->applied == 0) continue;

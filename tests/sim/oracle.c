@@ -43,14 +43,14 @@ static int64_t until_time(const struct world *w, int hash, int64_t dirty_ms)
 {
     int64_t lag_ms = 2 * (int64_t)w->config.answer_ms + w->config.coalesce.doubt_ms + UNTIL_SLACK_MS;
     bool late = world_redis_ms(w) - dirty_ms > lag_ms;
-    return late || w->redis.now.dirty[hash] == 0 || w->config.leap_most_ms > 0 ? 0 : dirty_ms;
+    return late || w->redis->now.dirty[hash] == 0 || w->config.leap_most_ms > 0 ? 0 : dirty_ms;
 }
 
 static void hit_ran(struct world *w, int life, const struct wire_cell *c, unsigned k, int64_t dirty_ms)
 {
     struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
     hit->at_ms = until_time(w, c->hash, dirty_ms);
-    if (hit->at_ms != 0 && hit->at_ms < w->mysql.until_ms[world_counter_of(w, c->hash)])
+    if (hit->at_ms != 0 && hit->at_ms < mysql_complete_until(w, world_counter_of(w, c->hash)))
         fault_at(w, FAULT_LOSS, c->hash, c->field, k, "complete_until was past it when it came");
     int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
     for (unsigned j = k + 1; j < SIM_HITS; j++)
@@ -92,8 +92,8 @@ static void take_back(struct world *w, struct execution *e);
 /* What the other server runs in a split brain is lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
-    struct execution *e = execution_add(&w->redis);
-    *e = (struct execution){.offset = w->redis.offset, .seq = f->seq, .life = l->life};
+    struct execution *e = execution_add(w->redis);
+    *e = (struct execution){.offset = w->redis->offset, .seq = f->seq, .life = l->life};
     for (unsigned i = 0; i < f->cells_n; i++) {
         const struct wire_cell *c = &f->cells[i];
         if (c->error != NULL) {
@@ -107,8 +107,8 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
     }
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
-    f->execution = w->redis.executions_n;
-    if (w->redis.is_other) take_back(w, e);
+    f->execution = w->redis->executions_n;
+    if (w->redis->is_other) take_back(w, e);
 }
 
 /* What the daemon knows, and what a lost tail takes back. */
@@ -155,7 +155,7 @@ static void token_taken_back(struct hit *hit)
 /* Will its daemon send it again? An operator's copy may be older than any fence. */
 static bool comes_again(const struct world *w, const struct execution *e)
 {
-    return w->config.keeps_all && !w->config.unfenced && !w->redis.restored && !e->put_aside &&
+    return w->config.keeps_all && !w->config.unfenced && !w->redis->restored && !e->put_aside &&
            daemon_hears(w, e->life);
 }
 
@@ -171,8 +171,8 @@ static void execution_lost(struct world *w, const struct execution *e)
 
 void oracle_life_ends(struct world *w, int life)
 {
-    for (size_t i = 0; i < w->redis.executions_n; i++) {
-        const struct execution *e = &w->redis.executions[i];
+    for (size_t i = 0; i < w->redis->executions_n; i++) {
+        const struct execution *e = &w->redis->executions[i];
         if (e->life == life && e->known && e->lost) execution_lost(w, e);
     }
 }
@@ -193,8 +193,8 @@ static void take_back(struct world *w, struct execution *e)
 
 void oracle_named(struct world *w, int life, int64_t found)
 {
-    for (size_t i = 0; i < w->redis.executions_n; i++) {
-        struct execution *e = &w->redis.executions[i];
+    for (size_t i = 0; i < w->redis->executions_n; i++) {
+        struct execution *e = &w->redis->executions[i];
         if (e->life == life && (int64_t)e->seq > found) e->named |= e->lost && e->known;
     }
 }
@@ -202,8 +202,8 @@ void oracle_named(struct world *w, int life, int64_t found)
 /* What was answered and is in no history any more has been named. */
 void oracle_named_all(struct world *w, const struct process *life)
 {
-    for (size_t i = 0; i < w->redis.executions_n; i++) {
-        const struct execution *e = &w->redis.executions[i];
+    for (size_t i = 0; i < w->redis->executions_n; i++) {
+        const struct execution *e = &w->redis->executions[i];
         bool silent = e->life == life->index && e->lost && e->known && !e->named;
         if (!silent || life->let_go || w->config.rule_out) continue;
         for (int target = 0; target < OP_TARGETS; target++)
@@ -228,21 +228,21 @@ static void history_lost(struct world *w)
 
 void oracle_lost_tail(struct world *w, uint64_t offset)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     history_lost(w);
     for (size_t i = r->restored ? r->newest_executions : 0; i < r->executions_n; i++) {
         struct execution *e = &r->executions[i];
         if (!e->lost && e->offset > offset) take_back(w, e);
     }
-    if (mysql_highest_gen(&w->mysql) > r->now.gen && !r->restored) w->oracle.gen_below = true;
+    if (mysql_highest_gen(w) > r->now.gen && !r->restored) w->oracle.gen_below = true;
 }
 
 void oracle_restored(struct world *w)
 {
     history_lost(w);
-    for (size_t i = 0; i < w->redis.executions_n; i++) {
-        struct execution *e = &w->redis.executions[i];
-        if (e->lost || e->offset <= w->redis.dump.offset) continue;
+    for (size_t i = 0; i < w->redis->executions_n; i++) {
+        struct execution *e = &w->redis->executions[i];
+        if (e->lost || e->offset <= w->redis->dump.offset) continue;
         e->put_aside = true;
         take_back(w, e);
     }
@@ -251,9 +251,9 @@ void oracle_restored(struct world *w)
 void oracle_mended(struct world *w)
 {
     history_lost(w);
-    for (size_t i = 0; i < w->redis.executions_n; i++) {
-        struct execution *e = &w->redis.executions[i];
-        if (i >= w->redis.newest_executions && !e->lost) take_back(w, e);
+    for (size_t i = 0; i < w->redis->executions_n; i++) {
+        struct execution *e = &w->redis->executions[i];
+        if (i >= w->redis->newest_executions && !e->lost) take_back(w, e);
         if (!e->put_aside) continue;
         e->lost = false;
         each_hit(w, e, hit_given_back);
@@ -308,11 +308,12 @@ void oracle_merged(struct world *w, int h, int f)
 void oracle_until(struct world *w, int counter)
 {
     if (w->config.unfenced) return;
+    int64_t until_ms = mysql_complete_until(w, counter);
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_HIT_FIELDS && world_counter_of(w, h) == counter; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++) {
                 const struct hit *hit = &w->oracle.hits[h][f][k];
-                bool owed = hit->applied > 0 && hit->at_ms != 0 && hit->at_ms < w->mysql.until_ms[counter];
+                bool owed = hit->applied > 0 && hit->at_ms != 0 && hit->at_ms < until_ms;
                 if (owed && world_times(w, f, mysql_has(&w->mysql, h, f), k) == 0)
                     fault_at(w, FAULT_LOSS, h, f, k, "complete_until is past it, MySQL does not have it");
             }
@@ -330,7 +331,7 @@ void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FI
     struct world *w = life->w;
     if (w->config.daemons > 1 && moves_astray(life)) return;
     for (int h = 0; h < SIM_HASHES; h++)
-        for (int f = 0; f < SIM_FIELDS; f++)
+        for (int f = 0; f < SIM_FIELDS && world_lane_of(w, h) == life->lane; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++) {
                 const struct hit *hit = &w->oracle.hits[h][f][k];
                 if (hit->told == TOLD_DONE && is_owed(w, hit, life->index))
@@ -380,17 +381,20 @@ static void hit_at_end(struct world *w, int h, int f, unsigned k)
 
 static void books_at_end(struct world *w)
 {
-    int64_t applied[SIM_COUNTERS] = {0};
+    int64_t applied[SIM_COUNTERS] = {0}, accepted[SIM_COUNTERS] = {0};
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
                 applied[world_counter_of(w, h)] += w->oracle.hits[h][f][k].applied * world_delta(w, f, k);
     for (int h = 0; h < SIM_HASHES; h++)
         applied[0] += ops_visitors(w, h);
+    for (int c = 0; c < SIM_COUNTERS; c++)
+        for (unsigned i = 0; i < w->config.lanes; i++)
+            accepted[c] += w->lanes[i].redis.now.accepted[c];
     for (int c = 0; c < SIM_COUNTERS && !w->oracle.books_blurred; c++)
-        if (applied[c] + w->oracle.overbooked[c] != w->redis.now.accepted[c])
+        if (applied[c] + w->oracle.overbooked[c] != accepted[c])
             fault_found(w, FAULT_BOOKS, "tally:accepted of counter %d is %lld, applied were %lld", c,
-                        (long long)w->redis.now.accepted[c], (long long)applied[c]);
+                        (long long)accepted[c], (long long)applied[c]);
 }
 
 void oracle_at_end(struct world *w)
@@ -424,8 +428,6 @@ static const char *life_unrest(const struct process *life)
 {
     if (moves_lacks(life)) return "a frame that was lost, and not looked for";
     if (!coalesce_idle(life->coalesce) && !life->let_go) return "coalesce is not idle";
-    for (int i = 0; i < SIM_CLIENTS; i++)
-        if (life->daemon->clients[i].parked) return "a client waits for room";
     struct batch_id *ids;
     uint32_t running = sync_running(life->sync, &ids);
     heap_free(ids);
@@ -433,11 +435,30 @@ static const char *life_unrest(const struct process *life)
     return daemon_may_end(life) ? NULL : "a request without an answer";
 }
 
-const char *oracle_unrest(struct world *w)
+static const char *lane_unrest(struct world *w)
 {
-    const char *what = redis_unrest(&w->redis);
+    const char *what = redis_unrest(w->redis);
     for (unsigned i = 0; i < w->config.daemons && what == NULL; i++)
         if (w->daemons[i].life != NULL) what = life_unrest(w->daemons[i].life);
-    if (what == NULL && !list_empty(&w->mysql.jobs)) what = "a transaction under way";
+    list_for_each (node, &w->mysql.jobs)
+        if (CONTAINER_OF(node, struct job, link)->lane == w->lane) what = "a transaction under way";
+    return what;
+}
+
+static const char *clients_unrest(const struct world *w, const struct daemon *d)
+{
+    if (d->life == NULL) return NULL;
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        if (client_waits(w, &d->clients[i])) return "a client waits for room, or for an answer";
+    return NULL;
+}
+
+const char *oracle_unrest(struct world *w)
+{
+    const char *what = NULL;
+    EACH_LANE (w)
+        if (what == NULL && !world_is_away(w, w->lane)) what = lane_unrest(w);
+    for (unsigned i = 0; i < w->config.daemons && what == NULL; i++)
+        what = clients_unrest(w, &w->daemons[i]);
     return what;
 }

@@ -192,13 +192,12 @@ static void port_due(void *arg, const struct counter *c, struct slice key, enum 
 
 static void port_answered(void *arg, struct outlet *o)
 {
-    client_read(arg, CONTAINER_OF(o, struct client, outlet));
+    client_answered(arg, o);
 }
 
 static void port_room(void *arg, struct outlet *o)
 {
-    (void)arg;
-    CONTAINER_OF(o, struct client, outlet)->may_go_on = true;
+    client_of(arg, o)->may_go_on = true;
 }
 
 static void port_fatal(void *arg, const char *text)

@@ -80,6 +80,11 @@ static const char *port_run_id(void *arg)
     return same || !world_rule(life->w, WORLD_ALL_LINKS) ? life->run_id[ROLE_SYNC] : "";
 }
 
+static unsigned realm_of(const struct process *life)
+{
+    return mysql_realm(life->w, &life->gate.epoch.realm);
+}
+
 /* --- pruning --- */
 
 static void answer_cutoff(struct process *life, void *target)
@@ -95,7 +100,7 @@ static void answer_rows(struct process *life, void *target)
     struct prune_rows *r = target;
     r->ok = life->w->mysql.up;
     r->more = false;
-    if (r->ok) mysql_prune(life->w, strtoll(r->cutoff, NULL, 10), r->standing, r->standing_n);
+    if (r->ok) mysql_prune(life->w, realm_of(life), strtoll(r->cutoff, NULL, 10), r->standing, r->standing_n);
     r->done(r);
 }
 
@@ -120,11 +125,12 @@ static void port_standing(void *arg, struct standing *s)
 static void answer_until(struct process *life, void *target)
 {
     struct until_write *t = target;
+    unsigned realm = realm_of(life);
+    const struct batch_id *epoch = &life->w->mysql.realms[realm].epoch.id;
+    bool ours = !world_rule(life->w, WORLD_EPOCH) || batch_id_same(&life->gate.epoch.id, epoch);
     t->ran = life->w->mysql.up;
-    bool ours =
-        !world_rule(life->w, WORLD_EPOCH) || batch_id_same(&life->gate.epoch.id, &life->w->mysql.epoch.id);
     for (size_t i = 0; t->ran && ours && i < world_counters_of(life->w, life->instance)->n; i++)
-        mysql_until(life->w, (int)i, t->until[i]);
+        mysql_until(life->w, realm, (int)i, t->until[i]);
     t->done(t);
 }
 

@@ -48,7 +48,7 @@ static void past_drop(struct redis *r, unsigned first, unsigned n)
 
 void redis_wrote(struct world *w, struct link *l)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     if (r->is_other) return;
     if (r->past_n == PAST_MAX) past_drop(r, 1 + (unsigned)world_below(w, PAST_MAX - 2), 1);
     struct past *p = &r->past[r->past_n++];
@@ -79,7 +79,7 @@ void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms)
 
 void redis_restart(struct world *w, bool lose_tail)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
     r->run = ++r->runs;
@@ -114,7 +114,7 @@ static void put_back(struct redis *r, const struct past *copy, uint64_t now_ms)
 
 void redis_restore(struct world *w)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     TRACE(w, "redis: the copy of offset %llu is put back", (unsigned long long)r->dump.offset);
     r->restored = true;
     r->newest = (struct past){.offset = r->offset, .state = r->now};
@@ -125,7 +125,7 @@ void redis_restore(struct world *w)
 
 void redis_mend(struct world *w)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     TRACE(w, "redis: what was there before the copy is put back");
     r->restored = false;
     put_back(r, &r->newest, w->now_ms);
@@ -221,7 +221,7 @@ static void run_cell(struct redis *r, struct wire_cell *c)
 
 static void run_lock(struct world *w, const struct link *l, struct wire_hash *h)
 {
-    struct twin_lock *lock = &w->redis.now.lock[h->hash];
+    struct twin_lock *lock = &w->redis->now.lock[h->hash];
     int64_t now_ms = world_redis_ms(w);
     h->lock_granted = lock->until_ms <= now_ms;
     if (h->lock_granted) *lock = (struct twin_lock){l->instance, now_ms + INT64_C(1000) * h->lock_s};
@@ -230,7 +230,7 @@ static void run_lock(struct world *w, const struct link *l, struct wire_hash *h)
 
 static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     f->refused = r->refuses && world_percent(w, w->config.refuse_percent);
     if (f->refused) return;
     for (unsigned i = 0; i < f->hashes_n; i++)
@@ -261,7 +261,7 @@ static int64_t lowest_score(struct world *w)
 {
     int64_t lowest = world_redis_ms(w);
     for (int h = 0; h < SIM_HASHES; h++) {
-        int64_t score = w->redis.now.dirty[h];
+        int64_t score = w->redis->now.dirty[h];
         if (score != 0 && score < lowest) lowest = score;
     }
     return lowest;
@@ -269,7 +269,7 @@ static int64_t lowest_score(struct world *w)
 
 static bool claim_one(struct world *w, struct wire_claim *c, struct twin_batch *b, int h)
 {
-    struct twin_state *s = &w->redis.now;
+    struct twin_state *s = &w->redis->now;
     if (s->pending[h].has == 0) { /* not there, or a string */
         s->dirty[h] = 0;
         return false;
@@ -294,7 +294,7 @@ static void claim_take(struct world *w, const struct link *l, struct wire_claim 
     unsigned at = 0, pack_most = knows_packed(w, l) ? w->config.pack_fields : 0;
     b->lowest_ms = lowest_score(w);
     for (; at < c->n; at++) {
-        unsigned length = hash_length(&w->redis.now.pending[c->hashes[at]]);
+        unsigned length = hash_length(&w->redis->now.pending[c->hashes[at]]);
         if (c->fields > 0 && c->fields + length > w->config.claim_fields_max) break;
         if (length > 0 && length <= pack_most) b->packed |= 1U << c->hashes[at];
         claim_one(w, c, b, c->hashes[at]);
@@ -304,7 +304,7 @@ static void claim_take(struct world *w, const struct link *l, struct wire_claim 
 
 static void claim_register(struct world *w, const struct link *l, struct wire_claim *c, struct twin_batch *b)
 {
-    struct twin_state *s = &w->redis.now;
+    struct twin_state *s = &w->redis->now;
     if (!b->stands) {
         b->gen = ++s->gen;
         s->gens[b->gen % SIM_GENS] = (struct claim_gen){.gen = b->gen, .id = b->id};
@@ -323,8 +323,8 @@ static void claim_register(struct world *w, const struct link *l, struct wire_cl
  * about what is packed. */
 static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
 {
-    struct twin_batch *b = batch_make(&w->redis, &c->id);
-    if (b == NULL || (w->redis.refuses && world_percent(w, w->config.claim_refuse_percent))) {
+    struct twin_batch *b = batch_make(w->redis, &c->id);
+    if (b == NULL || (w->redis->refuses && world_percent(w, w->config.claim_refuse_percent))) {
         if (b != NULL) batch_tidy(b);
         c->outcome = CLAIM_REFUSED;
         return false;
@@ -342,9 +342,9 @@ static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
 static void run_claim_rest(struct world *w, struct link *l, struct wire_claim *c)
 {
     for (int h = 0; h < SIM_HASHES; h++)
-        if ((c->packed >> h & 1) != 0) memset(&w->redis.now.pending[h], 0, sizeof(struct twin_hash));
+        if ((c->packed >> h & 1) != 0) memset(&w->redis->now.pending[h], 0, sizeof(struct twin_hash));
     if (!world_rule(w, WORLD_REGISTRY)) {
-        struct twin_batch *b = batch_make(&w->redis, &c->id);
+        struct twin_batch *b = batch_make(w->redis, &c->id);
         INVARIANT(b != NULL);
         claim_register(w, l, c, b);
     }
@@ -355,7 +355,7 @@ static void run_claim_rest(struct world *w, struct link *l, struct wire_claim *c
  * touch only what the first run renamed. */
 static void run_claim_again(struct world *w, struct link *l, struct wire_claim *c)
 {
-    struct twin_batch *b = redis_batch(&w->redis, &c->id);
+    struct twin_batch *b = redis_batch(w->redis, &c->id);
     if (b == NULL || !b->stands) return;
     for (int h = 0; h < SIM_HASHES; h++)
         if ((c->again & 1U << h) != 0) claim_one(w, c, b, h);
@@ -366,7 +366,7 @@ static void run_claim_again(struct world *w, struct link *l, struct wire_claim *
 
 static void scan_registry(struct world *w, const struct link *l, struct wire_scan *s)
 {
-    const struct twin_batch *b = redis_batch(&w->redis, &s->id);
+    const struct twin_batch *b = redis_batch(w->redis, &s->id);
     s->gone = b == NULL || !b->stands;
     if (s->gone) return;
     s->counter = b->counter;
@@ -384,7 +384,7 @@ static void scan_registry(struct world *w, const struct link *l, struct wire_sca
 
 static void scan_hash(struct world *w, struct wire_scan *s, int hash)
 {
-    const struct twin_batch *b = redis_batch(&w->redis, &s->id);
+    const struct twin_batch *b = redis_batch(w->redis, &s->id);
     if (b == NULL || (b->packed >> hash & 1) != 0) return;
     const struct twin_hash *h = &b->claimed[hash];
     for (int f = SIM_FIELDS - 1; f >= 0; f--) {
@@ -405,7 +405,7 @@ static bool run_scan(struct world *w, const struct link *l, struct wire_scan *s,
         scan_hash(w, s, (int)step - 1);
         return true;
     }
-    const struct twin_batch *b = redis_batch(&w->redis, &s->id);
+    const struct twin_batch *b = redis_batch(w->redis, &s->id);
     s->stands = b != NULL && b->stands;
     return false;
 }
@@ -414,12 +414,12 @@ static bool run_look(struct world *w, struct link *l, struct wire_look *k, unsig
 {
     if (step == 0) {
         l->changed = false;
-        k->seq = w->redis.now.seq[redis_seq_slot(w, l)];
+        k->seq = w->redis->now.seq[redis_seq_slot(w, l)];
         return true;
     }
     journals_show_owners(w, l, k);
     for (unsigned i = 0; i < k->n; i++) {
-        const struct twin_batch *b = redis_batch(&w->redis, &k->ids[i]);
+        const struct twin_batch *b = redis_batch(w->redis, &k->ids[i]);
         k->stands[i] = b != NULL && b->stands;
     }
     return false;
@@ -439,7 +439,7 @@ static void run_values(struct redis *r, struct wire_frame *f)
 
 static void run_discard(struct world *w, struct link *l, const struct request *q)
 {
-    struct twin_batch *b = redis_batch(&w->redis, &q->scan.id);
+    struct twin_batch *b = redis_batch(w->redis, &q->scan.id);
     if (b == NULL) return;
     for (int h = 0; h < SIM_HASHES; h++)
         if (q->scan.hlen[h] > 0 || (b->packed >> h & 1) != 0) memset(&b->claimed[h], 0, sizeof b->claimed[h]);
@@ -469,14 +469,14 @@ static bool adoptable(struct world *w, const struct link *l, const struct wire_i
     bool stale = b->beat_ms <= world_redis_ms(w) - q->stale_ms;
     if (q->mode == ADOPT_STALE) return stale;
     if (q->mode == ADOPT_OWN) return b->owner == l->life;
-    if (q->mode == ADOPT_DEAD) return stale || !redis_has_link(&w->redis, b->owner);
+    if (q->mode == ADOPT_DEAD) return stale || !redis_has_link(w->redis, b->owner);
     return w->instance_of[b->owner] == l->instance && b->owner != l->life;
 }
 
 static void run_adopt(struct world *w, struct link *l, struct wire_ids *q)
 {
     for (int i = 0; i < SIM_BATCHES && q->n < q->limit; i++) {
-        struct twin_batch *b = &w->redis.now.batch[i];
+        struct twin_batch *b = &w->redis->now.batch[i];
         if (!b->used || !b->stands || !adoptable(w, l, q, b)) continue;
         bool other_format = b->packed != 0 && !knows_packed(w, l) && world_rule(w, WORLD_FORMAT);
         if (!knows(w, l, b->counter) || other_format) {
@@ -507,7 +507,7 @@ static void run_dirty(struct world *w, struct request *q)
 {
     q->lowest_ms[0] = INT64_MAX;
     for (int h = 0; h < SIM_HASHES; h++)
-        if (w->redis.now.dirty[h] != 0) least(&q->lowest_ms[0], w->redis.now.dirty[h]);
+        if (w->redis->now.dirty[h] != 0) least(&q->lowest_ms[0], w->redis->now.dirty[h]);
 }
 
 static void run_batches(const struct redis *r, struct request *q)
@@ -523,7 +523,7 @@ static void run_batches(const struct redis *r, struct request *q)
 static void run_beat(struct world *w, struct link *l, const struct wire_ids *q)
 {
     for (unsigned i = 0; i < q->n; i++) {
-        struct twin_batch *b = redis_batch(&w->redis, &q->ids[i]);
+        struct twin_batch *b = redis_batch(w->redis, &q->ids[i]);
         if (b != NULL && b->stands) b->beat_ms = world_redis_ms(w);
     }
     if (q->n > 0) redis_wrote(w, l);
@@ -551,7 +551,7 @@ static void run_due_poll(struct redis *r, struct wire_names *q)
 static void run_hold_names(struct world *w, struct link *l, const struct wire_names *q)
 {
     for (unsigned i = 0; i < q->n; i++) {
-        w->redis.now.dirty[q->hashes[i]] = 0;
+        w->redis->now.dirty[q->hashes[i]] = 0;
     }
     redis_wrote(w, l);
 }
@@ -559,7 +559,7 @@ static void run_hold_names(struct world *w, struct link *l, const struct wire_na
 /* Two steps a hash: is it pending and in no index? then it is put back. */
 static bool run_walk(struct world *w, struct link *l, struct wire_names *q, unsigned step)
 {
-    struct twin_state *s = &w->redis.now;
+    struct twin_state *s = &w->redis->now;
     int h = (int)step / 2;
     if (step % 2 == 0)
         q->n = s->pending[h].has != 0 && s->dirty[h] == 0 && knows(w, l, world_counter_of(w, h));
@@ -581,10 +581,10 @@ static void run_kill(struct redis *r, int64_t client_id)
 
 static void run_history(struct world *w, struct link *l, struct wire_history *q)
 {
-    struct twin_state *s = &w->redis.now;
+    struct twin_state *s = &w->redis->now;
     if (q->give && !s->realm) {
         s->realm = true;
-        TRACE(w, "redis: server %u has a realm", w->redis.run);
+        TRACE(w, "redis: server %u has a realm", w->redis->run);
         redis_wrote(w, l);
     }
     q->realm = s->realm;
@@ -596,14 +596,14 @@ static bool run_fence(struct world *w, struct link *l, struct request *q)
 {
     if (q->step > 0) return false;
     if (world_rule(w, WORLD_FENCE_WRITE)) redis_wrote(w, l);
-    q->fence_at = w->config.unfenced ? 0 : w->redis.is_other ? UINT64_MAX : l->wrote_at;
+    q->fence_at = w->config.unfenced ? 0 : w->redis->is_other ? UINT64_MAX : l->wrote_at;
     return true;
 }
 
 /* One command, or one step of several; true: the next step is still to come. */
 static bool run(struct world *w, struct link *l, struct request *q)
 {
-    struct redis *r = &w->redis;
+    struct redis *r = w->redis;
     switch (q->kind) {
     case REQ_FRAME:
     case REQ_REPLAY:
@@ -682,9 +682,9 @@ static bool has_older(const struct link *l, uint64_t than_ms)
 
 static void catch_up(struct world *w, uint64_t sent_before_ms)
 {
-    list_for_each (node, &w->redis.links) {
+    list_for_each (node, &w->redis->links) {
         struct link *l = CONTAINER_OF(node, struct link, all);
-        while (has_older(l, sent_before_ms) && redis_can_execute(&w->redis, l))
+        while (has_older(l, sent_before_ms) && redis_can_execute(w->redis, l))
             redis_execute(w, l);
     }
 }
@@ -692,7 +692,7 @@ static void catch_up(struct world *w, uint64_t sent_before_ms)
 void redis_catch_up(struct world *w, uint64_t sent_before_ms)
 {
     catch_up(w, sent_before_ms);
-    if (!w->other.there) return;
+    if (!w->other->there) return;
     moves_swap(w);
     catch_up(w, sent_before_ms);
     moves_swap(w);
@@ -720,8 +720,8 @@ void redis_refuse_fence(struct world *w, struct link *l)
     struct request *q = CONTAINER_OF(list_pop(&l->sent), struct request, link);
     TRACE(w, "redis: the fence of life %d is not confirmed in time", l->life);
     q->refused = true;
-    redis_run_id(w->redis.run, q->run_id);
-    redis_run_id(w->redis.history, q->replid);
+    redis_run_id(w->redis->run, q->run_id);
+    redis_run_id(w->redis->history, q->replid);
     list_push(&l->done, &q->link);
 }
 
@@ -748,9 +748,9 @@ static void execute(struct world *w, struct link *l)
         q->step++;
         if (l->client_open || !request_is_driven(q)) return;
     }
-    redis_run_id(w->redis.run, q->run_id);
-    redis_run_id(w->redis.history, q->replid);
-    q->number = w->redis.now.seq[redis_seq_slot(w, l)];
+    redis_run_id(w->redis->run, q->run_id);
+    redis_run_id(w->redis->history, q->replid);
+    q->number = w->redis->now.seq[redis_seq_slot(w, l)];
     list_remove(&q->link);
     maybe_again(w, l, q);
     if (l->client_open && (q->target != NULL || q->readonly))
@@ -761,7 +761,7 @@ static void execute(struct world *w, struct link *l)
 
 void redis_execute(struct world *w, struct link *l)
 {
-    bool away = !w->redis.is_other && moves_is_away(w, l);
+    bool away = !w->redis->is_other && moves_is_away(w, l);
     if (away) moves_swap(w);
     execute(w, l);
     if (away) moves_swap(w);

@@ -643,49 +643,108 @@ static void profile_replay_total(struct sim_config *c)
     often(c, EVENT_total, 60);
 }
 
+/* Each Redis, and each of its links, fails alone, beside what fails for all: of eight seeds two with failovers, and two where an
+ * old copy of one is put back. */
+static void profile_lanes(struct sim_config *c)
+{
+    unsigned kind = (unsigned)(c->seed / 3 % 8);
+    if (c->seed % 2 == 0) eager(c);
+    if (kind < 4) only(c, 8);
+    if (kind < 2) profile_restored(c);
+    if (kind < 2) often(c, EVENT_merge, 200);
+    if (kind > 5) profile_moves(c);
+    c->lanes = 2 + (unsigned)(c->seed % (SIM_LANES - 1));
+    if (c->lanes > 2) c->counters = 1;
+    c->partial &= c->counters == SIM_COUNTERS;
+    c->hashes = SIM_HASHES;
+    c->ops_percent = c->clean_percent = 0;
+    c->feeds = false;
+    c->restores = kind < 2;
+    c->steps = kind < 2 ? 400 : 150 + c->steps / 8;
+    c->away_percent = 60;
+}
+
+/* Nothing fails but what is named. */
+static void profile_lanes_only(struct sim_config *c)
+{
+    profile_lanes(c);
+    only(c, 6);
+    eager(c);
+}
+
+/* The same increments are sent again to other lives. */
+static void profile_lanes_tokens(struct sim_config *c)
+{
+    profile_lanes_only(c);
+    c->tokens_percent = 100;
+    c->again_percent = 60;
+    often(c, EVENT_crash, 20);
+    often(c, EVENT_hit, 200);
+}
+
+static void profile_lanes_old(struct sim_config *c)
+{
+    profile_old(c);
+    c->lanes = 2;
+    c->hashes = SIM_HASHES;
+}
+
+/* One lane's Redis is behind while complete_until of the others moves on. */
+static void profile_lanes_until(struct sim_config *c)
+{
+    profile_lanes_only(c);
+    c->coalesce.doubt_ms = c->answer_ms = c->until_ms = 100;
+    often(c, EVENT_cut, 20);
+    often(c, EVENT_clock, 60);
+}
+
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile                                  \
+        name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile, 0                               \
     }
 /* Owed ZADDs heal what these prevent, so that only both together show it; alone, a daemon needs none. */
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile                                      \
+        name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile, 0                                   \
     }
 /* The same for names in known:. */
 #define UNMENDED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, RULE_SERIES_OWED, 0, faults, seeds, profile                               \
+        name, without, rule, 0, 0, RULE_SERIES_OWED, 0, faults, seeds, profile, 0                            \
     }
 /* And for places in tb. */
 #define UNPLACED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, RULE_BUCKET_OWED, 0, faults, seeds, profile                               \
+        name, without, rule, 0, 0, RULE_BUCKET_OWED, 0, faults, seeds, profile, 0                            \
     }
 #define SYNC(name, rule, faults, seeds, profile, without)                                                    \
     {                                                                                                        \
-        name, without, 0, rule, 0, 0, 0, faults, seeds, profile                                              \
+        name, without, 0, rule, 0, 0, 0, faults, seeds, profile, 0                                           \
     }
 #define WORLD(name, rule, faults, seeds, profile, without)                                                   \
     {                                                                                                        \
-        name, without, 0, 0, rule, 0, 0, faults, seeds, profile                                              \
+        name, without, 0, 0, rule, 0, 0, faults, seeds, profile, 0                                           \
+    }
+#define LANES(name, rule, faults, seeds, profile, without)                                                   \
+    {                                                                                                        \
+        name, without, 0, 0, 0, 0, 0, faults, seeds, profile, rule                                           \
     }
 /* No rule, but a profile to run: `sim_run --profile NAME`. */
 #define PROFILE(name, profile, what)                                                                         \
     {                                                                                                        \
-        name, what, 0, 0, 0, 0, 0, 0, 0, profile                                                             \
+        name, what, 0, 0, 0, 0, 0, 0, 0, profile, 0                                                          \
     }
 
 /* Without the barrier the gate would hold all merges, once Redis lost a claim that is merged. */
 #define UNGATED(name, sync, world, faults, seeds, profile, without)                                          \
     {                                                                                                        \
-        name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile                                  \
+        name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile, 0                               \
     }
 
 /* Without these others, too, it shows. */
 #define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
     {                                                                                                        \
-        name, without, 0, sync, world, 0, too, faults, seeds, profile                                        \
+        name, without, 0, sync, world, 0, too, faults, seeds, profile, 0                                     \
     }
 
 const struct sim_rule sim_rules[] = {
@@ -856,6 +915,19 @@ const struct sim_rule sim_rules[] = {
           "a journal is taken over, and its owner's links live through that elsewhere"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
+    LANES("lane_fixed", LANES_FIXED, SHOWS(DOUBLE), 2000, profile_lanes_tokens,
+          "another life looks for the same store's tokens in another lane"),
+    LANES("lane_order", LANES_ORDER, SHOWS(ANSWER) | SHOWS(LOSS), 1000, profile_lanes,
+          "who is answered first by another lane takes that for the answer to his first request"),
+    LANES("lane_realm", LANES_REALM, SHOWS(STUCK) | SHOWS(DOUBLE), 1000, profile_lanes,
+          "lanes take each other's epochs, and compare their gens with each other's"),
+    LANES("lane_prune", LANES_PRUNE, SHOWS(DOUBLE), 20000, profile_lanes_old,
+          "the ledger forgets another lane's batch that still stands"),
+    LANES("lane_until", LANES_UNTIL, SHOWS(LOSS), 5000, profile_lanes_until,
+          "complete_until passes hits of a lane that is behind"),
+    LANES("lane_alone", LANES_ALONE, SHOWS(STUCK), 1000, profile_lanes,
+          "hits of all lanes wait for the one whose Redis is away"),
+    PROFILE("lanes", profile_lanes, "several Redis, each of which fails alone, and clients over all of them"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
     PROFILE("split", profile_split,
             "the same, the old primary takes writes for a while, and no replica is waited for"),

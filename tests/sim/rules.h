@@ -14,6 +14,7 @@ struct sim_rule {
     uint32_t faults;                 /* set of 1 << enum fault: how that may show */
     unsigned seeds;                  /* the fault is found within so many; 0: no rule, only a profile */
     void (*profile)(struct sim_config *c);
+    uint32_t lanes_off;
 };
 
 extern const struct sim_rule sim_rules[];

@@ -6,8 +6,9 @@
 struct choice {
     const struct event *event;
     struct daemon *daemon;
-    unsigned weight;
+    unsigned lane, weight;
 };
+#define CHOICES (EVENT_COUNT * SIM_DAEMONS * SIM_LANES)
 
 /* Faults are spread over the run: is this step one of theirs? */
 static bool draw_fault(struct world *w)
@@ -17,49 +18,79 @@ static bool draw_fault(struct world *w)
     return world_below(w, c->steps - w->step) < c->faults_most - w->faults;
 }
 
-static unsigned choices_fill(struct world *w, bool fault, struct choice *choices, unsigned *total)
+/* At the lane that the world is at; the first has what is of all lanes. */
+static unsigned choices_fill(struct world *w, bool fault, struct choice *choices)
 {
     unsigned n = 0;
-    *total = 0;
     for (int i = 0; i < EVENT_COUNT; i++) {
         const struct event *e = &events[i];
         unsigned weight = w->config.weight[i];
-        if (weight == 0 || e->fault != fault) continue;
-        for (unsigned d = 0; d < (e->of_world ? 1 : w->config.daemons); d++) {
-            if (!e->can(w, &w->daemons[d])) continue;
-            choices[n++] = (struct choice){e, &w->daemons[d], weight};
-            *total += weight;
-        }
+        bool elsewhere = e->of_all ? w->lane > 0 : w->away == (int)w->lane;
+        if (weight == 0 || e->fault != fault || elsewhere) continue;
+        for (unsigned d = 0; d < (e->of_world ? 1 : w->config.daemons); d++)
+            if (e->can(w, &w->daemons[d])) choices[n++] = (struct choice){e, &w->daemons[d], w->lane, weight};
     }
     return n;
 }
 
+static unsigned choices_at_all(struct world *w, bool fault, struct choice *choices)
+{
+    unsigned n = 0;
+    EACH_LANE (w)
+        n += choices_fill(w, fault, choices + n);
+    return n;
+}
+
+static const struct choice *choice_draw(struct world *w, const struct choice *choices, unsigned n)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < n; i++)
+        total += choices[i].weight;
+    uint64_t draw = world_below(w, total);
+    for (; draw >= choices->weight; choices++)
+        draw -= choices->weight;
+    return choices;
+}
+
+static bool may_end(struct world *w, const struct daemon *d)
+{
+    if (d->life == NULL || d->life->paused || !d->life->stopping || daemon_owes(d)) return false;
+    bool may = true;
+    for (unsigned i = 0; i < w->config.lanes; i++)
+        may &= daemon_may_end(d->lives[i]);
+    return may;
+}
+
 static void end_stopped(struct world *w)
 {
-    for (unsigned i = 0; i < w->config.daemons; i++) {
-        struct daemon *d = &w->daemons[i];
-        if (d->life != NULL && !d->life->paused && d->life->stopping && daemon_may_end(d->life))
-            daemon_end(w, d);
-    }
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        if (may_end(w, &w->daemons[i])) daemon_end(w, &w->daemons[i]);
+}
+
+static const char *lane_name(const struct world *w, unsigned lane)
+{
+    static const char *const names[SIM_LANES] = {" at lane 0", " at lane 1", " at lane 2", " at lane 3"};
+    return w->config.lanes == 1 ? "" : names[lane];
 }
 
 bool scheduler_step(struct world *w)
 {
-    struct choice choices[EVENT_COUNT * SIM_DAEMONS];
+    struct choice choices[CHOICES];
     bool fault = draw_fault(w);
-    unsigned total, n = choices_fill(w, fault, choices, &total), at = 0;
-    if (n == 0 && fault) n = choices_fill(w, false, choices, &total);
+    unsigned n = choices_at_all(w, fault, choices);
+    if (n == 0 && fault) n = choices_at_all(w, false, choices);
     if (n == 0) return false;
-    uint64_t draw = world_below(w, total);
-    while (draw >= choices[at].weight)
-        draw -= choices[at++].weight;
+    const struct choice *c = choice_draw(w, choices, n);
     w->step++;
-    w->faults += choices[at].event->fault;
-    TRACE(w, "-- %s %d", choices[at].event->name, (int)(choices[at].daemon - w->daemons));
-    choices[at].event->run(w, choices[at].daemon);
+    w->faults += c->event->fault;
+    TRACE(w, "-- %s %d%s", c->event->name, (int)(c->daemon - w->daemons), lane_name(w, c->lane));
+    world_at(w, c->lane);
+    c->event->run(w, c->daemon);
     end_stopped(w);
-    redis_reap(&w->redis.links);
-    redis_reap(&w->other.links);
+    EACH_LANE (w) {
+        redis_reap(&w->redis->links);
+        redis_reap(&w->other->links);
+    }
     return true;
 }
 
@@ -68,34 +99,52 @@ bool scheduler_step(struct world *w)
 #define CALM_STEPS_MOST                                                                                      \
     200000 /* more is a busy loop: something happens all the time, and nothing comes of it */
 
+static void lane_calms(struct world *w)
+{
+    w->redis->refuses = false;
+    moves_rest(w);
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        if (w->daemons[i].life != NULL) daemon_hold(w->daemons[i].life, 0);
+}
+
 static void calm_down(struct world *w)
 {
     w->calm = true;
     TRACE(w, "== from here on nothing fails any more");
-    w->redis.refuses = false;
-    moves_rest(w);
     w->mysql.up = true;
     memset(w->mysql.poison, 0, sizeof w->mysql.poison);
     w->mysql.schema_unfit = w->mysql.table_unfit = false;
-    for (unsigned i = 0; i < w->config.daemons; i++)
-        if (w->daemons[i].life != NULL) daemon_hold(w->daemons[i].life, 0);
-    if (!w->redis.restored) return;
-    for (unsigned i = 0; i < w->config.daemons; i++)
+    EACH_LANE (w)
+        lane_calms(w);
+}
+
+/* Whoever put an old copy back sees that it was the wrong thing to do. */
+static void mend_all(struct world *w)
+{
+    bool any = world_any_restored(w);
+    for (unsigned i = 0; i < w->config.daemons && any; i++)
         if (w->daemons[i].life != NULL) daemon_crash(w, &w->daemons[i]);
-    redis_mend(w);
+    EACH_LANE (w)
+        if (w->redis->restored) redis_mend(w);
+}
+
+static void lane_ticks(struct world *w)
+{
+    redis_age(w->redis, w->now_ms, w->config.lag_ms);
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        if (w->daemons[i].life != NULL) daemon_tick(w->daemons[i].life);
 }
 
 static void calm_tick(struct world *w)
 {
     w->now_ms += 20 + world_below(w, CALM_STEP_MS - 20);
-    redis_age(&w->redis, w->now_ms, w->config.lag_ms);
-    for (unsigned i = 0; i < w->config.daemons; i++)
-        if (w->daemons[i].life != NULL) daemon_tick(w->daemons[i].life);
+    EACH_LANE (w)
+        lane_ticks(w);
 }
 
-void scheduler_quiesce(struct world *w)
+/* All that is not away. */
+static void come_to_rest(struct world *w)
 {
-    calm_down(w);
     uint64_t until_ms = w->now_ms + CALM_MS, until_step = w->step + CALM_STEPS_MOST;
     const char *unrest = "nothing happened yet";
     while (unrest != NULL && w->now_ms < until_ms && w->step < until_step && w->oracle.fault == FAULT_NONE) {
@@ -104,4 +153,44 @@ void scheduler_quiesce(struct world *w)
         if (unrest != NULL) calm_tick(w);
     }
     if (unrest != NULL && w->oracle.fault == FAULT_NONE) fault_found(w, FAULT_STUCK, "%s", unrest);
+}
+
+/* Its links are cut, or nothing comes by them. */
+static void go_away(struct world *w, unsigned lane)
+{
+    bool cut = world_percent(w, 50);
+    TRACE(w, "== lane %u %s", lane, cut ? "is away" : "stands still");
+    world_at(w, lane);
+    for (unsigned i = 0; i < w->config.daemons && cut; i++)
+        for (int role = 0; w->daemons[i].life != NULL && role < ROLES; role++)
+            if (w->daemons[i].life->links[role] != NULL)
+                daemon_link_lost(w->daemons[i].life, (enum role)role);
+    w->away = (int)lane;
+}
+
+/* Who starts, or stops, waits for all lanes. */
+static bool all_run(const struct world *w)
+{
+    for (unsigned i = 0; i < w->config.daemons; i++) {
+        const struct daemon *d = &w->daemons[i];
+        if (d->life == NULL ? !d->for_good : d->life->stopping) return false;
+    }
+    return true;
+}
+
+/* For as long as the others need: they need none of it. One that holds an old copy is held as well. */
+static void rest_without(struct world *w)
+{
+    if (!all_run(w)) return;
+    if (world_percent(w, w->config.away_percent)) go_away(w, (unsigned)world_below(w, w->config.lanes));
+    if (w->away >= 0 || world_any_restored(w)) come_to_rest(w);
+    w->away = -1;
+}
+
+void scheduler_quiesce(struct world *w)
+{
+    calm_down(w);
+    if (w->config.lanes > 1) rest_without(w);
+    mend_all(w);
+    if (w->oracle.fault == FAULT_NONE) come_to_rest(w);
 }

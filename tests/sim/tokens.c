@@ -45,19 +45,19 @@ static bool stands(const struct redis *r, const struct wire_token *t)
 
 static void run_one(struct world *w, struct wire_token *t, int64_t dirty_ms)
 {
-    struct twin_state *s = &w->redis.now;
+    struct twin_state *s = &w->redis->now;
     struct twin_hash *h = &s->pending[t->hash];
-    t->is_new = !stands(&w->redis, t) || !world_rule(w, WORLD_TOKEN_ONCE);
+    t->is_new = !stands(w->redis, t) || !world_rule(w, WORLD_TOKEN_ONCE);
     t->value = s->tokens.value[t->hash][t->field][t->k];
     if (!t->is_new) return;
-    t->error = redis_cell_error(&w->redis, t->hash, t->field);
+    t->error = redis_cell_error(w->redis, t->hash, t->field);
     if (t->error != NULL) return;
     if ((h->has & 1 << t->field) == 0) h->value[t->field] = 0;
     h->has |= (uint8_t)(1 << t->field);
     t->value = h->value[t->field] += t->delta;
     s->accepted[world_counter_of(w, t->hash)] += t->delta;
     if (s->dirty[t->hash] == 0) s->dirty[t->hash] = dirty_ms;
-    if (world_rule(w, WORLD_TOKEN_WITH)) write_one(&w->redis, t);
+    if (world_rule(w, WORLD_TOKEN_WITH)) write_one(w->redis, t);
 }
 
 void tokens_run(struct world *w, struct wire_frame *f)
@@ -74,7 +74,7 @@ bool tokens_later(const struct world *w, const struct wire_frame *f)
 void tokens_write(struct world *w, const struct wire_frame *f)
 {
     for (unsigned i = 0; i < f->tokens_n; i++)
-        if (f->tokens[i].is_new && f->tokens[i].error == NULL) write_one(&w->redis, &f->tokens[i]);
+        if (f->tokens[i].is_new && f->tokens[i].error == NULL) write_one(w->redis, &f->tokens[i]);
 }
 
 /* The value that its client is told, whoever of them is; unless Redis lost it, then another one may have been. */

@@ -71,15 +71,16 @@ static void put_chunk(struct world *w, struct books *b, const struct ledger_row 
 static void read_books(struct world *w, struct books_totals *t)
 {
     const struct mysql *m = &w->mysql;
-    t->stale = !batch_id_same(&t->epoch.id, &m->epoch.id);
+    unsigned realm = mysql_realm(w, &t->epoch.realm);
+    t->stale = !batch_id_same(&t->epoch.id, &m->realms[realm].epoch.id);
     for (size_t i = 0; i < t->n; i++) {
         struct books_total *of = &t->all[i];
         of->stored = heap_zalloc((of->fields_n + 1) * sizeof *of->stored);
         for (size_t f = 0; f < of->fields_n; f++)
             of->stored[f] = m->rows[world_hash_of(w, of->key)][world_field_of(of->fields[f])];
         for (size_t k = 0; k < m->ledger_n; k++)
-            of->newer |=
-                &w->counter[m->ledger[k].counter] == t->counter && (int64_t)m->ledger[k].gen > of->gen;
+            of->newer |= m->ledger[k].realm == realm && &w->counter[m->ledger[k].counter] == t->counter &&
+                         (int64_t)m->ledger[k].gen > of->gen;
     }
     for (size_t k = 0; k < m->ledger_n; k++)
         for (size_t i = 0; i < t->ids_n; i++)
@@ -120,7 +121,7 @@ void totals_wire(struct process *life)
 static bool is_of_old(const struct sim_total *t)
 {
     const struct world *w = t->life->w;
-    return w->config.moves && w->config.daemons > 1 && (t->astray || t->run != w->redis.run);
+    return w->config.moves && w->config.daemons > 1 && (t->astray || t->run != w->redis->run);
 }
 
 static void total_done(struct total_request *q)
@@ -141,12 +142,12 @@ void totals_draw(struct process *life)
     struct world *w = life->w;
     struct sim_total *t = &life->asked[world_below(w, SIM_TOTALS)];
     int hash = (int)world_below(w, w->config.hashes);
-    if (t->busy || !life_knows(life, hash)) return;
+    if (t->busy || !life_knows(life, hash) || world_lane_of(w, hash) != life->lane) return;
     *t = (struct sim_total){.life = life,
                             .hash = hash,
                             .busy = true,
                             .astray = moves_astray(life),
-                            .run = w->redis.run,
+                            .run = w->redis->run,
                             .strays = life->strays};
     oracle_answered(life, t->answered);
     for (unsigned f = 0; f < w->config.fields; f++)

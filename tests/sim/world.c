@@ -1,14 +1,14 @@
 /* tests/sim/world.c - see world.h. */
 #include "sim/world.h"
 
+#include "series/lane_of.h"
 #include "sim/override.h"
 #include <stdarg.h>
 #include <stdio.h>
 
 bool sim_tracing;
 
-static const char *const hash_names[SIM_HASHES] = {"s1:views", "s1:carts", "s20:views", "s20:carts"};
-static const char *const one_counter[SIM_HASHES] = {"s1:views", "s20:views", "s3:views", "s100:views"};
+static const unsigned stores[SIM_HASHES] = {1, 20, 3, 100};
 static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7", "0", "1000", "43", "20140920"};
 
 uint64_t prng_next(struct prng *p)
@@ -31,7 +31,7 @@ void sim_trace(const struct world *w, const char *fmt, ...)
 
 struct slice world_hash_name(const struct world *w, int hash)
 {
-    return slice_str((w->config.counters == 1 ? one_counter : hash_names)[hash]);
+    return slice_str(w->names[hash]);
 }
 
 struct slice world_field_name(int field)
@@ -70,6 +70,36 @@ static void counter_init(const struct sim_config *config, struct counter *c, con
     if (pattern_parse(slice_str(lock), &c->lock, &e) != ERR_NONE) UNREACHABLE();
 }
 
+void world_at(struct world *w, unsigned lane)
+{
+    w->lane = lane;
+    w->redis = &w->lanes[lane].redis;
+    w->other = &w->lanes[lane].other;
+    for (int i = 0; i < SIM_DAEMONS; i++)
+        w->daemons[i].life = w->daemons[i].lives[lane];
+}
+
+/* With two counters each store has a hash of both. */
+static void name_hash(struct world *w, int hash, unsigned store)
+{
+    const char *kind = world_counter_of(w, hash) == 0 ? "views" : "carts";
+    snprintf(w->names[hash], sizeof w->names[hash], "s%u:%s", store, kind);
+    w->lane_of[hash] = lane_of_key(&w->counters, world_hash_name(w, hash), w->config.lanes);
+}
+
+/* Over lanes the stores are such that each lane has one before any has two. */
+static void hashes_init(struct world *w)
+{
+    unsigned lanes = w->config.lanes, per_store = w->config.counters, store = 0;
+    for (unsigned h = 0; h < SIM_HASHES; h++) {
+        bool next = h % per_store == 0;
+        if (next && lanes == 1) store = stores[h / per_store];
+        do
+            name_hash(w, (int)h, next && lanes > 1 ? ++store : store);
+        while (lanes > 1 && next && w->lane_of[h] != h / per_store % lanes);
+    }
+}
+
 static void world_init(struct world *w, const struct sim_config *config)
 {
     w->config = *config;
@@ -86,12 +116,17 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->limits.uniq_counter = &w->counter[0];
     w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
     w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
-    redis_init(&w->redis, w->config.fresh);
-    moves_init(w);
-    mysql_init(&w->mysql);
-    oracle_init(&w->oracle);
     for (int i = 0; i < SIM_DAEMONS; i++)
         w->daemons[i] = (struct daemon){.instance = i};
+    hashes_init(w);
+    w->away = -1;
+    world_at(w, 0);
+    EACH_LANE (w) {
+        redis_init(w->redis, w->config.fresh);
+        moves_init(w);
+    }
+    mysql_init(&w->mysql);
+    oracle_init(&w->oracle);
 }
 
 /* Lives at rest are taken apart as the service does it; after a fault they are only forgotten. */
@@ -101,15 +136,18 @@ static void world_close(struct world *w)
     for (unsigned i = 0; i < w->config.daemons; i++) {
         struct daemon *d = &w->daemons[i];
         if (d->life == NULL) continue;
-        if (at_rest) oracle_named_all(w, d->life);
+        EACH_LANE (w)
+            if (at_rest) oracle_named_all(w, d->life);
         if (at_rest && w->oracle.fault == FAULT_NONE)
             daemon_end(w, d);
         else
             daemon_crash(w, d);
     }
     if (at_rest && w->oracle.fault == FAULT_NONE) oracle_at_end(w);
-    redis_close(&w->redis);
-    moves_close(w);
+    EACH_LANE (w) {
+        redis_close(w->redis);
+        moves_close(w);
+    }
     mysql_close(&w->mysql);
 }
 

@@ -9,6 +9,12 @@
 #include "sim/oracle.h"
 #include "sim/redis_twin.h"
 
+/* A Redis, and the server that it failed over from. */
+struct world_lane {
+    struct redis redis;
+    struct other other;
+};
+
 struct world {
     struct sim_config config;
     struct prng prng;
@@ -19,8 +25,13 @@ struct world {
     struct counter counter[SIM_COUNTERS];
     struct op_limits limits;
     struct counters counters, first_counter; /* all; of a daemon that knows only one */
-    struct redis redis;
-    struct other other;
+    struct world_lane lanes[SIM_LANES];
+    unsigned lane; /* that redis, other and the daemons' `life` are of: world_at() */
+    struct redis *redis;
+    struct other *other;
+    int away; /* a lane whose Redis does nothing; -1: none */
+    char names[SIM_HASHES][16];
+    unsigned lane_of[SIM_HASHES];
     struct mysql mysql;
     struct daemon daemons[SIM_DAEMONS];
     unsigned lives_n;
@@ -39,6 +50,30 @@ void sim_trace(const struct world *w, const char *fmt, ...) __attribute__((forma
 /* Runs one seed from beginning to end; the verdict is in w->oracle. Gives everything back. */
 void world_run(struct world *w, const struct sim_config *config);
 
+void world_at(struct world *w, unsigned lane);
+static inline bool world_is_away(const struct world *w, unsigned lane)
+{
+    return w->away == (int)lane || w->lanes[lane].redis.restored;
+}
+/* Once at each lane; not to be left by break or return. */
+#define EACH_LANE(w)                                                                                         \
+    for (unsigned at_ = 0, was_ = (w)->lane;                                                                 \
+         world_at(w, at_ < (w)->config.lanes ? at_ : was_), at_ < (w)->config.lanes; at_++)
+static inline bool world_any_restored(const struct world *w)
+{
+    bool any = false;
+    for (unsigned i = 0; i < w->config.lanes; i++)
+        any |= w->lanes[i].redis.restored;
+    return any;
+}
+static inline unsigned world_lane_of(const struct world *w, int hash)
+{
+    return w->lane_of[hash];
+}
+static inline bool lanes_rule(const struct world *w, enum lanes_rule rule)
+{
+    return (w->config.lanes_off & (uint32_t)rule) == 0;
+}
 static inline bool world_rule(const struct world *w, enum world_rule rule)
 {
     return (w->config.world_off & (uint32_t)rule) == 0;

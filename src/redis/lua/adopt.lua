@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- KEYS: batches. ARGV: mode, stale_ms, limit, new owner, instance, the newest format, dry run (0 1), registry prefix, how many
--- counters, their names, the owners that live. An id without registry is no batch and goes. Answers unknown, ids.
+-- KEYS: batches. ARGV: mode, stale_ms, limit, new owner, instance, the newest format, dry run (0 1), registry prefix,
+-- how many counters, their names, the owners that live. An id without registry is no batch and is removed. Answers
+-- unknown, ids.
 local mode, stale_ms, limit, me, instance = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local format, dry, prefix, counters = tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8], tonumber(ARGV[9])
 local known, live, ids, unknown = {}, {}, {}, 0

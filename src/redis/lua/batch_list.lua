@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- A registry that has `packed_n` has `packed`, too: both are no names of hashes.
+-- A registry that has `packed_n` also has `packed`; neither is the name of a hash.
 local all, out = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), {}
 for i = 1, #all, 2 do
   local registry = ARGV[1] .. all[i]

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max, fields_max. Answers gen, how many
--- dirty, and unless these or their fields are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter,
+-- KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max, fields_max. Answers gen and how many
+-- dirty; unless these or their fields are too many, also accepted, {{name, {field, value, ...}}, ...}, {{id, counter,
 -- gen, {{pending, {...}}, ...}}, ...}.
 --include parts/tag.lua
 local prefix, dirty_max, fields_max, fields = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 0

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- KEYS: dirty, gen, gens, batches, registry, then the pending hashes. ARGV: counter, format, owner, instance, every_s,
--- fields_max, id, gens_kept, the most fields and bytes of a hash that is packed, then each hash's lock, or '' to leave it
--- alone. Answers claimed, left, fields, gen, then up to ten keys that are no hashes. (!) A packed hash is in its key or in
--- the registry, never in both or neither, so its UNLINK and the HSET behind it must not fail one without the other: the
--- UNLINK is one command, and an HSET of the registry has been done by then.
+-- fields_max, id, gens_kept, the most fields and bytes of a hash that is packed, then each hash's lock, or '' to leave
+-- it alone. Answers claimed, left, fields, gen, then up to ten keys that are no hashes. (!) A packed hash is in its key
+-- or in the registry, never in both or neither: its UNLINK and the HSET after it must both succeed. The UNLINK is one
+-- command, and by then an HSET of the registry has succeeded already.
 --include parts/tag.lua
 local call = redis.call
 local counter, format, owner, instance = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

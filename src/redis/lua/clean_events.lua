@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- KEYS: registry, how often a log has left it, then log and cache of each. ARGV: keep, then the name of each. Who
--- writes logs without naming them goes by that count, so it moves first.
+-- KEYS: registry, how often a log has left it, then log and cache of each. ARGV: keep, then the name of each. A tallyd
+-- that writes logs without listing their names relies on that count, so it is raised first.
 --include parts/clean_head.lua
 --include parts/tag.lua
 for i = 3, #KEYS, 2 do

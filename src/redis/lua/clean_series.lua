@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- KEYS: known:, then the samples of each. ARGV: samples. That the hash is empty and that its name goes is one moment,
--- so nobody's first sample comes between. Slots are compared as text: that costs half of making numbers of them.
+-- KEYS: known:, then the samples of each. ARGV: samples. One script finds the hash empty and removes its name, so no
+-- first sample comes in between. Slots are compared as text: that costs half of converting them to numbers.
 --include parts/clean_head.lua
 --include parts/tag.lua
 --include parts/clean_fields.lua

@@ -1,11 +1,12 @@
 #!lua
--- KEYS: the registry of logs, the leases, then log, ticker, cache of each op. ARGV for each: name, r, g, lease,
--- looks, then r times second, how many events without id, then g times second, id. Answers for each: the last of the
--- numbers given (they are one run, the lease at its end; 0 when none was asked for), or an error; or a list of it and
--- of which of the g are refused (from 1): numbers that do not stand and that a lease may hold. looks: 1 when there
--- are numbers among the g. notes: what KEY_LEASED says of a log, "leased own": no own id of it is a number above `own`,
--- so a run above needs no look at each of its numbers, which would cost more than the events. It is known from when the
--- log was empty on; without it ("leased", of older versions, or no field) each is looked at.
+-- KEYS: the registry of logs, the leases, then log, ticker, cache of each op. ARGV for each: name, r, g, lease, looks,
+-- then r times second, how many events without id, then g times second, id. Answers for each the last of the numbers
+-- given (they are consecutive, the lease at the end; 0 when none was asked for), or an error; or a list of that number
+-- and the positions (from 1) of the refused ones among the g: numbers that are not in the log and that a lease may
+-- hold. looks: 1 when there are numbers among the g. notes: what KEY_LEASED says of a log, "leased own": no own id of
+-- it is a number above `own`. So numbers above it need no look at each, which would cost more than the events. `own` is
+-- known if it was kept since the log was empty; without it ("leased", of older versions, or no field) each number is
+-- looked at.
 --include parts/frame_head.lua
 --include parts/tag.lua
 --include parts/event_windows.lua
@@ -113,7 +114,7 @@ local function add(op)
   end
   return r
 end
--- The events of a log that is new with its ticker: its numbers begin at 1. Answers the last of them.
+-- The events of a log that is new, as its ticker is: its numbers begin at 1. Answers the last of them.
 local function first_events(op)
   local list, n = {}, 0
   for i = at[op] + 5, at[op + 1] - 1, 2 do
@@ -127,7 +128,8 @@ local function first_events(op)
   named(KEYS[3 * op])
   return n
 end
--- Some ops at once, whose logs and tickers are new and which bring no ids. False: they are not such, and nothing is done.
+-- Some ops at once, whose logs and tickers are new and which bring no ids. False: they are not of this kind, and
+-- nothing is done.
 local function add_new(from, upto)
   local keys, tickers, leases = {}, {}, {}
   for op = from, upto do

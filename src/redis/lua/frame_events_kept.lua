@@ -1,8 +1,8 @@
 #!lua
--- Events that Redis lost, with the numbers that their clients were told. KEYS: the registry of logs, then log, ticker, cache of
--- each op. ARGV for each: name, ours, n, then n times second, number. Answers for each how many got another number, or an
--- error. A number stays when nobody else can have it: it is of a lease that Redis knows (ours), or above the ticker, which
--- then goes up to it.
+-- Events that Redis lost, with the numbers that their clients were told. KEYS: the registry of logs, then log, ticker,
+-- cache of each op. ARGV for each: name, ours, n, then n times second, number. Answers for each how many got another
+-- number, or an error. A number stays when no other event can have it: it is of a lease that Redis knows (ours), or
+-- above the ticker, which is then raised to it.
 --include parts/frame_head.lua
 --include parts/tag.lua
 --include parts/event_windows.lua

@@ -1,7 +1,7 @@
 #!lua
--- KEYS: tb, pv of each op. ARGV: keep, then bucket, n of each; n empty: none, its place in tb alone, when it has
--- hits. Answers for each: the bucket's hits, nil when it is older than all that are kept (then it has none, also when
--- somebody left some there), or an error. Scores are doubles: beyond 2^53 a hit might not count, so that overflows.
+-- KEYS: tb, pv of each op. ARGV: keep, then bucket, n of each; n empty: no hits, only its entry in tb, when it has hits
+-- in pv. Answers for each the bucket's hits, nil when it is older than all that are kept (its hits in pv, if any, are
+-- then removed), or an error. Scores are doubles: beyond 2^53 a hit might not count, so that is an overflow error.
 --include parts/frame_head.lua
 --include parts/new_ops.lua
 local keep = tonumber(ARGV[1])
@@ -13,7 +13,7 @@ local function trim(tb, pv, over)
     over = over - #oldest
   end
 end
--- answers how many buckets stand
+-- answers how many buckets there are
 local function mend(tb, pv)
   local standing = call('ZCARD', tb)
   if call('ZCARD', pv) <= standing then return standing end

@@ -1,7 +1,7 @@
 #!lua
 -- KEYS: accepted, dirty, the counts of tokens, then token and pending hash of each. ARGV: now in ms, how long a token
--- is kept (s), how many may stand, then for each: field, n, counter, payload. Answers for each 'n' (new) or 'o' (it
--- stood) and the value, or an error; behind them how many stand. accepted goes first, since it can be taken back
+-- is kept (s), how many may exist, then for each: field, n, counter, payload. Answers for each 'n' (new) or 'o' (it
+-- existed) and the value, or an error; then how many exist. accepted is written first, since it can be taken back
 -- without a trace. Numbers beyond 2^53 are not exact in Lua: those are read again.
 --include parts/tag.lua
 local call, out = redis.pcall, {}
@@ -56,7 +56,8 @@ for k = 4, #KEYS, 2 do
   a = a + 4
 end
 if new > 0 then call('HINCRBY', KEYS[3], gone_by, new) end
--- Behind it: a key that is gone in between is refused while its slot is on its way to another node.
+-- After the HINCRBY: an HDEL of the last field deletes the key, and while its slot is moving to another node Redis would
+-- refuse a command on a missing key.
 for _, second in ipairs(old) do call('HDEL', KEYS[3], second) end
 out[#out + 1] = stand
 return out

@@ -1,9 +1,9 @@
 #!lua
 -- KEYS: accepted, dirty, then bits, sketch, pending hash of each op (the bits again when it moves none). ARGV: now in
 -- ms, then for each: day, counter ("": moves none), b, t, then b offsets, t texts. Answers for each a '0' or '1' a
--- visitor, those in bits first, or an error. What the counter moves is looked at first, then the bits' type when
--- there is a sketch besides; the sketch is written before the bits, since only doing shows whether it is one. share:
--- whose share of accepted was found good.
+-- visitor, those in bits first, or an error. The script checks first what the counter moves, then the type of the bits
+-- when there is also a sketch. It writes the sketch before the bits, since only writing shows whether the key is a
+-- sketch. share: the counter whose share of accepted was checked.
 --include parts/frame_head.lua
 --include parts/tag.lua
 local a, share = 2, nil

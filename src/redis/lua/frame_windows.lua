@@ -1,7 +1,7 @@
 #!lua
 -- KEYS: caches, one for each run of ops of one type. ARGV for each: their logs, packed: the length of the name, ':',
--- the name, its seconds with a space behind each, ';'. It is one string, and read only when that cache holds
--- something. A cache that is somebody else's holds nothing of ours.
+-- the name, its seconds with a space after each, ';'. It is one string, and read only when that cache is not empty. A
+-- cache key of another type holds nothing of tallyd's.
 --include parts/frame_head.lua
 --include parts/event_windows.lua
 local function drop(cache, packed, at)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- KEYS: gen, gens, realm. ARGV: the least gen, and the realm that this Redis is from now on. Answers both. Which batch got
--- which gen is forgotten: whoever accepts a rollback accepts that the two sides differ.
+-- KEYS: gen, gens, realm. ARGV: the least gen, and the realm that this Redis is from now on. Answers both. Which batch
+-- got which gen is forgotten: an operator who accepts a rollback accepts that the two sides differ.
 local gen = tonumber(redis.call('GET', KEYS[1]) or '0')
 redis.call('DEL', KEYS[2])
 redis.call('SET', KEYS[3], ARGV[2])

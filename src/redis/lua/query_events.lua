@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- KEYS: the log. ARGV: from, to, how many to leave out, how many at most; and behind the first piece the score and
--- the id of the last event. One that is gone was preened, and with it all before it. Answers how many there are from
--- here on, and id, second, id, second ...
+-- KEYS: the log. ARGV: from, to, how many to skip, how many at most; after the first piece also the score and the id of
+-- the last event. When that one no longer exists, the cleaner deleted it, and with it all before it. Answers how many
+-- there are from here on, and id, second, id, second ...
 local key, score, id, at = KEYS[1], ARGV[5], ARGV[6], nil
 if not id then
   at = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[1]) + ARGV[3]

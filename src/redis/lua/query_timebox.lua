@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- KEYS: buckets, hits. ARGV: first and last rank, the newest being 0, or with a third: the first so many older than
--- that bucket. Answers bucket, hits, bucket, hits ... An error also when only the hits are somebody else's.
+-- KEYS: buckets, hits. ARGV: first and last rank, the newest being 0; or with a third, a bucket: that many of the next
+-- older ones. Answers bucket, hits, bucket, hits ... An error also when only the hits' key has another type.
 local buckets, out = nil, {}
 if ARGV[3] then
   local n = ARGV[2] - ARGV[1] + 1

@@ -1,6 +1,6 @@
 -- KEYS: the temporary bitmap and sketch, then both of each day that is left, of STEP_DAYS at most. ARGV: whether each
--- of the two was begun, 1 or 0; STEP_BYTES; SKETCH_BYTES; TEMPORARY_S; whether the last day is among them. Answers
--- how many days it took, whether each of the two is begun, and the count, which is one when all days were taken.
+-- of the two was begun, 1 or 0; STEP_BYTES; SKETCH_BYTES; TEMPORARY_S; whether the last day is among them. Answers how
+-- many days it took, whether each of the two is begun, and the count, which is valid when all days were taken.
 local at, cost, unions = 3, 0, {{}, {}}
 for k = 1, 2 do
   if ARGV[k] == '1' then

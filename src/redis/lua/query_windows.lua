@@ -1,8 +1,7 @@
--- KEYS: the log, its cache. ARGV: name, window, how many of them, how many in all, start of the first ("": of the
--- very first, to be found), how long events are kept, SIZES_MAX, COUNTED_A_PIECE. Answers that start, then as many
--- counts as it came to. What the cache has not is taken from the log, by the events themselves when these are few,
--- else by a ZCOUNT each: bounded, however many events there are. A cache that cannot be written (Redis is full) is
--- none.
+-- KEYS: the log, its cache. ARGV: name, window, how many of them, how many in all, start of the first ("": of the very
+-- first, to be found), how long events are kept, SIZES_MAX, COUNTED_A_PIECE. Answers that start, then as many counts as
+-- it came to. What the cache lacks is counted in the log, by the events themselves when these are few, else by a ZCOUNT
+-- each: bounded, however many events there are. A cache that cannot be written (Redis is full) is not used.
 local log, cache, name = KEYS[1], KEYS[2], ARGV[1]
 local window, n = tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = tonumber(redis.call('TIME')[1])

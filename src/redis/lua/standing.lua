@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- KEYS: batches, the asker's seq key. ARGV: registry prefix, a pending hash or ''. Answers the batches (that hold it), this
--- server's history, seq.
+-- KEYS: batches, the asker's seq key. ARGV: registry prefix, a pending hash or ''. Answers the batches (that hold it),
+-- this server's history, seq.
 --include parts/packed.lua
 local out = {}
 for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- KEYS: registry. How many fields a renamed hash has stands behind its name, which begins with '='.
+-- KEYS: registry. A field that begins with '=' is the name of a renamed hash; its value is how many fields that hash
+-- has.
 local is, n = redis.call('HGETALL', KEYS[1]), 0
 for i = 1, #is, 2 do
   if string.sub(is[i], 1, 1) == '=' then n = n + tonumber(is[i + 1]) end

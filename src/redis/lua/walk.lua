@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- KEYS: dirty. ARGV: registry prefix, how many names, the names, then key and id (or "") of each suspect. Answers how
--- many names were put back, then 1 for each suspect that stands without registry, else 0.
+-- many names were put back, then 1 for each suspect that exists and has no registry, else 0.
 --include parts/tag.lua
 local prefix, names, out = ARGV[1], tonumber(ARGV[2]), {0}
 local t = redis.call('TIME')

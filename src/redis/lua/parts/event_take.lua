@@ -1,7 +1,7 @@
--- take(ticker, n, is_taken): the last of n numbers of the ticker, or an error. Numbers are unique, not dense. When one of a run
--- stands as somebody's id, the next run begins further on, each time twice as far, so that a log of a million ids that are
--- numbers costs twenty looks, once. A log of another type shows by what is done to it: then the ticker gets back what was
--- drawn.
+-- take(ticker, n, is_taken): the last of n numbers of the ticker, or an error. Numbers are unique, not dense. When one
+-- of them exists as a client's own id, the next try begins further on, each time twice as far. So a log of a million
+-- ids that are numbers costs twenty looks, once. A log of another type shows only when it is written: then the ticker
+-- is set back.
 local function give_back(ticker, n, last)
   if last == n then call('DEL', ticker) else call('DECRBY', ticker, n) end
 end

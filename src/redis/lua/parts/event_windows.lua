@@ -1,6 +1,6 @@
--- For the scripts that add events: sizes_of(cache, name) answers the sizes of the windows cached of that name, false:
--- none, or an error; one look a script at each cache that is empty. windows_drop: those that hold one of the seconds.
--- A window is dropped whether or not the clock calls the event late: clocks jump.
+-- For the scripts that add events. sizes_of(cache, name) answers the sizes of the windows cached of that name, false
+-- when there are none, or an error; an empty cache is looked at once a script. windows_drop removes those that hold one
+-- of the seconds. A window is dropped whether or not the clock calls the event late: clocks jump.
 local empty, texts = {}, {}
 local function text(n)
   texts[n] = texts[n] or string.format('%.0f', n)

@@ -1,4 +1,4 @@
--- What every script of a frame begins with: redis.pcall answers an error as a table, and says `err` in it. In a MULTI the
--- first EVAL is refused, and with it the frame, when Redis is full; past that nothing in a frame can be.
+-- What every script of a frame begins with: redis.pcall answers an error as a table with `err`. When Redis is full it
+-- refuses the first EVAL of a MULTI, and with it the frame; after that nothing in a frame can be refused for memory.
 local call, out = redis.pcall, {}
 local function bad(r) return type(r) == 'table' and r.err end

@@ -1,6 +1,6 @@
--- all_new(keys): is there nothing at any of them, and does none come twice? ops_add(n, add_new, add): of n ops many at once by
--- add_new(from, upto), since a name's first op is mostly on keys that nobody had before. Where it answers false, and does
--- nothing, the halves go by themselves, and a few one by one, by add(op), whose answer goes into `out`.
+-- all_new(keys): does none of them exist, and none come twice? ops_add(n, add_new, add): adds n ops, many at once by
+-- add_new(from, upto), since a name's first op mostly meets keys that do not exist yet. Where add_new answers false,
+-- having done nothing, the halves are tried separately, and a few one by one, by add(op), whose answer goes into `out`.
 local function all_new(keys)
   local seen = {}
   for i = 1, #keys do

@@ -1,5 +1,5 @@
--- packed(registry, key): the fields of a hash that a claim packed, {field, value, ...}, or nil. Most batches have not got it,
--- and to look for the bytes of its name costs a fraction of unpacking.
+-- packed(registry, key): the fields of a hash that a claim packed, {field, value, ...}, or nil. Most batches do not
+-- have it, and looking for the bytes of its name costs a fraction of unpacking.
 local function packed(registry, key)
   local text = redis.call('HGET', registry, 'packed')
   if not text or not string.find(text, key, 1, true) then return nil end

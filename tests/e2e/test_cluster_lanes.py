@@ -19,7 +19,7 @@ from test_replay import ONE_FILE, Sizes, replayed
 LANES = 16
 STORES = range(1, 65)  # some in each lane
 FAMILIES = counters(hits=100, every="60s", product_views={"sync": {"hits": 10**9, "every": "3600s"}})  # searches are due at once
-SECONDS, A_SECOND = 5, 100  # of trouble; hits of other lanes that are answered in each of them, at least
+SECONDS, A_SECOND = 5, 50  # of trouble; hits of other lanes that are answered in each of them, at least
 DELAY_S = 1  # of those, 99 of 100 take less: a fifth of limits.busy_timeout, for which the lanes in trouble wait
 
 

@@ -10,6 +10,7 @@
 struct admin_recover {    /* what `recover` asks for */
     bool dry_run;         /* change nothing, name what would be done */
     bool reject_unknown;  /* batches of counters that are not configured go to tally_rejects */
+    bool drain;           /* then merge all that is pending, and bring journals to their keys */
     bool accept_rollback; /* a Redis that lost merged batches: go on with it */
     /* Reports progress: how many batches and leftovers were found, and how many of them are finished. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);

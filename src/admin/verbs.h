@@ -10,6 +10,7 @@ struct call { /* one command line, read */
     const struct admin_ports *ports;
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
+    const char *from;                           /* of move; NULL: not given */
     const char *counter, *store;                /* NULL: any */
     const char *field, *by, *set, *reason, *id; /* of adjust; NULL: not given */
     int64_t watch_s;                            /* 0: once */
@@ -34,6 +35,7 @@ enum err verb_verify(const struct call *call);
 enum err verb_rejects(const struct call *call);
 enum err verb_adjust(const struct call *call);
 enum err verb_recover(const struct call *call);
+enum err verb_move(const struct call *call);
 enum err verb_hash(const struct call *call);
 enum err verb_dev(const struct call *call);
 enum err verb_completion(const struct call *call);

@@ -45,7 +45,7 @@ static void lanes_init(struct service *s)
     s->coalesces = heap_zalloc(s->lanes_n * sizeof *s->coalesces);
     for (uint32_t i = 0; i < s->lanes_n; i++) {
         struct lane_config config = settings_lane(s->settings, i);
-        config.cleans = s->serves;
+        config.serves = s->serves;
         lane_init(&s->lanes[i], &s->loop, &config, &ports, s);
         s->coalesces[i] = s->lanes[i].core.coalesce;
     }

@@ -196,7 +196,7 @@ void lane_begin(struct lane *l)
     sync_start(l->core.sync);
     links_changed(l);
     upkeep_walk(&l->upkeep);
-    if (l->core.config.cleans) cleaner_begin(&l->cleaner);
+    if (l->core.config.serves) cleaner_begin(&l->cleaner);
 }
 
 /* --- while it runs --- */

@@ -1,5 +1,5 @@
 /* redis/handshake.c - the first requests on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME, CLIENT
- * ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC. For a user without the right to MULTI each increment
+ * ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC. For a user without the right to MULTI each increment
  * of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
 #include "base/num.h"
@@ -18,6 +18,7 @@ enum step {
     STEP_INFO,
     STEP_FSYNC,
     STEP_TIME,
+    STEP_MOVE,
     STEP_MULTI,
     STEP_EXEC
 };
@@ -68,6 +69,17 @@ static void setname_put(struct redis_link *l)
     step_add(l, STEP_NAME);
 }
 
+/* (!) Behind CLIENT SETNAME: whoever sets the mark then ends all links that have a name, and a link that has none yet will find
+ * the mark. A cluster's nodes are asked by their slots' lanes in another way (move.lua). */
+static void moved_ask_put(struct redis_link *l)
+{
+    if (!l->config.counts || l->config.place->url->cluster) return;
+    request_array(&l->out, 2);
+    REQUEST_LIT(&l->out, "EXISTS");
+    REQUEST_KEY(&l->out, redis_tag(l), KEY_MOVE);
+    step_add(l, STEP_MOVE);
+}
+
 static bool time_file(struct redis_link *l, const struct redis_answer *r)
 {
     int64_t s, us;
@@ -102,6 +114,9 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
         return true;
     case STEP_TIME:
         return time_file(l, r);
+    case STEP_MOVE:
+        l->facts.moved |= r->type == REDIS_INTEGER && r->integer > 0;
+        return r->type == REDIS_INTEGER;
     case STEP_EXEC:
         return answer_is_array(r, 0);
     case STEP_PING:
@@ -198,6 +213,7 @@ void handshake_send(struct redis_link *l)
     } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, "CONFIG GET appendfsync"},
                  {STEP_TIME, "TIME"},    {STEP_MULTI, "MULTI"}, {STEP_EXEC, "EXEC"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (plain[i].step == STEP_MULTI) moved_ask_put(l);
         request_words(&l->out, plain[i].words);
         step_add(l, plain[i].step);
     }

@@ -30,6 +30,7 @@ struct redis_facts {
     char replid[RUN_ID_BYTES],
         replid2[RUN_ID_BYTES]; /* of its data; of its primary's until it was promoted */
     bool master, loading, aof_on, cluster;
+    bool moved;           /* KEY_MOVE stands; asked by a link that counts */
     bool cluster_wanted;  /* by the URL, not the server */
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
@@ -39,7 +40,8 @@ struct redis_link_config {
     struct redis_place *place; /* borrowed for the link's life */
     const struct life *life;   /* likewise; for CLIENT SETNAME */
     const char *role;          /* "frame", "sync", "fence", "clean", "cli" */
-    bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
+    bool check;  /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
+    bool counts; /* its owner counts hits: a Redis whose counts have moved is refused; with check */
     bool
         plain; /* of a sentinel, or to look at a server: AUTH and PING are the whole handshake; it asks nothing by itself */
     enum redis_keeps keeps; /* for that check */

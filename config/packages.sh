@@ -1,4 +1,4 @@
-# config/packages.sh - sourced by try.sh and run.sh: has Debian's packages there, without starting a service of theirs.
+# config/packages.sh - sourced by try.sh and run.sh: installs Debian's packages, without starting their services.
 # `packages_need NAME...` installs only what is missing, and needs neither root nor a network when nothing is.
 
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis-dev libmariadb-dev
@@ -12,7 +12,7 @@ PACKAGES_TESTS="python3 python3-pytest python3-hypothesis python3-redis python3-
 # Clients, proxies and tools that tallyd is tried with.
 PACKAGES_TESTS="$PACKAGES_TESTS python3-aioredis libredis-perl libredis-fast-perl lua5.1 lua-redis lua-cjson haproxy nutcracker
  libnginx-mod-http-lua lua-nginx-redis rsyslog rsyslog-hiredis prometheus-redis-exporter"
-# Only where there is no npm: a nodejs that is not Debian's brings its own.
+# Only where npm is missing: a nodejs that is not Debian's brings its own.
 PACKAGES_NODE="nodejs npm"
 
 packages_missing() {
@@ -50,13 +50,13 @@ packages_need() {
     if ! packages_install $missing >/tmp/tallyd-packages.$$ 2>&1; then
         tail -n 20 /tmp/tallyd-packages.$$ >&2
         rm -f /tmp/tallyd-packages.$$
-        echo "apt-get could not install$missing; the reason stands above." >&2
+        echo "apt-get could not install$missing; the reason is above." >&2
         return 1
     fi
     rm -f /tmp/tallyd-packages.$$
 }
 
-# packages_npm DIRECTORY: has config/package.json there, in its node_modules; asks npm only when it is not.
+# packages_npm DIRECTORY: installs config/package.json into its node_modules; asks npm only when it is not there.
 packages_npm() {
     cmp -s config/package.json "$1/package.json" && return 0
     rm -rf "$1" "$1.part"

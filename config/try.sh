@@ -1,11 +1,11 @@
 #!/bin/sh
-# Try tallyd, on a fresh Debian 12 as root (or as anybody, once the packages are there): installs what is missing, builds,
+# Try tallyd, on a fresh Debian 12 as root (or as any user, once the packages are there): installs what is missing, builds,
 # starts a private redis-server, mariadbd and tallyd, sends hits with redis-cli, waits for the merchants' rows in SQL and
-# compares them with the hits. Nothing of the system's own services is touched.
-#   sh config/try.sh           says what to try, and goes on running until Ctrl-C; data stays in var/
+# compares them with the hits. It does not touch the system's own services.
+#   sh config/try.sh           says what to try, and runs until Ctrl-C; data remains in var/
 #   sh config/try.sh --panel   also opens the panel in a browser, and sends a minute of a shop's traffic
 #   sh config/try.sh --once    stops after the comparison and cleans up; exit status 0 only if the rows equal the hits
-# TALLYD=binary: runs that one and builds nothing; DIR=dir: keeps data there instead of in var/.
+# TALLYD=binary: runs that binary and builds nothing; DIR=dir: keeps data there instead of in var/.
 set -eu
 how=${1:-stay}
 case "$#$how" in

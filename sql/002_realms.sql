@@ -1,8 +1,10 @@
--- Which Redis a row is of, and who may merge for it. Version 1 knew one Redis: what it left becomes one realm, which the first
--- tallyd takes for its Redis. A server that has no ADD COLUMN IF NOT EXISTS is asked first, so that this may run again.
+-- Which Redis a row is of, and which tallyds may merge for it. Version 1 knew one Redis: its rows become one realm,
+-- which the first tallyd takes for its Redis. For a server that has no ADD COLUMN IF NOT EXISTS each change is made
+-- only if it is missing, so that this may run again.
 
--- A realm is one Redis with all that it fails over to. Whoever merges for it needs its epoch: who finds another primary takes
--- a new one (src/sync/README.md), which ends the merging of all who still think that theirs is the primary.
+-- A realm is one Redis with all servers that it fails over to. A tallyd needs its epoch to merge for it. A tallyd that
+-- finds another primary takes a new epoch (src/sync/README.md). That ends the merging of all tallyds that still use the
+-- old primary.
 CREATE TABLE IF NOT EXISTS tally_realms (
     realm    BINARY(16)    NOT NULL COMMENT 'random; tally:realm in Redis',
     epoch    BINARY(16)    NOT NULL COMMENT 'random; also in tally_counters, where each chunk asks for it',
@@ -13,14 +15,14 @@ CREATE TABLE IF NOT EXISTS tally_realms (
     PRIMARY KEY (realm)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 ROW_FORMAT=DYNAMIC;
 
--- Realms that rows name, where this table was dropped; and one that is free, where there is none at all.
+-- Makes the realms that rows name, in case this table was dropped, and a free one if there is no realm at all.
 SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_counters' AND COLUMN_NAME = 'realm'), 'INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT DISTINCT realm, realm, '''', ''lost'', UTC_TIMESTAMP(3), '''' FROM tally_counters', 'DO 0');
 PREPARE tally FROM @tally;
 EXECUTE tally;
 INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT UNHEX(LEFT(SHA2(CONCAT(UUID(), RAND()), 256), 32)), REPEAT(x'00', 16), '', '', UTC_TIMESTAMP(3), '' FROM (SELECT 1 AS one) o WHERE NOT EXISTS (SELECT 1 FROM tally_realms);
 
--- The rows that are there get their realm as the default of the new column, so a large ledger is not rewritten. Then the default
--- goes: an older tallyd, which names no realm, is refused.
+-- Existing rows get their realm as the default of the new column, so a large ledger is not rewritten. Then the default
+-- is removed: an older tallyd, which names no realm, is refused.
 SET @realm = (SELECT HEX(MIN(realm)) FROM tally_realms);
 SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_ledger' AND COLUMN_NAME = 'realm'), 'DO 0', CONCAT('ALTER TABLE tally_ledger ADD COLUMN realm BINARY(16) NOT NULL DEFAULT x''', @realm, ''''));
 PREPARE tally FROM @tally;

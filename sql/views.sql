@@ -1,6 +1,7 @@
--- What people and panels read, beside a view for each counter (tally_stored_<counter>: the merchant's columns, and
--- complete_until; its text is made from the configuration, src/mysql/views.c). Applied by `tallyd migrate --views`, safe to
--- repeat, and of no version: nothing of tallyd reads them. Each statement ends with a semicolon at the end of its line.
+-- What people and panels read. There is also a view for each counter (tally_stored_<counter>: the merchant's columns,
+-- and complete_until), whose text is made from the configuration (src/mysql/views.c). Applied by `tallyd migrate
+-- --views`, safe to repeat, and of no version: nothing in tallyd reads them. Each statement ends with a semicolon at
+-- the end of its line.
 
 -- How far each counter is, over all Redis that are counted for: every hit before complete_until (UTC) is in its table.
 CREATE OR REPLACE VIEW tally_progress AS
@@ -12,7 +13,7 @@ SELECT CONVERT(counter USING utf8mb4) AS counter, CAST(SUM(merged) AS SIGNED) AS
 FROM tally_counters
 GROUP BY counter;
 
--- Rows that MySQL refused and that nobody has replayed, as a person can read them.
+-- Rows that MySQL refused and that were not replayed, readable for people.
 CREATE OR REPLACE VIEW tally_rejects_waiting AS
 SELECT LOWER(HEX(batch)) AS batch, chunk, seq, CONVERT(counter USING utf8mb4) AS counter,
        CONVERT(pending_hash USING utf8mb4) AS pending_hash, CONVERT(field USING utf8mb4) AS field,

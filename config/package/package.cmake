@@ -1,6 +1,6 @@
 # What is installed beside the binary, and the Debian package: `cpack -G DEB` in a build with
 #   cmake -S . -B build/package -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr
-# Under umask 022 the same source gives the same bytes, wherever it stands: paths of this machine are kept out of the
+# Under umask 022 the same source gives the same bytes, whatever its path: paths of this machine are kept out of the
 # binary (CMakeLists.txt), and times are SOURCE_DATE_EPOCH, by default that of the last commit, or of 2026-01-01 where
 # there is no git.
 install(FILES config/systemd/tallyd.service DESTINATION lib/systemd/system)

@@ -1,6 +1,6 @@
 /* admin/admin.h - the command line: `tallyd VERB [options]`. One table of verbs and options (verbs.c) parses, helps and
- * dispatches. app/ gives as ports what needs the whole service wired together. Prints results on stdout, errors on stderr,
- * as sentences with the next step; the exit status is base/error.h's. */
+ * dispatches. Through ports app/ provides what needs the whole service. Prints results on stdout, errors on stderr, as
+ * sentences with the next step; the exit status is base/error.h's. */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
 
@@ -10,11 +10,12 @@
 struct admin_recover {    /* what `recover` asks for */
     bool dry_run;         /* change nothing, name what would be done */
     bool reject_unknown;  /* batches of counters that are not configured go to tally_rejects */
+    bool drain;           /* then merge all that is pending, and bring journals to their keys */
     bool accept_rollback; /* a Redis that lost merged batches: go on with it */
-    /* Called on the way, with how many batches and leftovers were found and how many of them are finished. */
+    /* Reports progress: how many batches and leftovers were found, and how many of them are finished. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
-    /* Called for each thing found, in a dry run and for what is left standing: "batch", "leftover", "dirty",
-     * "held", "unknown" ...; name is bytes of Redis. */
+    /* Called for each thing found, in a dry run and for what is left as it is: "batch", "leftover", "dirty", "held",
+     * "unknown" ...; name is bytes of Redis. */
     void (*found)(void *arg, const char *kind, struct slice name);
     void *arg;
 };
@@ -29,9 +30,8 @@ struct admin_recovered {
 
 struct admin_ports {
     void *arg;
-    /* Runs the service until it is told to stop (SIGTERM, SIGINT), wires its own signals and log. Not
-     * ERR_NONE: e says why it could not start or go on. conf stays the caller's and outlives it; path is what
-     * a reload reads again. */
+    /* Runs the service until it is told to stop (SIGTERM, SIGINT), with its own signals and log. Not ERR_NONE: e says
+     * why it could not start or go on. conf stays the caller's and outlives it; path is what a reload reads again. */
     enum err (*run)(void *arg, const struct conf *conf, const char *path, struct error *e);
     /* Recovers without a running service: Redis, MySQL and the sync machine wired for this one run. */
     enum err (*recover_alone)(void *arg, const struct conf *conf, const struct admin_recover *how,

@@ -1,4 +1,4 @@
-/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
+/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with its correction. */
 #include "admin/verbs.h"
 #include "base/heap.h"
 #include "mysql/lookup.h"
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Puts the first thing right that redis_check_facts looks at and that is not yet put right. */
+/* Corrects the first fault that redis_check_facts finds and that is not corrected yet. */
 static void facts_mend(struct redis_facts *f, unsigned step)
 {
     switch (step) {
@@ -36,8 +36,8 @@ static void facts_mend(struct redis_facts *f, unsigned step)
 }
 #define MENDS 5
 
-/* All that is wrong with a Redis: the check names the first, so it is asked again with that put right. Adds a
- * line each; returns how many. at: which of several, else empty. */
+/* All that is wrong with a Redis: the check names the first fault, so it is repeated with that corrected. Adds a line
+ * each; returns how many. at: which of several, else empty. */
 static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps, const char *at,
                                struct buf *out)
 {
@@ -255,7 +255,7 @@ static enum err certificate_print(struct tls_context *c, const char *of)
     return level == SECURE_BAD ? ERR_CONFIG : ERR_NONE;
 }
 
-/* What is secret, by which certificate, and what is not. */
+/* Reports which connections TLS protects, with which certificate, and which it does not. */
 static enum err check_secure(struct setup *setup)
 {
     struct buf problems = {0};
@@ -267,7 +267,7 @@ static enum err check_secure(struct setup *setup)
     return doors != ERR_NONE ? doors : redis;
 }
 
-/* What a shop starts with: it counts visitors a day. */
+/* The configuration that a shop starts with: it counts visitors a day. */
 static const char starter[] =
     "listen: { resp: \"tcp://127.0.0.1:7370\", http: \"tcp://127.0.0.1:7371\" }  # your apps; the panel\n"
     "redis: \"redis://127.0.0.1:6379/0\"             # Redis 7.0 or newer, or Valkey, with AOF\n"

@@ -22,7 +22,7 @@ void child_init(struct child *c, const char *name, const char *package, const ch
     snprintf(c->pid_path, sizeof(c->pid_path), "%s/%s.pid", dir, stem);
 }
 
-/* In the child, until exec. What fails is told through the pipe, as errno. */
+/* In the child, until exec. Reports a failure through the pipe, as errno. */
 static void become(const struct child *c, char *const argv[], pid_t parent, int tell)
 {
     char path[4096];

@@ -1,6 +1,5 @@
-/* admin/child.h - the servers that `tallyd dev` starts: one process each, in a group of its own so that
- * Ctrl-C reaches only dev, told SIGTERM by the kernel when dev dies, output in a log file, its pid in a file.
- */
+/* admin/child.h - the servers that `tallyd dev` starts. Each is one process, in a group of its own so that Ctrl-C
+ * reaches only dev. The kernel sends it SIGTERM when dev dies. Its output is in a log file, its pid in a file. */
 #ifndef ADMIN_CHILD_H
 #define ADMIN_CHILD_H
 
@@ -22,7 +21,7 @@ struct child {
 /* Paths are <dir>/<stem>.log and <dir>/<stem>.pid. */
 void child_init(struct child *c, const char *name, const char *package, const char *dir, const char *stem);
 
-/* argv[0] is looked for in PATH and in the places of servers. The caller blocks signals; the child gets none
+/* argv[0] is searched in PATH and in the usual directories of servers. The caller blocks signals; the child gets none
  * blocked. */
 enum err child_start(struct child *c, char *const argv[], struct error *e) MUST_CHECK;
 bool child_reap(struct child *c); /* has it ended? Never blocks; removes its pid file when it has */
@@ -33,8 +32,7 @@ const char *child_ending(const struct child *c, char *out,
 /* The last lines of its log on stderr, indented. */
 void child_log_tail(const struct child *c);
 
-/* A process of an earlier dev that its pid file names: is it still alive, and ours (mine stands in its
- * command line)? */
+/* A process of an earlier dev that its pid file names: is it still alive, and ours (its command line has `mine`)? */
 pid_t child_left_over(const struct child *c, const char *mine);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "admin/verbs.h"
 
-/* ERR_USAGE, with what was perhaps meant: there is no such counter. *out NULL: none was named. */
+/* ERR_USAGE, with what was perhaps meant: no such counter. *out NULL: no counter was named. */
 enum err choice_counter(const struct call *call, const struct setup *setup, const struct counter **out,
                         struct error *e) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /* admin/complete.c - `tallyd completion bash|zsh|fish`: a shell's completions, from the tables of verbs.c. Each shell
- * has its own form, but all say the same: verbs, then the verb's first word and its options, and files or directories
+ * has its own form, but all offer the same: verbs, then the verb's first word and its options, and files or directories
  * where an option takes one. */
 #include "admin/complete.h"
 
@@ -17,7 +17,7 @@ static void option_word(void *arg, const struct conf_text *t)
     buf_printf(words, "%s%s", words->n > 0 ? "|" : "", t->path);
 }
 
-/* What the first word behind the verb may be; of `help` verbs and the options of the configuration. */
+/* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
 static void words_put(const struct verb *v, char between, struct buf *out)
 {
     struct buf words = {0};
@@ -59,7 +59,7 @@ static void bash_verbs(char between, struct buf *out)
     }
 }
 
-/* Behind an option that takes something, nothing else is offered. */
+/* After an option that takes something, nothing else is offered. */
 static void bash_arguments(struct buf *out)
 {
     BUF_LIT(out, "    case $prev in\n");

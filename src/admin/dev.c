@@ -38,7 +38,7 @@ static sigset_t signals(void)
     return set;
 }
 
-/* Until a signal comes or the time is up; ms < 0: for ever. */
+/* Until a signal comes or the time is up; ms < 0: forever. */
 void dev_rest(struct dev *d, int64_t ms)
 {
     sigset_t set = signals();
@@ -58,7 +58,7 @@ enum err dev_ended(const struct child *c, struct error *e)
         c->name, child_ending(c, how, sizeof(how)), c->log);
 }
 
-/* Servers of a dev that was killed: the kernel told them to stop, but they may still be at it. */
+/* Servers of a dev that was killed: the kernel sent them SIGTERM, but they may still be running. */
 static enum err left_over_stop(struct dev *d, struct child *c, struct error *e)
 {
     uint64_t until_ms = mono_ms() + STOP_MS;

@@ -1,8 +1,8 @@
-/* admin/dev_cluster.c - the Redis Cluster of `tallyd dev --cluster N`: N masters and a replica of each on TCP ports of 127.0.0.1,
- * made once by redis-cli.
- *   DIR/redis-I/redis.conf   how node I runs, with its ports: they stay, since the others know it by them
- *   DIR/cluster              the number of masters, once the cluster is whole; without it the nodes are made again
- *   DIR/cluster.log          what redis-cli said */
+/* admin/dev_cluster.c - the Redis Cluster of `tallyd dev --cluster N`: N masters and a replica of each on TCP ports of
+ * 127.0.0.1, made once by redis-cli.
+ *  DIR/redis-I/redis.conf   the configuration of node I, with its ports: they remain, since the others know it by them
+ *  DIR/cluster              the number of masters, once the cluster is whole; without it the nodes are made again
+ *  DIR/cluster.log          what redis-cli said */
 #include "admin/dev_in.h"
 
 #include "base/clock.h"
@@ -85,7 +85,7 @@ static void node_init(struct dev *d, unsigned i)
     child_init(&n->redis, n->name, "redis-server", d->dir, n->stem);
 }
 
-/* Another Redis than that of the start before would have none of its hits. */
+/* A Redis other than that of the previous start would have none of its hits. */
 static enum err same_as_before(const struct dev *d, int masters, struct error *e)
 {
     char single[PATH_MAX];

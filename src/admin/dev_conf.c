@@ -1,5 +1,5 @@
-/* admin/dev_conf.c - the configuration that `tallyd dev` runs tallyd with: of FILE, or the default two counters, with dev's own
- * addresses, servers and instance. */
+/* admin/dev_conf.c - the configuration that `tallyd dev` runs tallyd with: FILE's, or two default counters, with dev's
+ * own addresses, servers and instance. */
 #include "admin/dev_in.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 #define PORT_WANTED 7370
 #define HTTP_PORT_WANTED 7371
 
-/* A free TCP port on 127.0.0.1: the wanted one, or any (0). 0: there is none, or it is taken. */
+/* A free TCP port on 127.0.0.1: the wanted one, or any (0). Returns 0 when none is free, or the wanted one is taken. */
 static int port_free(int wanted)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)wanted)};
@@ -33,7 +33,7 @@ int dev_port(int wanted)
     return port != 0 ? port : port_free(0);
 }
 
-/* Of a file of one's own these are passed over: dev sets them, with the instance. */
+/* In a file of the user's these groups are ignored: dev sets them, with the instance. */
 static const char *const groups_of_dev[] = {"listen", "http", "redis", "mysql", NULL};
 
 static enum err conf_adapt(struct dev *d, struct error *e)

@@ -39,7 +39,7 @@ enum err dev_dir_failed(const char *path, struct error *e)
     return error_set(e, ERR_FAILED, "cannot use %s: %s; %s", path, strerror(why), next);
 }
 
-/* With those above it. *stood: how many bytes of the path were there already. */
+/* Also makes the directories above it. *stood: how many bytes of the path existed already. */
 static enum err dirs_make(const char *wanted, size_t *stood, struct error *e)
 {
     char path[PATH_MAX];
@@ -71,7 +71,7 @@ static void dirs_remove(const char *wanted, size_t stood)
     }
 }
 
-/* MariaDB's socket takes root without a password, from everybody who may enter the directory that it is in. */
+/* Any user who may enter the directory of MariaDB's socket can connect there as root without a password. */
 static enum err dir_is_own(const char *dir, struct error *e)
 {
     struct stat st;

@@ -27,7 +27,7 @@ static const char *field_example(const struct counter *c)
     return of[c->field];
 }
 
-/* The start of each example: with users somebody must say who he is. */
+/* The start of each example; with users the client must log in. */
 static void client_put(const struct dev *d, struct buf *out)
 {
     buf_printf(out, "\n    redis-cli -p %d", d->port);

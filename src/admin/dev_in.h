@@ -42,7 +42,7 @@ struct dev {
 
 /* dev.c */
 void dev_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void dev_rest(struct dev *d, int64_t ms); /* until a signal comes or the time is up; ms < 0: for ever */
+void dev_rest(struct dev *d, int64_t ms); /* until a signal comes or the time is up; ms < 0: forever */
 enum err dev_ended(const struct child *c, struct error *e); /* it ended by itself */
 
 /* dev_dir.c */
@@ -54,7 +54,7 @@ enum err dev_lock(struct dev *d, struct error *e);
 enum err dev_dir_remove(const char *path, struct error *e); /* with what is in it; none: no error */
 
 /* dev_conf.c */
-int dev_port(int wanted); /* a free one on 127.0.0.1: the wanted one, else any; 0: there is none */
+int dev_port(int wanted); /* a free one on 127.0.0.1: the wanted one, else any; 0: none is free */
 enum err dev_conf_make(struct dev *d, struct error *e);
 
 /* dev_servers.c: each returns when it is ready, or dev is told to stop */
@@ -70,7 +70,8 @@ enum err dev_nodes_make(struct dev *d,
                         struct error *e); /* names, directories and ports: nothing is started */
 enum err dev_cluster_start(struct dev *d, struct error *e);
 void dev_cluster_url(const struct dev *d, struct buf *out);
-/* Of --cluster one that ended is no end of dev: its replica takes over, and it is started again some seconds later. */
+/* When a node of --cluster ends, dev does not: the node's replica takes over, and dev starts the node again some
+ * seconds later. */
 enum err dev_cluster_watch(struct dev *d, struct error *e);
 
 /* dev_how.c */

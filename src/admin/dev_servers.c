@@ -77,8 +77,8 @@ static enum err mysql_install(struct dev *d, const char *data, struct error *e)
     struct child install;
     dev_path(d, "mysql.new", fresh);
     snprintf(option, sizeof(option), "--datadir=%s", fresh);
-    /* A starting mariadbd removes the temporary tables that it finds in its tmpdir; in the default one these may be a
-     * living server's, which then crashes. So neither this nor the server below may share it. */
+    /* A starting mariadbd removes the temporary tables in its tmpdir. In the default one these may belong to a running
+     * server, which then crashes. So neither this nor the server below may share it. */
     setenv("TMPDIR", d->dir, 1);
     child_init(&install, "mariadb-install-db", "mariadb-server", d->dir, "mysql");
     /* clang-format off */
@@ -124,7 +124,7 @@ enum err dev_migrate(struct dev *d, struct error *e)
     return code;
 }
 
-/* On the operator's socket: on the others nobody answers to a stranger where there are users. */
+/* On the operator's socket: with users, the others do not answer an unauthenticated client. */
 static bool tallyd_ready(struct dev *d)
 {
     return service_answers(d->control);

@@ -1,5 +1,5 @@
-/* admin/hash.c - `tallyd hash`: a password from the terminal, unseen and twice, or a line of stdin, becomes the hash for
- * users.*.password. Where it was is wiped. */
+/* admin/hash.c - `tallyd hash`: a password from the terminal, unseen and twice, or a line of stdin, becomes the hash
+ * for users.*.password. The memory that held it is wiped. */
 #include "admin/verbs.h"
 
 #include "users/password.h"
@@ -9,7 +9,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* One line of stdin without its end. False: there is none, or it is too long for a password. */
+/* One line of stdin without its end. False: no line, or it is too long for a password. */
 static bool line_read(char out[PASSWORD_BYTES_MAX + 2])
 {
     if (fgets(out, PASSWORD_BYTES_MAX + 2, stdin) == NULL) return false;
@@ -42,7 +42,7 @@ static bool silent_read(char out[PASSWORD_BYTES_MAX + 2])
     return read;
 }
 
-/* A signal ends it when the terminal is as it was, or nothing would be shown from then on. */
+/* A signal ends the process only when the terminal is as before; otherwise it would show nothing from then on. */
 static bool terminal_read(const char *prompt, char out[PASSWORD_BYTES_MAX + 2])
 {
     struct sigaction later = {.sa_handler = on_ending}, before[ENDINGS_N];

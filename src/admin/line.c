@@ -10,7 +10,7 @@
 #define OPTIONS_MOST 32
 #define SECONDS_MOST 86400
 
-/* Before the verb stands only --help. */
+/* Only --help may come before the verb. */
 bool option_of(const struct option *o, int verb)
 {
     return verb < 0 ? o->letter == 'h' : (o->verbs >> verb & 1) != 0;
@@ -45,7 +45,7 @@ static enum err unknown_option(const char *word, int verb, struct error *e)
                      verb < 0 ? "" : " ", verb_name, shown, verb < 0 ? "" : " ", verb_name);
 }
 
-/* --name, --name=value, -c, -cvalue. *value is what stands in the same word, NULL: nothing. */
+/* --name, --name=value, -c, -cvalue. *value is the value in the same word, or NULL. */
 static const struct option *option_find(const char *word, int verb, const char **value)
 {
     *value = NULL;
@@ -77,8 +77,8 @@ static enum err number_read(const struct option *o, const char *text, int64_t *o
                      seconds ? " of seconds" : "", most, text);
 }
 
-/* What stands in the same word, or the next word, which *at moves on to then. NULL: nothing does. Of seconds, which may
- * be left out, the next word only when it is a number. */
+/* The value in the same word, or the next word, which *at then moves on to; NULL: no value. A value of seconds may be
+ * left out: the next word counts only when it is a number. */
 static const char *argument_find(const struct option *o, const char *value, int argc, char **argv, int *at)
 {
     bool seconds = o->kind == OPTION_SECONDS;
@@ -161,7 +161,7 @@ enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *ve
 {
     *verb = -1;
     *version = false;
-    call->words = argv; /* words never stand behind where they stood */
+    call->words = argv; /* words only move to the front */
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         enum err code = ERR_NONE;

@@ -24,7 +24,7 @@ static enum err print(const struct call *call, const struct setup *setup)
     return ERR_NONE;
 }
 
-/* One table after the other: each CREATE TABLE waits for locks, which on a busy server takes as long as it takes. */
+/* One table after the other: each CREATE TABLE waits for locks, which may take long on a busy server. */
 static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t *made, struct error *e)
 {
     struct bar bar;

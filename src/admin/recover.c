@@ -1,6 +1,6 @@
-/* admin/recover.c - `tallyd recover`: asks the running service, or does it by itself when there is none.
- * Rejecting unknown batches and accepting a rollback are an operator's decisions that the socket does not
- * offer, so these always go by themselves, beside a running service, too. */
+/* admin/recover.c - `tallyd recover`: asks the running service, or does it by itself when none runs. The socket does
+ * not offer an operator's decisions, rejecting unknown batches and accepting a rollback. So these always run here, even
+ * beside a running service. */
 #include "admin/bar.h"
 #include "admin/verbs.h"
 #include "status/service.h"
@@ -68,7 +68,7 @@ static enum err recover_alone(const struct call *call, const struct conf *conf)
     return got.held > 0 ? ERR_FAILED : ERR_NONE;
 }
 
-/* The number behind `name:` at the start of a line of INFO; 0 when there is none. */
+/* The number after `name:` at the start of a line of INFO; 0 when no line has it. */
 static uint64_t info_number(const char *info, const char *name)
 {
     size_t n = strlen(name);
@@ -128,7 +128,7 @@ static enum err reply_print(const redisReply *reply, bool dry_run)
     return ERR_NONE;
 }
 
-/* Three numbers do not say what is left standing; a dry run names it. Counts what an operator must look at. */
+/* Three numbers do not say what is left; a dry run names it. Counts what an operator must look at. */
 static int left_print(redisContext *link)
 {
     int held = 0;

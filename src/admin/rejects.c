@@ -1,5 +1,5 @@
-/* admin/rejects.c - `tallyd rejects list|replay|drop`. What is replayed or dropped is named one by one, or by what it
- * has in common; nothing is taken for "all". */
+/* admin/rejects.c - `tallyd rejects list|replay|drop`. The operator names what is replayed or dropped, one by one or by
+ * what it has in common; nothing means "all" by default. */
 #include "status/rejects.h"
 #include "admin/bar.h"
 #include "admin/choice.h"
@@ -64,7 +64,7 @@ static enum err ids_read(struct rejects *r, struct error *e)
     return ERR_NONE;
 }
 
-/* Rows may wait of a counter that is not configured any more: such a name is right when there are any. */
+/* Rows of a counter that is no longer configured may wait: such a name is valid if there are any. */
 static enum err counter_choose(struct rejects *r, struct error *e)
 {
     const struct counter *counter;

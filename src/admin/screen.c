@@ -1,4 +1,4 @@
-/* admin/screen.c - see screen.h. What is wrong stands last, where the eye is when the text has scrolled by. */
+/* admin/screen.c - see screen.h. Faults come last, where a reader looks when the text has scrolled by. */
 #include "admin/screen.h"
 
 #include "admin/human.h"
@@ -207,7 +207,7 @@ static void books_put(struct screen *c)
         buf_printf(c->out, "%-10s ? (%s)\n", "books", b->why);
 }
 
-/* The mend of a schema is SQL of several lines. */
+/* The correction of a schema is SQL of several lines. */
 static void next_put(struct buf *out, const char *next)
 {
     BUF_LIT(out, "  -> ");

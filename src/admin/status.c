@@ -53,7 +53,7 @@ static enum err look_once(const struct call *call, const struct source *where)
     return code;
 }
 
-/* Until SIGINT, SIGTERM, or nobody reads any more; then the verdict of the last look. */
+/* Until SIGINT, SIGTERM, or the end of the reader of stdout; then the verdict of the last look. */
 static enum err look_again_and_again(const struct call *call, const struct source *where)
 {
     const struct timespec pause = {.tv_sec = call->watch_s};

@@ -10,6 +10,7 @@ enum {
     REJECTS,
     ADJUST,
     RECOVER,
+    MOVE,
     HASH,
     DEV,
     COMPLETION,
@@ -73,6 +74,15 @@ enum {
     "Takes over what dead tallyds left: their batches, and claimed hashes that no batch knows. Asks the\n"   \
     "running service to do it, or does it itself when none runs. Safe to repeat and to interrupt: the\n"     \
     "ledger has what is merged, so nothing counts twice.\n"
+#define MOVE_HELP                                                                                            \
+    "Moves the counts of one Redis to a Redis Cluster. Each hit remains counted once:\n"                     \
+    "    tallyd check -c cluster.yaml                      the new configuration\n"                          \
+    "    tallyd migrate --another-redis -c cluster.yaml    MySQL counts for one Redis more\n"                \
+    "    tallyd move --from tallyd.yaml -c cluster.yaml\n"                                                   \
+    "    tallyd run -c cluster.yaml                        in place of the tallyds before\n"                 \
+    "From its beginning on, tallyds of the Redis before refuse hits with an error that says that nothing\n"  \
+    "was counted. It merges what waits there, and copies series, timeboxes, events, visitors and tokens.\n"  \
+    "When it says done, the cluster takes hits. Safe to interrupt: run it again, and it begins again.\n"
 #define HASH_HELP                                                                                            \
     "Reads a password, and prints the yescrypt hash for users.*.password in the configuration. On a\n"       \
     "terminal it asks twice and shows nothing; otherwise it reads one line of stdin. A password is never\n"  \
@@ -116,6 +126,7 @@ const struct verb verbs[VERBS] = {
     [ADJUST] = {"adjust", "|list", NULL, "correct a stored count by hand, with a reason", ADJUST_HELP,
                 verb_adjust},
     [RECOVER] = {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
+    [MOVE] = {"move", NULL, NULL, "move the counts of one Redis to a Redis Cluster", MOVE_HELP, verb_move},
     [HASH] = {"hash", NULL, NULL, "make the hash of a user's password", HASH_HELP, verb_hash},
     [DEV] = {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
     [COMPLETION] = {"completion", "bash|zsh|fish", NULL, "print a shell's completions", COMPLETION_HELP,
@@ -151,7 +162,7 @@ const struct option options[] = {
     {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the field: a date, an id or a text"},
     {"by", 0, OPTION_TEXT, "N", AT(by), OF(ADJUST), "add N, which may be negative"},
     {"set", 0, OPTION_TEXT, "N", AT(set), OF(ADJUST), "make the stored count N"},
-    {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "why, for those who look at the list"},
+    {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "the reason, as the list shows it"},
     {"id", 0, OPTION_TEXT, "ID", AT(id), OF(ADJUST),
      "of this adjustment: the same one again changes nothing"},
     {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS) | OF(ADJUST), "list at most N, by default 100"},
@@ -161,6 +172,7 @@ const struct option options[] = {
      "batches of counters that are not configured any more: their rows go to tally_rejects"},
     {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), OF(RECOVER),
      "go on with a Redis that lost merged batches (counts that came back with it count twice)"},
+    {"from", 0, OPTION_FILE, "FILE", AT(from), OF(MOVE), "the configuration with the Redis before"},
     {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV),
      "the directory for its data, by default " DEV_DIR_DEFAULT},
     {"cluster", 0, OPTION_NUMBER, "N", AT(cluster), OF(DEV),

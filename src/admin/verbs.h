@@ -1,5 +1,5 @@
-/* admin/verbs.h - the one table of verbs and options, from which the command line is read (line.c), helped (help.c),
- * completed (complete.c) and described (manual.c); private to the room. */
+/* admin/verbs.h - the one table of verbs and options. The command line is read (line.c), helped (help.c), completed
+ * (complete.c) and described (manual.c) from it; private to the room. */
 #ifndef ADMIN_VERBS_H
 #define ADMIN_VERBS_H
 
@@ -10,6 +10,7 @@ struct call { /* one command line, read */
     const struct admin_ports *ports;
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
+    const char *from;                           /* of move; NULL: not given */
     const char *counter, *store;                /* NULL: any */
     const char *field, *by, *set, *reason, *id; /* of adjust; NULL: not given */
     int64_t watch_s;                            /* 0: once */
@@ -17,7 +18,7 @@ struct call { /* one command line, read */
     int64_t cluster;                            /* 0: one Redis */
     bool tables, views, print, ledger_lost, another_redis, dry_run, reject_unknown, accept_rollback, json,
         all, yes, help;
-    char **words; /* behind the verb; the first is one of verb->words */
+    char **words; /* after the verb; the first is one of verb->words */
     size_t words_n;
 };
 
@@ -34,14 +35,15 @@ enum err verb_verify(const struct call *call);
 enum err verb_rejects(const struct call *call);
 enum err verb_adjust(const struct call *call);
 enum err verb_recover(const struct call *call);
+enum err verb_move(const struct call *call);
 enum err verb_hash(const struct call *call);
 enum err verb_dev(const struct call *call);
 enum err verb_completion(const struct call *call);
 enum err verb_manual(const struct call *call);
 enum err verb_help(const struct call *call);
 
-/* Reads the configuration and what follows from it, and says every problem. False: there was one; else the
- * caller closes both. */
+/* Reads the configuration and what follows from it, and reports every problem. False: there was one; else the caller
+ * closes both. */
 bool call_load(const struct call *call, struct conf *conf, struct setup *setup) MUST_CHECK;
 /* `tallyd: <text>` on stderr; returns e->code. */
 enum err call_failed(const struct error *e);
@@ -82,11 +84,11 @@ extern const struct option options[];
 extern const size_t options_n;
 #define WATCH_S_DEFAULT 2
 
-/* Does the verb take it? verb -1: what may stand before any verb. */
+/* Does the verb take it? verb -1: may it come before any verb? */
 bool option_of(const struct option *o, int verb);
 
-/* Reads argv as the table says. ERR_USAGE: e says what is wrong and what was perhaps meant. *verb is the verb's index;
- * -1: none was given (--help, --version). call->words points into argv, whose words it puts together. */
+/* Reads argv by the table. ERR_USAGE: e says what is wrong and what was perhaps meant. *verb is the verb's index; -1:
+ * none was given (--help, --version). call->words points into argv, in which this call moves the words together. */
 enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *version,
                    struct error *e) MUST_CHECK;
 

@@ -1,9 +1,11 @@
-/* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one
- * nor is ended by its start); of each lane, one after the other, waits until sync may merge and recovers; stops. */
+/* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one nor is
+ * ended by its start). For each lane, one after the other, it waits until sync may merge, and recovers; then it
+ * stops. */
 #include "app/alone.h"
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/stats.h"
+#include "engine/drain.h"
 #include "engine/recovery.h"
 #include "mysql/realm.h"
 #include "redis/gen_op.h"
@@ -25,7 +27,8 @@ struct alone {
     bool looked;
     struct error error; /* of the job, then of the whole */
     uv_timer_t timer;
-    bool accepting, accepted, begun, ended;
+    struct drain drain;
+    bool accepting, accepted, begun, draining, ended;
     uint64_t until_ms;
 };
 
@@ -45,13 +48,31 @@ static void alone_lane(struct alone *a, struct lane *l)
     a->lane = l;
     a->until_ms = mono_ms() + READY_MS;
     a->accepted = !a->how->accept_rollback;
-    a->accepting = a->begun = false;
+    a->accepting = a->begun = a->draining = false;
+}
+
+static void lane_done(struct alone *a)
+{
+    const struct service *s = a->service;
+    if (a->lane + 1 == s->lanes + s->lanes_n)
+        alone_end(a, ERR_NONE, NULL);
+    else
+        alone_lane(a, a->lane + 1);
+}
+
+static void on_drained(struct drain *d)
+{
+    struct alone *a = d->arg;
+    a->draining = false;
+    if (d->failed)
+        alone_end(a, ERR_FAILED, d->text);
+    else
+        lane_done(a);
 }
 
 static void on_done(void *arg, const struct recovered *r)
 {
     struct alone *a = arg;
-    const struct service *s = a->service;
     a->out->adopted += r->adopted;
     a->out->rows_merged += r->rows_merged;
     a->out->rows_already += r->rows_already;
@@ -61,10 +82,12 @@ static void on_done(void *arg, const struct recovered *r)
     a->out->rejected += r->rejected;
     if (a->how->progress != NULL)
         a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
-    if (r->failed || a->lane + 1 == s->lanes + s->lanes_n)
-        alone_end(a, r->failed ? ERR_FAILED : ERR_NONE, r->text);
-    else
-        alone_lane(a, a->lane + 1);
+    a->drain = (struct drain){.lane = a->lane, .done = on_drained, .arg = a};
+    a->draining = a->how->drain && !r->failed;
+    if (r->failed)
+        alone_end(a, ERR_FAILED, r->text);
+    else if (!a->draining)
+        lane_done(a);
 }
 
 static void on_found(void *arg, const char *kind, struct slice name)
@@ -146,10 +169,12 @@ static void on_timer(uv_timer_t *timer)
 {
     struct alone *a = timer->data;
     if (a->ended) return;
-    if (a->service->stage != STAGE_RUNNING && !a->begun)
-        alone_end(a, ERR_FAILED, "stopped before the recovery began");
+    if (a->service->stage != STAGE_RUNNING && (!a->begun || a->draining))
+        alone_end(a, ERR_FAILED, "stopped; nothing is lost, run it again");
     else if (!a->begun)
         wait_for_gate(a);
+    else if (a->draining)
+        drain_tick(&a->drain);
     else if (a->how->progress != NULL)
         a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
 }

@@ -1,5 +1,4 @@
-/* app/alone.h - `tallyd recover` when no service runs: one of its own, without listeners, for this one
- * recovery. */
+/* app/alone.h - `tallyd recover` when no service runs: a service without listeners, for this one recovery. */
 #ifndef APP_ALONE_H
 #define APP_ALONE_H
 

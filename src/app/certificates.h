@@ -7,9 +7,9 @@
 
 /* Those of the tls:// addresses. e names file, line and column of what is wrong. */
 enum err certificates_load(struct settings *s, struct error *e) MUST_CHECK;
-/* What is to be said of connections without TLS, or without proof. */
+/* Logs connections without TLS, or without proof. */
 void certificates_begin(const struct settings *s);
-/* Every file again, for connections from now on; one that is not fit leaves what was. */
+/* Reads every file again, for connections from now on; if one is not valid, the old certificates remain. */
 void certificates_reload(struct settings *s);
 /* Logs how long they last, at the first call and once a day; *due_ms begins with 0. */
 void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms);

@@ -1,4 +1,4 @@
-/* app/privileges.c - see privileges.h. Order of dropping: groups, then gid, then uid (setresuid(2)); each is looked at
+/* app/privileges.c - see privileges.h. Order of dropping: groups, then gid, then uid (setresuid(2)); each is checked
  * afterwards, since a rest of root's rights is worse than no service. */
 #include "app/privileges.h"
 
@@ -19,7 +19,8 @@ void privileges_cores(void)
         log_event(LOG_WARN, "core_dumps", "error=%s", LOGQ(strerror(errno)));
 }
 
-/* A unix socket belongs to whoever bound it; as the user's own it can be removed at the end, and reached by who may. */
+/* A unix socket belongs to the process that bound it. Once it is the user's own, that user can remove it at the end,
+ * and its mode and group decide which clients connect. */
 static enum err sockets_give(const struct conf_addresses *of, const struct passwd *to, struct error *e)
 {
     for (size_t i = 0; i < of->n; i++) {
@@ -32,7 +33,7 @@ static enum err sockets_give(const struct conf_addresses *of, const struct passw
     return ERR_NONE;
 }
 
-/* Nothing of root is left, and none of it comes back. */
+/* Nothing of root's rights is left, and none of them can come back. */
 static bool is_only(const struct passwd *to)
 {
     uid_t real, effective, saved;

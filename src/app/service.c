@@ -9,7 +9,7 @@
 
 #define TICK_MS 20
 
-/* During the start only remembered: what is being started must not be closed under its feet. */
+/* During the start it is only remembered: what is being started must not be closed meanwhile. */
 void service_stop(struct service *s)
 {
     s->stop_asked = true;
@@ -40,7 +40,7 @@ static void on_again(uv_idle_t *handle)
     (void)handle; /* an active idle handle is what keeps the loop from waiting for events */
 }
 
-/* What was collected is sent and what was answered is written. */
+/* Sends what was collected, and writes what was answered. */
 static void on_turn(uv_prepare_t *handle)
 {
     struct service *s = handle->data;
@@ -164,7 +164,8 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     *s = (struct service){.settings = settings, .path = path, .serves = serves};
     if (uv_loop_init(&s->loop) != 0)
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
-    /* libuv makes its threads with the first work, and ends the process when it cannot: now, not when memory is short. */
+    /* libuv makes its threads with the first work, and ends the process when it cannot. So this happens now, not when
+     * memory is short. */
     int busy = uv_queue_work(&s->loop, &s->first_work, work_nothing, NULL);
     INVARIANT(busy == 0);
     s->notify.fd = -1;

@@ -1,7 +1,9 @@
-/* app/service.h - the doors and what is around the lanes, on one loop: the running tallyd, and the one-run service of `recover`.
+/* app/service.h - the doors and what is around the lanes, on one loop: the running tallyd, and the one-run service of
+ * `recover`.
  *
- * Start:  the number of lanes -> of each: Redis' sync link (checked) -> nobody else has the name -> links of earlier lives
- *         killed, frame and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP -> the lanes run.
+ * Start:  the number of lanes -> of each: Redis' sync link (checked) -> no other process has the name -> links of earlier
+ *         lives killed, frame and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP ->
+ *         the lanes run.
  * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lanes -> loop empty. */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
@@ -62,8 +64,8 @@ struct service {
     struct error failure; /* why it stops, when not because it was told to */
 };
 
-/* Runs until it is told to stop. serves: accepts clients. `started` is called once it runs (may be NULL).
- * Returns ERR_NONE or why it could not start or go on. */
+/* Runs until it is told to stop. serves: accepts clients. `started` is called once it runs (may be NULL). Returns
+ * ERR_NONE or why it could not start or go on. */
 enum err service_run(struct service *s, struct settings *settings, const char *path, bool serves,
                      void (*started)(struct service *s, void *arg), void *arg, struct error *e);
 void service_stop(struct service *s);                                  /* drains, then service_run returns */

@@ -1,5 +1,5 @@
-/* app/settings.c - from options to the rooms' own structs. The instance's lock is a name in the abstract
- * socket space: it needs no directory and no rights, and is gone with the process, however that ends. */
+/* app/settings.c - from options to the rooms' own structs. The instance's lock is a name in the abstract socket space.
+ * It needs no directory and no rights, and is gone with the process, however that ends. */
 #include "app/settings.h"
 #include "app/certificates.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
-/* app/settings.h - a configuration in the words of the rooms: counters, addresses, who we are. Borrows from
- * struct conf, which must outlive it. */
+/* app/settings.h - a configuration as the rooms need it: counters, addresses, this process' names. Borrows from struct
+ * conf, which must outlive it. */
 #ifndef APP_SETTINGS_H
 #define APP_SETTINGS_H
 
@@ -22,12 +22,12 @@ enum err settings_build(const struct conf *conf, struct settings *out, struct er
 void settings_close(struct settings *s);
 
 /* Takes over the options that a reload may change (conf/options.h), logs which others would need a restart, and reads
- * certificates anew. */
+ * certificates again. */
 void settings_reload(struct settings *s, const struct conf *wanted);
 
 struct lane_config settings_lane(const struct settings *s, uint32_t lane); /* borrows from s */
 
-/* Holds the instance's name on this machine until the process ends: a second one gets ERR_CONFIG. *fd is the
+/* Holds the instance's name on this machine until the process ends: a second process gets ERR_CONFIG. *fd is the
  * holder. */
 enum err settings_lock_name(const struct settings *s, int *fd, struct error *e) MUST_CHECK;
 

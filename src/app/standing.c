@@ -1,4 +1,4 @@
-/* app/standing.c - how it stands, in one line: the worst first, then what moves. */
+/* app/standing.c - the state of the service in one line: the worst first, then what moves. */
 #include "app/service.h"
 #include "base/stats.h"
 #include <stdio.h>

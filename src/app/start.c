@@ -1,5 +1,5 @@
-/* app/start.c - the order of start (service.h). Redis must be there and fit: nothing can be counted without
- * it. MySQL may be away: hits add up in Redis and are merged when it comes; when it is there, it must fit. */
+/* app/start.c - the order of start (service.h). Redis must be reachable and fit: without it tallyd can count nothing.
+ * MySQL may be away: hits add up in Redis and are merged when it comes. If it is reachable, it must fit. */
 #include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"
@@ -45,7 +45,7 @@ static void lanes_init(struct service *s)
     s->coalesces = heap_zalloc(s->lanes_n * sizeof *s->coalesces);
     for (uint32_t i = 0; i < s->lanes_n; i++) {
         struct lane_config config = settings_lane(s->settings, i);
-        config.cleans = s->serves;
+        config.serves = s->serves;
         lane_init(&s->lanes[i], &s->loop, &config, &ports, s);
         s->coalesces[i] = s->lanes[i].core.coalesce;
     }
@@ -60,7 +60,7 @@ void service_init(struct service *s)
     wire_http_init(s);
 }
 
-/* What is counted elsewhere would not be found, so the number is looked at first. */
+/* With another number of lanes existing counts would not be found, so the number is checked first. */
 static enum err lanes_begin(struct service *s, struct error *e)
 {
     const struct source where = setup_source(&s->settings->setup);

@@ -1,6 +1,5 @@
-/* app/stop.c - the order of stop: clients hear their answers, runs end or time is up, then everything is
- * given back: writers, lanes, handles. What is not merged by then stands in Redis, and the next start
- * adopts it. */
+/* app/stop.c - the order of stop: clients get their answers, runs end or time is up, then everything is closed:
+ * writers, lanes, handles. Redis has what is not merged by then, and the next start adopts it. */
 #include "app/service.h"
 #include "base/log.h"
 

@@ -1,5 +1,5 @@
-/* app/wire_http.c - http/ beside the loop: it gets connections to the RESP door, whatever listen.resp says, and is waited
- * for at the end. Its threads call http_connect and http_stopped; the rest is the loop's. */
+/* app/wire_http.c - connects http/ to the loop: it gets connections to the RESP door, whatever listen.resp says, and
+ * the loop waits for it at the end. Its threads call http_connect and http_stopped; the rest is the loop's. */
 #include "app/service.h"
 #include "base/heap.h"
 #include "http/http.h"

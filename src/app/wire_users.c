@@ -1,5 +1,5 @@
-/* app/wire_users.c - users on the loop: the prover of their passwords, the timer by which those go on whose budget was used
- * up, the operator's own socket, and a reload. */
+/* app/wire_users.c - users on the loop: the prover of their passwords, the timer that lets users go on whose budget was
+ * used up, the operator's own socket, and a reload. */
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -37,7 +37,7 @@ void wire_users_init(struct service *s)
     s->users.pace.data = s;
 }
 
-/* Unless the address says otherwise nobody but tallyd's own user and root may open it. */
+/* Unless the address says otherwise only tallyd's own user and root may open it. */
 enum err wire_users_listen(struct service *s, struct error *e)
 {
     const struct conf_addresses *control = &s->settings->conf->listen_control;

@@ -62,7 +62,7 @@ static enum err unix_clear(const struct sockaddr_un *at, struct error *e)
     return ERR_NONE;
 }
 
-/* 0, ENOENT, or why it cannot be looked up. A group of many members needs much room. */
+/* 0, ENOENT, or why the look-up failed. A group with many members needs a large buffer. */
 static int group_lookup(const char *name, gid_t *out)
 {
     struct group entry, *found = NULL;

@@ -26,7 +26,7 @@ static inline struct slice buf_slice(const struct buf *b)
     return (struct slice){b->p, b->n};
 }
 
-/* Room for `more` bytes at the end; returns where they go. b->n is for the caller to move. */
+/* Room for `more` bytes at the end; returns where they go. The caller adds to b->n. */
 static inline char *buf_reserve(struct buf *b, size_t more)
 {
     if (b->cap - b->n < more) buf_grow(b, more);

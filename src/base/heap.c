@@ -30,7 +30,7 @@ void heap_replace(const struct heap *h)
     heap = h != NULL ? h : &libc_heap;
 }
 
-/* Of several threads that meet it, one says so. */
+/* When several threads meet it, only one logs it. */
 void heap_exhausted(size_t asked)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;

@@ -7,7 +7,7 @@
 struct hit_bytes {
     struct slice raw; /* `$n CR LF key CR LF $n CR LF field CR LF`, the numbers without leading zeros */
     struct slice key, field; /* into raw */
-    int64_t delta;           /* the number behind it */
+    int64_t delta;           /* the number after it */
 };
 
 #endif

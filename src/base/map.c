@@ -74,7 +74,7 @@ static void add_entry(struct map *m, char *key, size_t key_n, void *value, uint6
     m->slots[at].entry = i + 1;
 }
 
-/* A new array for n entries and one more, at most half full; the removed ones go. */
+/* A new array for n entries and one more, at most half full; without the removed ones. */
 static void rebuild(struct map *m)
 {
     struct map old = *m;

@@ -1,4 +1,4 @@
-/* base/slice.h - a run of bytes that it does not own; there may be no NUL behind it. */
+/* base/slice.h - a run of bytes that it does not own; there may be no NUL after it. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 

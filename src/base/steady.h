@@ -16,7 +16,7 @@ struct steady {
     bool known, leapt;
 };
 
-/* The time to use when that clock reads wall_ms and ours mono_ms. A leap is noticed by this call. */
+/* The time to use when that clock reads wall_ms and ours mono_ms. This call notices a leap. */
 int64_t steady_ms(struct steady *s, int64_t wall_ms, uint64_t mono_ms);
 
 #endif

@@ -13,12 +13,13 @@ struct url {
     struct slice user, password, host, port, path,
         query;         /* p NULL: not there. IPv6 without brackets; path with its slash */
     bool bracketed;    /* [host] */
-    struct slice more; /* the hosts behind this one; p NULL: it is the last */
+    struct slice more; /* the hosts after this one; p NULL: it is the last */
 };
 
 /* unix://path?query has neither user nor host. NULL, or what was expected. */
 const char *url_split(struct slice text, struct url *out);
-/* host, port and bracketed become those of the next host; with more.p != NULL only. NULL, or what was expected. */
+/* Sets host, port and bracketed to those of the next host; call it only with more.p != NULL. NULL, or what was
+ * expected. */
 const char *url_host_next(struct url *u);
 bool url_port(struct slice port, int *out); /* 1 to 65535 */
 

@@ -70,7 +70,7 @@ struct event {
     bool summer; /* begins */
 };
 
-/* Where summer time ends and begins at once, it goes on. */
+/* If summer time ends and begins at the same moment, it goes on. */
 static int by_time(const void *a, const void *b)
 {
     const struct event *x = a, *y = b;

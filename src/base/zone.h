@@ -38,7 +38,7 @@ int64_t zone_day(const struct zone *z, int64_t at_s);
 
 /* An IANA name that this system has: "Pacific/Auckland". UTC is always there. */
 enum err zone_load(struct slice name, struct zone *out, struct error *e) MUST_CHECK;
-/* The same from the bytes of a file. False: they are none, and out is empty. */
+/* The same from the bytes of a file. False: they are no time zone, and out is empty. */
 bool zone_read(struct slice bytes, struct zone *out) MUST_CHECK;
 void zone_free(struct zone *z);
 

@@ -10,7 +10,7 @@
  * come home. */
 #include "coalesce/inside.h"
 
-/* Hits, and sums, from here on go by the script, which refuses what a double does not hold. */
+/* From this many on, hits and sums go through the script, which refuses what a double cannot hold exactly. */
 #define PLAIN_MOST (INT64_C(1) << 51)
 
 static bool is_small(int64_t n)
@@ -18,7 +18,7 @@ static bool is_small(int64_t n)
     return n < PLAIN_MOST && n > -PLAIN_MOST;
 }
 
-/* One for a client's op, which has it, and for what feeds and journals bring. */
+/* One code for a client's op, which has it already, and for ops of feeds and journals. */
 static uint64_t code_of(const struct coalesce *c, const struct frame_op *op)
 {
     return op->fed ? coalesce_op_code(c, op->name_code, op->which, false) : op->code;

@@ -151,7 +151,7 @@ static uint32_t one_out(struct coalesce *c, struct frame *f, struct journal *j, 
     return lines_of(c, op);
 }
 
-/* Of a series the later seconds of that journal go with it. */
+/* The later seconds of a series in that journal go with it. */
 uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
                              uint32_t events_most)
 {
@@ -240,7 +240,7 @@ static void undo_op(struct coalesce *c, const struct frame_op *op)
     journal_undo_add(j, op->number, has_events ? 0 : op->delta, has_events ? op->items_n : 1, op->was_told);
 }
 
-/* Backwards, so that what was told first is untold last. */
+/* Backwards, so that records are undone in reverse order. */
 void checkpoint_undo(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;
@@ -276,7 +276,7 @@ static void redo_into(struct frame *f, struct frame_op *op, struct journal *othe
     if (!answers && !is_given) put_in(f, op, other);
 }
 
-/* What came out of a journal that is not ours any more is its new owner's. */
+/* An op out of a journal that is not ours any more belongs to its new owner. */
 static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     if (op->way == OP_INTO)
@@ -287,7 +287,7 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
         op->silent = true;
 }
 
-/* Does something go into a journal that is not ours any more? */
+/* Does an op go into a journal that is not ours any more? */
 static bool lost_one(const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++)

@@ -1,4 +1,4 @@
-/* coalesce/coalesce.c - the door of the tick map: hits and other replies come in, in the order of arrival. */
+/* coalesce/coalesce.c - takes hits and other replies, in the order of arrival. */
 #include "coalesce/coalesce.h"
 #include "base/heap.h"
 #include "base/stats.h"
@@ -184,7 +184,7 @@ void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
     hash_cache_prefetch_entry(&c->hash_cache, h->code);
 }
 
-/* Nearly all hits of a day have that day. */
+/* Nearly all hits of a day have that day's date. */
 static bool field_fits(struct coalesce *c, const struct counter *counter, struct slice field)
 {
     if (counter->field != FIELD_DATE) return field_valid(counter->field, field);
@@ -328,7 +328,7 @@ static void turn_literals(struct coalesce *c)
     flight_touch(c, &touched);
 }
 
-/* Corrections and owed ZADDs have no client whom a refusal would slow down: they wait a while after one. */
+/* Corrections and owed ZADDs have no client that a refusal would slow down: after one they wait a while. */
 static bool side_to_send(const struct coalesce *c)
 {
     if (c->now->frame.shares_n == 0 && !coalesce_owes(c) && !checkpoint_waits(c)) return false;

@@ -15,14 +15,14 @@
 struct fence;
 
 struct coalesce_config {
-    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
+    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several; of a feed's ops only events count */
     uint32_t cells_max;
     uint32_t at_once_cells; /* a frame of this many is sent as soon as the previous one is applied, 100 */
     uint32_t gather_turns;  /* a smaller one waits at most this many turns while each brings more, 10, */
     uint32_t
         gather_answers; /* and while it has fewer answers than that, 1,000: turns that bring many are long */
     uint32_t answers_max; /* clients' answers of a frame, 65,536 */
-    /* Fields and literal replies of a frame, 4 MiB; with 16 MiB, what is sent still fits the link's bound. */
+    /* Bytes of fields and literal replies of a frame, 4 MiB; even with 16 MiB a frame fits the link's limit. */
     uint32_t bytes_max;
     uint32_t entries_max; /* hashes remembered, 1,000,000 */
     /* how many series are remembered with their last slots, and how many buckets of timeboxes, 262,144: 6 MiB each from
@@ -57,7 +57,7 @@ struct coalesce_ports {
     void (*journals_lost)(void *arg); /* read them again from Redis: coalesce_adopt for each that is there */
     void (*read_values)(void *arg,
                         struct frame *f); /* HGET of each cell, GET of each token: coalesce_on_values */
-    /* Until it is claimed: once by its hits, and whenever it is due by time, though it was told before. */
+    /* Until it is claimed: once by its hits, and each time it is due by time, even when reported before. */
     void (*due)(void *arg, const struct counter *c, struct slice key, enum due_why why);
     void (*caught_up)(void *arg); /* coalesce_caught_up() is true from now on, until the next cut */
     void (*answered)(void *arg, struct outlet *o); /* o->out grew; called once a frame for an outlet */
@@ -76,7 +76,7 @@ void coalesce_destroy(struct coalesce **c); /* outlets still waiting are left al
 enum add_result {
     ADD_OK,         /* the answer comes with the frame */
     ADD_FULL,       /* no room: park (coalesce_park) and come back with the same request on room() */
-    ADD_NO_COUNTER, /* no configured counter claims the key */
+    ADD_NO_COUNTER, /* no configured counter matches the key */
     ADD_FIELD,      /* not a field of the counter's kind; coalesce_counter() tells which */
     ADD_DELTA,      /* |delta| > DELTA_MAX */
     ADD_DOWN,       /* Redis is not there: coalesce_down_text(), nothing counted */
@@ -94,15 +94,15 @@ struct coalesce_hit {
  * the three steps for all of them before the next step, and nothing else in between: their reads of memory then
  * overlap. */
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h);
-/* The first step in two, where the code says which lane's coalesce has the hit. */
+/* The first step in two parts, for callers that find the lane's coalesce by the code. */
 uint64_t coalesce_code(const struct coalesce *c, struct slice key);
 void coalesce_look_coded(struct coalesce *c, const struct coalesce_hit *h);
-/* Codes are the other's from now on; c has seen no key yet. */
+/* From now on c uses the other's codes; c has seen no key yet. */
 void coalesce_codes_as(struct coalesce *c, const struct coalesce *other);
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h); /* may be left out */
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h);
 
-/* One hit of which only key and field are there. */
+/* One hit of which the caller has only key and field. */
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta);
 /* Checks what coalesce_add would refuse for good, without counting (for MULTI's queue). */
@@ -196,7 +196,7 @@ bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
 void coalesce_hold(struct coalesce *c, bool hold);
 /* What is sent and not answered. */
 void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims);
-void coalesce_flush(struct coalesce *c); /* what is in journals is brought home as soon as may be */
+void coalesce_flush(struct coalesce *c); /* brings home what is in journals as soon as possible */
 /* Takes a journal of a dead tallyd, all of whose links are gone. (!) tally:journals was changed to name this process,
  * on this very link. */
 void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes);

@@ -233,7 +233,7 @@ void doubt_settle(struct coalesce *c)
     c->ports.caught_up(c->ports.arg);
 }
 
-/* A frame that was found applied, and is not there any more, was not answered yet. */
+/* A frame that was found applied, and that Redis no longer has, was not answered yet. */
 static void doubt_anew(struct coalesce *c, uint64_t seq)
 {
     for (uint32_t i = 0; i < c->flight_n; i++)
@@ -325,7 +325,7 @@ void coalesce_abandon(struct coalesce *c, const char *why)
     claims_refuse_all(c);
 }
 
-/* Sent, cut for no answer, in doubt until it is given up, sent again at the end of that, taken late. */
+/* A frame is sent, cut for no answer, in doubt until it is given up, sent again at the end of that, and taken late. */
 int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms)
 {
     return (int64_t)answer_ms + c->config.doubt_ms + answer_ms;

@@ -204,7 +204,7 @@ static bool write_answer(const struct group *g, const struct answer *a, struct b
     return true;
 }
 
-/* Answers of one outlet, one behind the other: a client that pipelines. */
+/* Answers of one outlet, one after the other: a client that pipelines. */
 static void deliver(const struct group *g, const struct answer *a, uint32_t n, struct list *touched)
 {
     struct outlet *o = a->outlet;

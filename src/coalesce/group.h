@@ -49,11 +49,11 @@ struct group {
     enum group_state state;
     bool undone;   /* known not to have run: what it did to journals is taken back until it is sent again */
     bool given_up; /* its clients were told "outcome unknown": never sent again */
-    bool astray;   /* sent last, it was refused since its slot is on its way: nothing of it ran */
+    bool astray;   /* when last sent, it was refused since its slot is moving: nothing of it ran */
     bool unheard;  /* an old link may run it yet: no number was there that it watches */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
-    /* Hash of key and field -> its cell's number + 1, 0: free. Not of the first cell of a hash, which hash_entry has. */
+    /* Hash of key and field -> its cell's number + 1, 0: free. The first cell of a hash is in hash_entry instead. */
     uint32_t *further;
     uint32_t further_n, further_cap;
     struct op_slots op_slots;
@@ -84,7 +84,7 @@ void group_arrived(struct group *g, uint64_t us); /* what came since the last ca
 void group_answer(struct group *g, struct list *touched);
 void group_answer_free_ones(struct group *g, struct list *touched);
 void group_fail(struct group *g, struct slice line); /* every hit's answer becomes the literal "-line\r\n" */
-/* Hashes and cells go; the answers (literals by now) and the corrections in shares stay. */
+/* Removes hashes and cells; the answers (literals by now) and the corrections in shares remain. */
 void group_drop_frame(struct group *g, uint64_t epoch);
 void group_correct(struct group *g, const struct counter *c,
                    int64_t delta);                    /* a share beside those of the cells */

@@ -58,7 +58,7 @@ static void part_double(struct hash_cache_part *p)
     heap_free(old);
 }
 
-/* Takes out slot i and moves back what had probed past it. */
+/* Removes slot i and moves back the entries that had probed past it. */
 static void slot_remove(struct hash_cache_part *p, size_t i)
 {
     size_t mask = p->cap - 1;
@@ -81,7 +81,7 @@ static bool evictable(struct hash_entry *e)
     return !used;
 }
 
-/* Two rounds clear every `used`; if still nothing goes, all are held by frames. */
+/* Two rounds clear every `used`; if still no entry can go, frames hold all. */
 static bool part_evict(struct hash_cache_part *p, uint64_t code)
 {
     for (uint32_t steps = 0; steps < 2 * p->cap && p->n > 0; steps++) {
@@ -93,7 +93,7 @@ static bool part_evict(struct hash_cache_part *p, uint64_t code)
     return false;
 }
 
-/* Near where the new one goes, so that no add sweeps through much. Only when all there are held, in another part. */
+/* Evicts near where the new one goes, so that no add sweeps far; in another part only when all there are held. */
 static void evict_one(struct hash_cache *r, uint64_t code)
 {
     for (size_t i = 0; i < HASH_CACHE_PARTS; i++)

@@ -11,7 +11,7 @@
 struct hash_entry {
     const struct counter *counter;
     uint64_t code;          /* hash of the key */
-    uint64_t lock_until_ms; /* mono: the lock is known to be held till then, by whomever */
+    uint64_t lock_until_ms; /* mono: until then some process is known to hold the lock */
     uint64_t hits;          /* sum of |delta| applied since the last claim */
     uint64_t epoch;         /* the group whose frame has this hash in `slot`; 0: none */
     uint32_t slot;

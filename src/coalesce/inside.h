@@ -41,7 +41,7 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 
 struct owed_op {
     enum op_kind kind;
-    uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
+    uint32_t name_at, name_n, type_n; /* in owed_names, the type after the name */
     int64_t which;
 };
 
@@ -50,7 +50,7 @@ struct replay {
     size_t bytes;          /* of them */
     uint64_t answered;     /* the last frame that was */
     uint64_t gone, fenced; /* the last that is not kept any more; of those, the last that a fence passed on */
-    uint64_t named_from, named; /* frames behind the first, up to the second, were lost and are named */
+    uint64_t named_from, named; /* frames after the first, up to the second, were lost and are logged */
     struct kept_frame *next;    /* to be sent again; NULL: Redis has all of them */
     bool sent, in_doubt;        /* it is on the link; it was when that was cut */
     uint32_t frames;            /* sent again since the look; hits: theirs */
@@ -87,7 +87,8 @@ struct coalesce {
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
     int64_t events_gone; /* the last that a frame answered */
-    /* ZADDs of `known:` and tally:events, places in `tb.` for frames to come; taken from the end, as their names are */
+    /* ZADDs of `known:` and tally:events and entries in `tb.` for frames to come; taken from the end, as their names
+     * are */
     struct owed_op *ops_owed;
     uint32_t ops_owed_n, ops_owed_cap;
     struct buf owed_names;
@@ -110,7 +111,7 @@ struct coalesce {
     int64_t client_id;
     char suspect_run_id[41];            /* of the server that may still run what an old link sent */
     int64_t suspect_id;                 /* that link, 0: none */
-    uint64_t looked_seq;                /* the simulator's, with the kill behind the look */
+    uint64_t looked_seq;                /* only in the simulator, which may kill after the look */
     char down_why[256], down_text[280]; /* down_text: what a hit is told */
     uint64_t
         refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
@@ -126,7 +127,7 @@ static inline bool coalesce_delta_fits(int64_t delta)
 {
     return delta <= DELTA_MAX && delta >= -DELTA_MAX;
 }
-/* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
+/* The limit of weight: with the corrections of the previous frame, which has the same limit, all sums fit int64. */
 static inline bool coalesce_answers_full(const struct coalesce *c, size_t bytes)
 {
     const struct group *g = c->now;
@@ -142,7 +143,7 @@ static inline bool coalesce_owes(const struct coalesce *c)
 uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct slice name,
                             struct slice type);
 uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
-struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter claims it */
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter matches it */
 enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
@@ -216,7 +217,7 @@ void journals_shut(struct coalesce *c);                    /* it takes no more *
 bool journals_full(const struct coalesce *c, const struct journal *j);
 uint32_t journals_percent(const struct coalesce *c, const struct journal *j); /* 100: it is full */
 bool journals_wait(const struct coalesce *c);              /* a closed one is to be brought home */
-void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or another one's */
+void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or it has another owner */
 void journals_tick(struct coalesce *c);
 uint32_t journals_look(struct coalesce *c); /* how many names are in c->looked */
 void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost);
@@ -244,7 +245,7 @@ void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or
 
 /* buckets.c */
 bool buckets_know(const struct coalesce *c, const struct frame_op *op);
-/* A client's op may go into a journal: what to answer is known without Redis. Then it went, or it did not run. */
+/* May a client's op go into a journal? Its answer must be known without Redis. Then it went, or it did not run. */
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
 void buckets_wait(struct coalesce *c, struct frame_op *op);
 void buckets_undo(struct coalesce *c, const struct frame_op *op);

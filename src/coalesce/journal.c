@@ -269,7 +269,7 @@ void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t a
 
 /* --- another process' journal --- */
 
-/* A number is told again when the frame that told it first was refused. */
+/* A number's OP record comes again when the frame that had it first was refused. */
 static bool read_op(struct journal *j, const struct journal_record *r, uint64_t code)
 {
     if (r->number >= JOURNAL_NUMBERS_MAX) return false;

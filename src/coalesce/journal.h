@@ -4,7 +4,7 @@
  * either in a journal or in its key. The rules (checkpoint.c carries them out):
  *   In: all feed updates; a client's update of a series that Redis accepted since the last cut; hits on buckets with a
  *     known total; events numbered from a lease. The rest goes straight to its key, so the first client to meet a key of
- *     the wrong type gets the error. So do the ops of a frame that has only a few.
+ *     the wrong type gets the error. The ops of a frame with only a few go straight, too.
  *   Home: closed journals, oldest first, some commands a frame. Ops of later frames take sums out of the journal in the
  *     same MULTI; all seconds of a series go together. A read's name goes home at once (settle).
  *   Undo: what a refused or lost frame put in or took out is undone here before the frame is sent again or given up.
@@ -28,7 +28,7 @@ struct journal_event {
     uint32_t next;
 };
 
-/* What is to be added is a sum, or, of an op EVENT_GIVEN, a list of events, first come first gone. */
+/* Still to be added is a sum; for an op EVENT_GIVEN it is a list of events, first in, first out. */
 struct journal_op {
     enum op_kind kind;
     uint64_t code;            /* of kind, name and type, coalesce's own */
@@ -79,7 +79,7 @@ struct slice journal_type(const struct journal *j, const struct journal_op *op);
 /* The number of the first op of that kind, name and type, or OP_END; `next` leads to the others. */
 uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
                        struct slice type);
-/* The number of the op, made when it is new. OP_END: the name has too many times. */
+/* The number of the op, which is made if it is new. OP_END: the name has too many times. */
 uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_record *of);
 bool journal_fits(const struct journal *j, uint32_t number, int64_t n); /* no sum overflows */
 void journal_add(struct journal *j, uint32_t number, int64_t n);        /* with its records */

@@ -132,7 +132,7 @@ static bool has_ended(const struct coalesce *c, const struct journal *j)
     return false;
 }
 
-/* (!) Frames that did not run are undone by now: then a journal not opened is one that only they would have made. */
+/* (!) Frames that did not run are undone by now, so only they would have opened a journal that is not `opened`. */
 void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost)
 {
     uint32_t at = 0;
@@ -151,7 +151,7 @@ void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost)
     if (tail_lost) c->ports.journals_lost(c->ports.arg);
 }
 
-/* --- another one's --- */
+/* --- of another owner --- */
 
 static uint64_t record_code(void *arg, const struct journal_record *of)
 {

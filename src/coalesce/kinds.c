@@ -12,7 +12,7 @@
 
 /* --- what is owed --- */
 
-/* Of a series its ZADDs in `known:`, of a bucket its place in `tb.`, of an event its log's place in tally:events. */
+/* A series owes its ZADDs in `known:`, a bucket its entry in `tb.`, an event its log's name in tally:events. */
 static void owe(struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     if (!HOLDS(op_kinds[op->kind].owed_rule)) return;

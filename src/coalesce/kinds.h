@@ -11,7 +11,7 @@ struct op_kind_rules {
         item_quarters; /* what an op, and each event or visitor of it, costs a frame, in cells / 4 */
     bool has_items;
     uint32_t owed_rule; /* RULE_..., which lets something be owed to its keys */
-    /* Its key is ours and what is to be answered is known without Redis, so it may go into a journal. NULL: never. */
+    /* Its key has the right type and its answer is known without Redis, so it may go into a journal. NULL: never. */
     bool (*known)(const struct coalesce *c, const struct frame_op *op);
     /* What happens to an op as its frame goes (inside.h, ops_...); NULL: nothing. An op that waits in a journal gets
      * only `applied`; an op that is owed does not get `on_send`. */

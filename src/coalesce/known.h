@@ -17,10 +17,10 @@ struct known {
 
 void known_init(struct known *k, uint32_t most);
 void known_close(struct known *k);
-/* Bit i: the slot of precision i that holds `at` is another one than that of the last op. Now this is the last. */
+/* Notes an op at `at`. Bit i: the slot of precision i differs from that of the last op. */
 uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at);
 bool known_is(const struct known *k, uint64_t code);
-/* Whatever its user keeps with it, 0 at first; good until the next addition. NULL: not known. */
+/* A value for its user, 0 at first; good until the next addition. NULL: not known. */
 int64_t *known_value(const struct known *k, uint64_t code);
 int64_t *known_add(struct known *k, uint64_t code,
                    int64_t at); /* at: what is older makes room first; its value is 0 */

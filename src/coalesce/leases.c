@@ -25,7 +25,7 @@ void leases_forget_all(struct leases *l)
     if (l->ways != NULL) memset(l->ways, 0, WAYS * (size_t)l->sets * sizeof *l->ways);
 }
 
-/* Of that log, else one that is free, else the one unused longest. */
+/* The way of that log, else a free one, else the one unused longest. */
 static struct lease *way_of(const struct leases *l, uint64_t code)
 {
     struct lease *set = &l->ways[WAYS * (code & (l->sets - 1))], *oldest = set;

@@ -254,7 +254,7 @@ int64_t ops_precisions(const struct coalesce *c, const struct frame *f, const st
     return n;
 }
 
-/* Applied, and its answers lost: what can be told without them is told. */
+/* Applied, but its answers were lost: gives those that are known without them. */
 void ops_answers_lost(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;

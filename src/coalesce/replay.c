@@ -100,7 +100,7 @@ void replay_keep(struct coalesce *c, struct group *g)
 
 /* --- the fence --- */
 
-/* (!) It covers what was answered before it was asked for, on the server that it passed on. */
+/* (!) A fence covers what was answered before it was asked for, on the server that it passed on. */
 static void replay_fenced(struct fence *f)
 {
     struct coalesce *c = f->arg;
@@ -134,7 +134,7 @@ static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames)
               LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
 }
 
-/* Frames that are lost, and not named yet: those named last are one run of numbers, from named_from on. */
+/* How many lost frames are not logged yet. Those logged last are consecutive, from named_from on. */
 static uint64_t frames_to_name(struct replay *r, uint64_t found)
 {
     uint64_t from = found > r->named ? found : r->named, frames = 0;

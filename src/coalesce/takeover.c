@@ -16,7 +16,8 @@ static void takeover_end(struct takeover *t, bool lost)
     if (lost) t->at_ms = t->coalesce->ports.mono_ms(t->coalesce->ports.arg) + t->every_ms / 10;
 }
 
-/* Ours are in coalesce, but for those that it forgot; other lives of our instance are dead, since two do not run at once. */
+/* coalesce has ours, except those that it forgot. Other lives of our instance are dead, since two do not run at
+ * once. */
 static bool is_orphan(const struct coalesce *c, const struct listed_journal *of)
 {
     struct slice instance = c->ports.life->instance, owner = of->owner;

@@ -1,6 +1,6 @@
-/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; others are proved beside the loop
- * (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a password does:
- * the user is `default`, with any password. */
+/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; the others are verified beside
+ * the loop (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a
+ * password does: the user is `default`, with any password. */
 #include "base/num.h"
 #include "command/inside.h"
 
@@ -17,9 +17,9 @@ struct auth_words {
     struct slice name, password;
     int resp;        /* of a HELLO; 0: an AUTH */
     bool has_auth;   /* a HELLO's AUTH was read */
-    bool has_client; /* a HELLO's SETNAME behind its AUTH: it holds once that is proved */
+    bool has_client; /* the SETNAME after a HELLO's AUTH: it is set once that is proved */
     struct slice client;
-    struct slice why; /* a reply: what is wrong with the words behind a HELLO's AUTH; n = 0: nothing */
+    struct slice why; /* a reply: what is wrong with the words after a HELLO's AUTH; n = 0: nothing */
 };
 
 static void words_wipe(struct session *s)
@@ -149,7 +149,7 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
     ask_end(s);
 }
 
-/* After a reload of the users the password is proved again. */
+/* After a reload of the users the password is verified again. */
 static void proof_done(struct proof_ask *a)
 {
     struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
@@ -196,7 +196,8 @@ static enum taken auth_begin(struct session *s, const struct auth_words *w, stru
 
 /* ---- HELLO ---- */
 
-/* The option at word i; returns its words. 0: it is wrong, said in why. As in Redis each holds as it is read. */
+/* Reads the option at word i; returns its words. 0: it is wrong, and why says so. As in Redis each holds once it is
+ * read. */
 static uint32_t hello_option(struct session *s, const struct request *r, uint32_t i, struct auth_words *w,
                              struct buf *why)
 {

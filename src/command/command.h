@@ -1,11 +1,12 @@
-/* command/command.h - commands and replies: the parse loop of a connection, the command table, argument checks. Increments
- * go to coalesce/; requests that take time go through ports to engine/. No sockets here: a connection is an opaque
- * `struct conn` with the functions of struct client_ports (listen's conn_* fit as they are). One loop, no locks.
+/* command/command.h - commands and replies: the parse loop of a connection, the command table, argument checks.
+ * Increments go to coalesce/; requests that take time go through ports to engine/. No sockets here: a connection is an
+ * opaque `struct conn` with the functions of struct client_ports (listen's conn_* fit as they are). One loop, no locks.
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes through
- * coalesce_literal(), otherwise straight into outlet.out. With several lanes see order.h. An asynchronous command (CTR.PENDING, CTR.TOTAL, CTR.SYNC,
- * CTR.RECOVER, WAIT, WAITAOF, and what reads series, timeboxes, events, visitors) is a barrier on its connection: it waits
- * until no answer is owed, and the session takes no request until it is answered. */
+ * coalesce_literal(), otherwise straight into outlet.out. With several lanes see order.h. An asynchronous command
+ * (CTR.PENDING, CTR.TOTAL, CTR.SYNC, CTR.RECOVER, WAIT, WAITAOF, and reads of series, timeboxes, events, visitors) is a
+ * barrier on its connection: it waits until no answer is owed, and the session takes no request until it is
+ * answered. */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
@@ -170,7 +171,7 @@ struct session {
         struct wait_request wait;
         struct auth_request {
             struct proof_ask proof;
-            size_t name_n, password_n, client_n, why_n; /* of what lies in `key`, one behind the other */
+            size_t name_n, password_n, client_n, why_n; /* of the texts in `key`, one after the other */
             uint64_t users_version;                     /* as it was asked */
             int resp;                                   /* of a HELLO; 0: it is an AUTH */
             bool has_client;                            /* a HELLO with SETNAME */
@@ -188,7 +189,7 @@ void session_answered(struct session *s);
 /* coalesce has room again for s->outlet, which was parked: takes the bytes it left now, so sessions go on in the order of
  * parking. Never from inside session_bytes(). */
 void session_room(struct session *s);
-/* The client's own outlet, of one that a lane answers or has room for: with one lane it is that one. */
+/* The client's own outlet, for an outlet that a lane answers or has room for: with one lane they are the same. */
 struct outlet *command_outlet(const struct command *c, struct outlet *o);
 /* The client is gone. No session_bytes() follows; session_answered() may. */
 void session_close(struct session *s);

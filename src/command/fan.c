@@ -1,5 +1,5 @@
-/* command/fan.c - what a client asks of several lanes: all are asked at once, what they answer is one answer. A lane that cannot
- * is what the client hears, the first of them; the others have done it all the same. */
+/* command/fan.c - requests to several lanes: all lanes are asked at once, and their answers become one. If lanes fail,
+ * the client gets the first failure; the other lanes have done their part all the same. */
 #include "base/heap.h"
 #include "command/inside.h"
 
@@ -96,7 +96,7 @@ void fan_sync(struct session *s)
     }
 }
 
-/* ---- CTR.RECOVER: numbers summed, lines one lane behind the other ---- */
+/* ---- CTR.RECOVER: numbers summed, lines lane after lane ---- */
 
 static void recover_over(struct fan *f)
 {

@@ -1,8 +1,8 @@
 /* command/guard.c - what a client may do, and how much of it. Requests of sessions with DOOR_OPEN do not come here.
  *
- * A session without room waits on its user's list (user.waiting), and the user on the command's; command_pace() gives room
- * as time passes, command_turn() with each frame. Only names that a client sends are checked: what an allowed hit feeds is the
- * operator's configuration. */
+ * A session without room waits on its user's list (user.waiting), and the user on the command's. command_pace() gives
+ * room as time passes, command_turn() with each frame. Only names that a client sends are checked: the operator
+ * configures what an allowed hit feeds. */
 #include "base/clock.h"
 #include "command/inside.h"
 
@@ -29,7 +29,7 @@ static struct users *users_of(const struct session *s)
     return s->command->config.users;
 }
 
-/* The user whose budget pays; session.user is NULL but behind DOOR_USER. */
+/* The user whose budget pays; session.user is NULL except after DOOR_USER. */
 static struct user *payer(const struct session *s)
 {
     return s->user != NULL ? s->user : &users_of(s)->stranger;
@@ -64,7 +64,8 @@ static void guard_leave(struct session *s)
     s->user = NULL;
 }
 
-/* Strangers must not use up limits.clients: of too many the oldest is dropped, unless its password is being proved. */
+/* Unauthenticated clients must not use up limits.clients. Of too many the oldest is dropped, unless its password is
+ * being verified. */
 static void strangers_thin(struct command *c)
 {
     uint32_t most = c->config.clients_max / 4;
@@ -252,7 +253,8 @@ static void all_go_on(struct command *c, enum go_on why)
     }
 }
 
-/* A frame of their own could make others wait; a few more hits in a frame that others began cost those some microseconds. */
+/* A frame of their own could make others wait; a few more hits in another client's frame cost that client some
+ * microseconds. */
 void command_join(struct command *c)
 {
     if (list_empty(&c->paced)) return;
@@ -285,7 +287,7 @@ void command_tick(struct command *c, uint64_t now_ms)
     for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, place);
         next = at->next;
-        if (now_ms - s->stranger_ms < c->config.stranger_ms) return; /* those behind it came later */
+        if (now_ms - s->stranger_ms < c->config.stranger_ms) return; /* those after it came later */
         if (s->state != SESSION_ASKING) c->config.client.drop(s->conn);
     }
 }

@@ -93,7 +93,7 @@ struct codes { /* keys whose lane was matched (lanes.c) */
 struct command {
     struct command_config config;
     struct request request;          /* the one being run */
-    struct buf scratch;              /* a reply that must go behind answers still owed */
+    struct buf scratch;              /* a reply that must come after answers still owed */
     struct buf exec;                 /* the same inside EXEC */
     struct buf name, why;            /* of names_fit() */
     struct codes codes;              /* with several lanes */
@@ -140,8 +140,8 @@ static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 extern const struct spec specs[]; /* ends with a name of NULL */
 #define SPEC_HINCRBY 0            /* its row */
 const struct spec *spec_find(const struct spec *table, struct slice name);
-/* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was found,
- * if any, even if r does not fit it. */
+/* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was
+ * found, if any, even if r does not fit it. */
 const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
@@ -164,7 +164,7 @@ void session_replies_next(struct session *s); /* a request is through */
 #define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
 void lanes_init(struct command *c);
 void lanes_close(struct command *c);
-/* What of the session follows is of that lane, until the next. */
+/* From now on the session works on that lane, until the next call. */
 struct coalesce *lane_enter(struct session *s, uint32_t lane);
 struct coalesce *lane_of_hit(struct session *s, struct slice key);
 struct coalesce *lane_of_op(struct session *s, enum op_kind kind, struct slice name);
@@ -191,7 +191,7 @@ uint64_t lanes_frame(const struct command *c); /* another one when any lane coll
 bool lanes_collect(const struct command *c);
 
 /* session.c */
-/* A reply behind all that is owed, which is something. False: there is no room for it. */
+/* A reply after all that is owed, which is not empty. False: no room for it. */
 bool reply_behind(struct session *s, struct slice reply);
 
 /* guard.c */
@@ -205,7 +205,7 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
                 struct buf *out);
 bool guard_names(const struct session *s, struct slice key); /* may it name that? Of every door */
 bool guard_is_admin(const struct session *s);
-/* How many requests of it may be taken now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
+/* How many requests may be taken from it now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
 uint32_t guard_room(struct session *s);
 void guard_took(struct session *s, uint32_t requests);
 void guard_queued(struct session *s);                          /* one request, in its MULTI */
@@ -218,7 +218,7 @@ enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 extern const struct spec acl_specs[];
 
 /* hits.c */
-/* Key, field and n of r, and its token (id.n = 0: none), checked but for what coalesce knows. */
+/* Key, field and n of r, and its token (id.n = 0: none), checked except for what coalesce knows. */
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
@@ -230,7 +230,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
 
 /* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
-/* Not of the kind of its counter, which there is. */
+/* The error line for a field that is not of its counter's kind. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
 /* multi.c */
@@ -268,7 +268,7 @@ bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);
 bool word_token(struct slice w, struct buf *out); /* the id of a tokened increment */
 bool words_syntax(struct buf *out);               /* always false */
-/* [AT s], [ID id] behind two arguments, each at most once. id NULL: no ID. */
+/* [AT s], [ID id] after two arguments, each at most once. id NULL: no ID. */
 bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out);
 bool word_is(struct slice w, const char *upper); /* says nothing */
 int64_t redis_now_s(const struct session *s);

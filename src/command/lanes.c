@@ -1,7 +1,7 @@
 /* command/lanes.c - which lane a request is of, when there are several, and what a session does at each.
  *
- * A hit's lane is that of its key's store; matching patterns costs more than the rest of a hit, so it is remembered by the
- * key's code, which all lanes' caches of hashes share. */
+ * A hit's lane is that of its key's store. Matching patterns costs more than the rest of a hit, so the lane is
+ * remembered by the key's code, which all lanes' caches of hashes share. */
 #include "base/heap.h"
 #include "base/rand.h"
 #include "command/inside.h"
@@ -9,10 +9,10 @@
 #include "series/lane_of.h"
 #include "series/slot.h"
 
-/* An entry is the code of a key, its last byte the lane instead: the entry's place says what that byte was. Where names put each
- * other out again and again the table grows: 512 KiB at first, at most 8 MiB. (!) Two keys of the same 64 bits, whose seed is
- * drawn at the start, are taken for one: with a million names once in 30 million starts, and then a store's hits count in
- * another's lane. */
+/* An entry is the code of a key with the lane in its last byte; the entry's place says what that byte was. Where names
+ * replace each other often the table grows: 512 KiB at first, at most 8 MiB. (!) Two keys with the same 64 bits (the
+ * seed is drawn at the start) are taken for one. With a million names that happens once in 30 million starts; a store's
+ * hits then count in another's lane. */
 #define CODES_FIRST (1 << 16)
 #define CODES_MAX (1 << 20)
 

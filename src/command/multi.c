@@ -1,6 +1,6 @@
-/* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC.
- * At EXEC all writes go into one frame, or none does: each was checked when it was queued (so what Redis would fail at EXEC
- * fails here when queued, and the transaction with it), and EXEC first asks coalesce_room() for all of them. */
+/* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC. At
+ * EXEC all writes go into one frame, or none does. Each was checked when it was queued: what Redis would fail at EXEC
+ * fails here when queued, and the transaction with it. EXEC first asks coalesce_room() for all of them. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/stats.h"
@@ -57,7 +57,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
-/* The lane of the write that is queued is that of all before it. False: the error is Redis Cluster's. */
+/* Is the lane of this write that of all writes before it? False: the error is Redis Cluster's. */
 static bool lane_fits(const struct session *s, struct buf *out)
 {
     struct multi *m = s->multi;
@@ -158,7 +158,7 @@ static bool parked_too_long(const struct session *s)
     return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
 }
 
-/* TAKEN: there is room, or it is refused: there never will be, or not in time. LEFT: it waits. */
+/* TAKEN: there is room, or it is refused: there will never be any, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
     const struct multi *m = s->multi;
@@ -185,8 +185,8 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
     return LEFT;
 }
 
-/* Sends the replies in `exec`, behind the increments just added. If coalesce has no room for them after all, the rest of the
- * transaction is refused and answered from `held`. */
+/* Sends the replies in `exec`, after the increments just added. If coalesce has no room for them after all, the rest of
+ * the transaction is refused and answered from `held`. */
 static void local_out(struct session *s)
 {
     struct buf *local = &s->command->exec;

@@ -51,8 +51,8 @@ bool op_read(struct session *s, const struct request *r, struct coalesce_op *op,
     return op_words(r, op, out) && names_fit(s, op->kind, op->name, op->type, op->at, out);
 }
 
-/* An event older than events.keep would be pruned at once, and the windows it falls in would be counted without their other
- * events, which are gone already. */
+/* The cleaner would delete an event older than events.keep at once, and its windows would be counted without their
+ * other events, which are gone already. */
 static bool event_is_kept(const struct session *s, int64_t at, struct buf *out)
 {
     int64_t keep_s = s->command->config.counters->ops->events_keep_s;

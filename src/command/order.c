@@ -35,7 +35,7 @@ static void order_free(struct order *o)
     heap_free(o);
 }
 
-/* A way that coalesce has on a list is still its: it is told of once more. */
+/* A way that coalesce has on a list still belongs to it: it reports the way once more. */
 bool order_gone(struct order *o, struct outlet *client)
 {
     client->waiting = 0;
@@ -124,7 +124,7 @@ static size_t reply_bytes(const char *p, size_t left)
     return line + bulk + 2;
 }
 
-/* A reply's: counted are those that are no errors. */
+/* Moves one reply; it counts unless it is an error. */
 static void one_move(struct way *w, struct outlet *client)
 {
     const char *p = w->outlet.out.p + w->taken;
@@ -144,7 +144,7 @@ static void all_move(struct way *w, struct outlet *client)
     w->taken = w->outlet.out.n;
 }
 
-/* What was taken goes; in a buffer that is never empty only when it is much. */
+/* Removes what was taken; from a buffer that does not become empty only when it is much. */
 static inline void taken_drop(struct buf *b, size_t *taken)
 {
     if (*taken == b->n) {
@@ -162,7 +162,7 @@ static inline void way_drop(struct way *w)
     if (w->taken == 0) w->used = true;
 }
 
-/* How many of the head's answers are there, and now the client's. */
+/* Moves the head's answers to the client; returns how many there were. */
 static uint32_t answers_take(struct way *w, const struct owed *head, struct outlet *client)
 {
     uint32_t come = w->owed - w->outlet.waiting, n = come < head->n ? come : head->n;
@@ -214,7 +214,8 @@ static inline bool is_one(const struct order *o, const struct owed *head)
     return w->owed != w->outlet.waiting;
 }
 
-/* Hits of many stores are of another lane each time: runs of one, whose replies are short. False: the first is not. */
+/* Hits of many stores change lanes often: runs of one, whose replies are short. False: the first is not of this
+ * kind. */
 static bool ones_take(struct order *o, struct outlet *client)
 {
     uint32_t first = o->first, n = o->end - first < ONES_MAX ? o->end - first : ONES_MAX;

@@ -1,7 +1,8 @@
-/* command/order.h - one client over several lanes, each of which answers when it may: replies keep the order of requests all the
- * same. Each lane answers into an outlet of its own, a way; a ring says what is owed to the client, in the order of its
- * requests. What is complete at the head of the ring goes into the client's own outlet, whose `waiting` counts all that is owed.
- * With one lane there is none of this. Nothing is allocated per hit once ring and buffers have grown. */
+/* command/order.h - one client over several lanes, each of which answers at its own time: replies keep the order of
+ * requests all the same. Each lane answers into an outlet of its own, a way. A ring says what is owed to the client, in
+ * the order of its requests. What is complete at the head of the ring goes into the client's own outlet, whose
+ * `waiting` counts all that is owed. With one lane all this does not exist. Nothing is allocated per hit once ring and
+ * buffers have grown. */
 #ifndef COMMAND_ORDER_H
 #define COMMAND_ORDER_H
 
@@ -31,7 +32,7 @@ struct way {
     uint64_t space; /* of 128 bytes, so that a way is found by a shift */
 };
 
-/* The ring's slots are first to end - 1, each in its place & mask; the one before first is OWED_NOTHING. */
+/* The ring's slots are first to end - 1, each in its place & mask; the slot before first is OWED_NOTHING. */
 struct order {
     struct owed *ring;
     uint32_t mask, first, end;
@@ -60,7 +61,7 @@ static inline void order_expect(struct order *o, uint32_t lane)
 }
 
 void order_local(struct order *o, struct outlet *client, struct slice reply); /* something is owed */
-/* The last n answers expected, all of one lane, say nothing. */
+/* The last n answers expected, all of one lane, send nothing. */
 void order_hush(struct order *o, uint32_t n);
 /* Gives the client what is complete. */
 void order_take(struct order *o, struct outlet *client);

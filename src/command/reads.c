@@ -45,7 +45,7 @@ static void read_done(struct read_request *q)
     ask_end(s);
 }
 
-/* Name and type one behind the other in s->key. */
+/* Name and type one after the other in s->key. */
 static void names_keep(struct session *s, struct query *q)
 {
     buf_reset(&s->key);

@@ -113,7 +113,7 @@ static void reply_close(struct session *s, struct buf *out)
 
 /* ---- requests ---- */
 
-/* A quiet client's answers from frames become empty: order and barriers stay. */
+/* A client that wants no replies gets empty answers from frames, so order and barriers remain. */
 static void hush(struct session *s, uint32_t n)
 {
     if (n == 0 || s->gone) return;
@@ -121,7 +121,7 @@ static void hush(struct session *s, uint32_t n)
     if (s->order != NULL) order_hush(s->order, n);
 }
 
-/* As Redis does: a page may make a browser inside the network send this. */
+/* As in Redis: a page may make a browser inside the network send this. */
 static void attack_log(struct session *s)
 {
     static struct log_seldom line;
@@ -182,8 +182,8 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
     }
 }
 
-/* Takes whole hits, one behind the other, at most `room`; returns their bytes. The rest is for request_parse(). Only between
- * requests, and not inside MULTI. */
+/* Takes whole hits, one after the other, at most `room`; returns their bytes. The rest is for request_parse(). Only
+ * between requests, and not inside MULTI. */
 __attribute__((flatten)) static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.lanes[0];
@@ -249,7 +249,7 @@ static enum parsed parse(struct session *s, struct slice in)
     return got;
 }
 
-/* It has room for the answers of more requests, or waits for it. */
+/* Is there room for the answers of more requests? If not, it waits. */
 static bool answers_fit(struct session *s)
 {
     if (s->outlet->out.n >= OUTLET_FULL) return false;

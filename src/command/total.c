@@ -30,7 +30,7 @@ static bool fields_fit(struct session *s, const struct request *r, const struct 
     return true;
 }
 
-/* Key and fields one behind the other in s->key; the slices in memory of their own. */
+/* Key and fields one after the other in s->key; the slices have memory of their own. */
 static void fields_keep(struct session *s, const struct request *r, struct total_request *t)
 {
     struct slice *fields = heap_alloc((r->args_n - 2) * sizeof *fields);

@@ -1,8 +1,9 @@
 /* command/tracking.c - CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO.
  *
- * With tracking on, Redis tells a client when a key changes that it read with one of Redis' reading commands, so that it may
- * cache values. tallyd has none of those commands, and no library caches its own (CTR.TOTAL, SERIES.GET ...), so no key is
- * ever tracked and +OK is true. BCAST mode is refused: there a client is told of every write to a prefix, read or not. */
+ * With tracking on, Redis tells a client when a key changes that it read with one of Redis' reading commands, so that
+ * it may cache values. tallyd has none of those commands, and no library caches its own (CTR.TOTAL, SERIES.GET ...). So
+ * no key is ever tracked and +OK is true. BCAST mode is refused: in it a client is told of every write to a prefix,
+ * read or not. */
 #include "command/inside.h"
 
 struct options {

@@ -1,5 +1,5 @@
-/* command/wait.c - WAIT numreplicas timeout, WAITAOF numlocal numreplicas timeout: when this connection's hits so far are on so
- * many replicas, or disks. Replies and errors are those of Redis (replication.c). */
+/* command/wait.c - WAIT numreplicas timeout, WAITAOF numlocal numreplicas timeout: waits until that many replicas, or
+ * disks, have this connection's hits so far. Replies and errors are those of Redis (replication.c). */
 #include "base/num.h"
 #include "command/inside.h"
 
@@ -51,7 +51,7 @@ static void wait_done(struct wait_request *q)
     ask_end(s);
 }
 
-/* Behind all that the connection sent before: those hits are answered then. */
+/* After all that the connection sent before, so those hits are answered then. */
 static enum taken wait_ask(struct session *s, const struct wait_request *q)
 {
     const struct command_ports *ports = &s->command->config.ports;

@@ -1,5 +1,5 @@
-/* command/words.c - the arguments of a request, checked: each false comes with the error line in out. Wording of Redis
- * where Redis has the same error. */
+/* command/words.c - checks the arguments of a request: each false comes with the error line in out. The wording is
+ * Redis' where Redis has the same error. */
 #include "base/num.h"
 #include "command/inside.h"
 #include "series/day.h"

@@ -12,7 +12,7 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Takes the next word off line; n 0: there is none. */
+/* Takes the next word off line; n 0: no more words. */
 static struct slice word_cut(struct slice *line)
 {
     size_t from = 0, to;

@@ -36,7 +36,7 @@ struct conf_addresses {
 #define CONF_BEARER_LEAST 16
 #define CONF_BEARER_MOST 255
 struct conf_bearer {
-    char *name;   /* as the log calls who has it */
+    char *name;   /* its name in the log */
     char *secret; /* CONF_BEARER_LEAST to CONF_BEARER_MOST bytes; never print it */
     char *store;  /* it sees only this one; NULL: all */
 };
@@ -59,7 +59,7 @@ struct conf_texts {
 };
 
 #define CONF_TIERS_MAX 16
-struct conf_tier { /* windows of that size or smaller (down to the tier before) are kept so long */
+struct conf_tier { /* windows of that size or smaller (down to the previous tier) are kept this long */
     int64_t window_s, keep_s;
 };
 
@@ -68,8 +68,8 @@ struct conf_tiers {
     size_t n;              /* 1..CONF_TIERS_MAX */
 };
 
-/* A table of the merchant's, its column that is looked for and the one that is read; the file names them as the row's
- * `expect` does. */
+/* A table of the merchant's, its column that is searched and the one that is read; the row's `expect` has their names
+ * in the file. */
 #define CONF_LOOKUP_NAMES 3
 struct conf_lookup {
     char *names[CONF_LOOKUP_NAMES]; /* all, or none: not given */
@@ -99,7 +99,7 @@ struct conf_lookup {
 
 enum conf_option { CONF_OPTIONS(CONF_ID, CONF_ID, CONF_ID) CONF_OPTION_COUNT };
 
-struct conf_place { /* where it stands in the file, from 1; line 0: nowhere, it is a default */
+struct conf_place { /* the option's place in the file, from 1; line 0: it is a default */
     uint32_t line, column;
 };
 
@@ -120,7 +120,7 @@ struct conf_user {
 struct conf {
     char *file; /* as it is called in messages */
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER, CONF_NO_MEMBER)
-    /* From the environment, else the password file; NULL: what the URL says. Never print them. */
+    /* From the environment, else the password file; NULL: only the URL may have one. Never print them. */
     char *redis_password, *sentinel_password, *mysql_password;
     struct conf_bearers bearers;   /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
@@ -130,9 +130,9 @@ struct conf {
     struct conf_place places[CONF_OPTION_COUNT];
 };
 
-/* Reads a file. The groups of `without` ("listen"; NULL ends them, NULL itself: none) are skipped, and nothing of them is
- * missing: the caller sets them with conf_set. On an error out is empty (conf_free is allowed), the code ERR_CONFIG, and e has
- * the first problem. */
+/* Reads a file. The groups of `without` ("listen"; NULL ends them, NULL itself: none) are skipped, and none of their
+ * options counts as missing: the caller sets them with conf_set. On an error out is empty (conf_free is allowed), the
+ * code is ERR_CONFIG, and e has the first problem. */
 enum err conf_load(const char *path, const char *const *without, struct conf *out,
                    struct error *e) MUST_CHECK;
 
@@ -148,16 +148,16 @@ bool conf_parse(const char *file, struct slice text, const char *const *without,
 void conf_default(struct conf *out);
 void conf_free(struct conf *c);
 
-/* Sets an option of struct conf as if these n texts had been given: one, several for a list, none to leave it out (where it
- * may be). False: one of them is not valid, and c is as it was. */
+/* Sets an option of struct conf as if the file had given these n texts: one, several for a list, none to leave it out
+ * (if that is allowed). False: one of them is not valid, and c is as before. */
 bool conf_set(struct conf *c, enum conf_option option, const char *const *texts, size_t n) MUST_CHECK;
 
-/* The path of a file as it is opened: one that is not absolute begins at the directory of the configuration. Heap. */
+/* The path of a file as it is opened: a relative one begins at the directory of the configuration. Heap. */
 char *conf_beside(const struct conf *c, const char *path);
 
-/* `file:line:column` of an option, for what is only found out later (redis_url_parse, counters_validate).
- * counter: its index, CONF_GLOBAL for an option that is no counter's. An option that was not given: where the
- * counter's name stands, or the file alone. Returns out. */
+/* `file:line:column` of an option, for errors that are found later (redis_url_parse, counters_validate). counter: its
+ * index, CONF_GLOBAL for an option that is no counter's. An option that was not given: the place of the counter's name,
+ * or the file alone. Returns out. */
 #define CONF_GLOBAL SIZE_MAX
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size);
 
@@ -170,7 +170,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
 
 /* All options with default, bounds and help, by section, as text of at most 100 columns. */
 void conf_help(struct buf *out);
-/* The same of one option, or of the options of a section. False: there is none; *nearest is a path that was perhaps meant, or NULL. */
+/* The help of one option, or of the options of a section. False: no such path; *nearest is a path that was perhaps
+ * meant, or NULL. */
 bool conf_help_of(struct slice path, struct buf *out, const char **nearest) MUST_CHECK;
 
 struct conf_text { /* one option, or a structure with its members; texts for the call only */
@@ -180,8 +181,8 @@ struct conf_text { /* one option, or a structure with its members; texts for the
 };
 void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *arg);
 
-/* The configuration as a file that conf_load reads back to the same. It has the URLs as they were given, so
- * it is as secret as the file that was read. */
+/* The configuration as a file that conf_load reads back to the same. It has the URLs as they were given, so it is as
+ * secret as the file that was read. */
 void conf_write(const struct conf *c, struct buf *out);
 
 const char *conf_option_path(enum conf_option option); /* "listen.resp", "counters.*.key" */

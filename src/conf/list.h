@@ -4,11 +4,11 @@
 
 #include "conf/table.h"
 
-/* Adds the numbers of "1, 5, 60", each within the row's bounds and not there yet. False: *why may say what
- * stands there; some may have been added. */
+/* Adds the numbers of "1, 5, 60"; each must be within the row's bounds, and new. False: *why may say what the text is
+ * instead; some may have been added. */
 bool numbers_read(const struct conf_row *row, struct slice text, struct conf_numbers *out,
                   const char **why) MUST_CHECK;
-/* "5s 30d, 1h 365d": windows grow from tier to tier, and what is kept longer does not get shorter. out gets
+/* "5s 30d, 1h 365d": windows grow from tier to tier, and so does the time they are kept, or it stays equal. out gets
  * all of them or, on false, none. */
 bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers *out,
                 const char **why) MUST_CHECK;

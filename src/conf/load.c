@@ -214,7 +214,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
     return n;
 }
 
-/* The headings of path's groups, but for those of the option before (last); two spaces a level. Returns how deep path is. */
+/* The headings of path's groups, except those of the previous option (last); two spaces a level. Returns how deep path
+ * is. */
 static size_t headings_write(const char *path, const char *last, size_t from, struct buf *out)
 {
     size_t level = 0;

@@ -4,12 +4,12 @@
 
 #include "base/slice.h"
 
-/* Letters put in, taken out, changed, or swapped with their neighbour. Words over 64 bytes count as unlike
+/* How many letters are inserted, deleted, changed, or swapped with their neighbour. Words over 64 bytes count as unlike
  * all. */
 size_t near_distance(struct slice a, struct slice b);
 
-/* The nearest of the n names when at most a third of the word's letters (at least one) is wrong; else one of which it
- * is a whole part, as "busy" is of "busy_timeout"; else NULL. */
+/* The nearest of the n names, when at most a third of the word's letters (at least one) is wrong; else a name of which
+ * the word is a whole part, as "busy" is of "busy_timeout"; else NULL. */
 const char *near_name(struct slice word, const char *const *names, size_t n);
 
 #endif

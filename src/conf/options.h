@@ -1,26 +1,25 @@
-/* conf/options.h - the one table of options: struct conf, the parser, the defaults, `--help`,
- * config/tallyd.full.yaml's test and the manual page come from it.
+/* conf/options.h - the one table of options: struct conf, the parser, the defaults, `--help`, config/tallyd.full.yaml's
+ * test and the manual page come from it.
  *
- *   G(id, path, kind, member, default, least, most, reload, expect, help)   an option of struct conf
- *   C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
- *   U(id, path, kind, member, default, least, most, reload, expect, help)   an option of every user
+ *  G(id, path, kind, member, default, least, most, reload, expect, help)   an option of struct conf
+ *  C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
+ *  U(id, path, kind, member, default, least, most, reload, expect, help)   an option of every user
  *
  * default  as written in the file; NULL: must be given; "": may be left out, and help says what then holds
  * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE), of each of NUMBERS, of
- *          window and time in s for TIERS, of the length for PATTERN and of each of TEXTS
+ *         window and time in s for TIERS, of the length for PATTERN and of each of TEXTS
  * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart
  * expect   completes "expected ..." in an error; for a WORD the allowed words, '|' between them, their order
- *          being the enum's; for a LOOKUP what the file calls its three names, "{ table, id, name }"
- * A new option is one line here, and the line in config/tallyd.full.yaml that the test asks for.
- */
+ *         being the enum's; for a LOOKUP what the file calls its three names, "{ table, id, name }"
+ * A new option is one line here, and the line in config/tallyd.full.yaml that the test asks for. */
 #ifndef CONF_OPTIONS_H
 #define CONF_OPTIONS_H
 
 #define CONF_DAY_MS (INT64_C(24) * 3600 * 1000)
 
 /* clang-format off */
-/* Options that are one thing to an operator, written as `redis.tls: { ca: ..., verify: off }`: help, manual and README show one line
- * with its members, which stand together in the table below. */
+/* Options that an operator sees as one thing, written as `redis.tls: { ca: ..., verify: off }`: help, manual and README
+ * show one line with its members, which are consecutive in the table below. */
 #define CONF_STRUCTURES(S)                                                                                   \
     S("listen.tls",                                                                                          \
       "TLS of the tls:// addresses. cert: the certificate and its intermediates, PEM. key: its key, "        \

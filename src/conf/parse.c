@@ -1,6 +1,6 @@
-/* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options says
- * what is allowed where. All problems are collected, so one `tallyd check` names them all; only a text that is no YAML ends
- * the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
+/* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options
+ * says what is allowed where. All problems are collected, so one `tallyd check` names them all. Only a text that is no
+ * YAML ends the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
 #include "conf/bearers.h"
 #include "conf/near.h"
 #include "conf/secret.h"
@@ -88,7 +88,7 @@ static bool is_null(const yaml_node_t *node)
     return text.n == 0 || slice_eq(text, SLICE("~")) || slice_eq(text, SLICE("null"));
 }
 
-/* What stands there, for an error about it. */
+/* What the file has there, for an error about it. */
 static void describe(const yaml_node_t *node, const struct conf_row *row, char *out, size_t size)
 {
     char text[SHOWN_BYTES + 4];
@@ -114,7 +114,7 @@ static bool made_of(struct slice name, size_t most, const char *letters)
     return good;
 }
 
-/* A name may be a URL with a password that lost its option: only what looks like an option is shown. */
+/* A name may be a URL with a password whose option is missing: only what looks like an option is shown. */
 static const char *show_name(struct slice name, char *out, size_t size)
 {
     if (made_of(name, SHOWN_BYTES, LETTERS DIGITS "_-."))
@@ -167,7 +167,7 @@ static void scalar_read(struct reader *r, const struct conf_row *row, const stru
     problem_expected(r, place_of(&node->start_mark), at->shown, row, why != NULL ? why : what);
 }
 
-/* The pair's key as a name; one that is no text, or is there twice, is a problem. */
+/* The pair's key as a name; a key that is no text, or exists twice, is a problem. */
 static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair, struct slice *name)
 {
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
@@ -325,7 +325,7 @@ static void counters_read(struct reader *r, yaml_node_t *node)
         entry_read(r, &counters_section, node, &node->data.mapping.pairs.start[i]);
 }
 
-/* An empty map would leave the door open that it seems to close. */
+/* An empty map is refused: it seems to restrict clients, but would give all of them full access. */
 static void users_read(struct reader *r, yaml_node_t *node)
 {
     size_t n = pairs_of(node);

@@ -111,7 +111,7 @@ char *secret_read_credential(const char *name, struct error *e)
                   "cannot be read from systemd's credentials (%s): see LoadCredential= in the unit",
                   strerror(why));
     if (fd < 0) return NULL;
-    char begin[2]; /* an empty line is what a unit says for a password that nobody gave */
+    char begin[2]; /* an empty line is what a unit passes for a password that was not set */
     ssize_t n = pread(fd, begin, sizeof begin, 0);
     char *secret = n == 0 || (n == 1 && begin[0] == '\n') ? NULL : line_read(fd, e);
     close(fd);

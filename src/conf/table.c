@@ -59,7 +59,7 @@ size_t conf_group_names(const char *group, const char *names[CONF_OPTION_COUNT],
         struct slice name = slice_of(rest.p, rest.n);
         const char *dot = memchr(rest.p, '.', rest.n);
         if (dot != NULL) name.n = (size_t)(dot - rest.p);
-        if (before.p != NULL && slice_eq(name, before)) continue; /* a group's options stand together */
+        if (before.p != NULL && slice_eq(name, before)) continue; /* a group's options are consecutive */
         before = name;
         names[n++] = pool->p + pool->n;
         INVARIANT(pool->n + name.n + 1 <= pool->cap);
@@ -113,7 +113,7 @@ static const struct structure {
     const char *path, *help;
 } structures[] = {CONF_STRUCTURES(STRUCTURE)};
 
-/* The structure of which the row is a member. NULL: it stands alone. */
+/* The structure of which the row is a member; NULL: of none. */
 static const struct structure *structure_of(const struct conf_row *row)
 {
     for (size_t i = 0; i < sizeof(structures) / sizeof(*structures); i++)
@@ -121,7 +121,7 @@ static const struct structure *structure_of(const struct conf_row *row)
     return NULL;
 }
 
-/* "{ ca, cert, key, verify }" and the defaults that are not empty; returns the row behind its last member. */
+/* "{ ca, cert, key, verify }" and the defaults that are not empty; returns the row after its last member. */
 static size_t members_put(const struct structure *s, size_t i, struct conf_text *t, struct buf *out)
 {
     BUF_LIT(out, "{ ");

@@ -4,13 +4,13 @@
 
 #include "conf/table.h"
 
-/* Stores text into the row's member of base (a struct conf or conf_counter that owns what is stored). quoted:
- * it stood in quotation marks, so it is no number. False: nothing was stored, and *why may say in a phrase
- * ("a URL without a host") what stands there, when the text itself may hold a secret. Addresses and
- * numbers are added to their list at each call. */
+/* Stores text into the row's member of base (a struct conf or conf_counter that owns what is stored). quoted: it was in
+ * quotation marks, so it is no number. False: nothing was stored, and *why may name in a phrase ("a URL without a
+ * host") what the file has, when the text itself may hold a secret. Addresses and numbers are added to their list at
+ * each call. */
 bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base,
                 const char **why) MUST_CHECK;
-bool value_listed(const struct conf_row *row); /* may a YAML list stand there? */
+bool value_listed(const struct conf_row *row); /* may a YAML list be its value? */
 bool value_secret(const struct conf_row *row); /* may its text hold a password? */
 
 /* Appends the value as YAML, never with a password. False: it is not given, nothing was appended. */
@@ -21,7 +21,7 @@ void value_free(const struct conf_row *row, void *base);
 struct slice value_lookup_name(const struct conf_row *row, size_t i);
 bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, void *base) MUST_CHECK;
 
-/* The n-th of "a|b|c". p NULL: there is none. */
+/* The n-th of "a|b|c"; p NULL: there are fewer. */
 struct slice value_word(const char *words, int n);
 
 #endif

@@ -95,7 +95,7 @@ static void durable_done(struct redis_durable *w)
     heap_free(task);
 }
 
-/* (!) The links came up elsewhere since: what was answered on the server before may not be on this one. */
+/* (!) The links came up on another server since: it may lack what was answered on the previous one. */
 void ask_wait(struct core *c, struct wait_request *q)
 {
     char text[160];
@@ -219,7 +219,7 @@ static void settle_done(struct coalesce_settle *settle)
     heap_free(task);
 }
 
-/* What of it is still in a journal; visitors never are. */
+/* The part of it that is still in a journal; visitors never are. */
 static struct coalesce_settle settle_of(const struct query *q)
 {
     static const enum op_kind kinds[] = {

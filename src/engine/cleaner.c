@@ -1,5 +1,5 @@
-/* engine/cleaner.c - see cleaner.h. What a step does may be done twice. One that a cut left unanswered is asked again when
- * the link is back; one that Redis refuses costs the rest of its page, until the next pass. */
+/* engine/cleaner.c - see cleaner.h. A step may be done twice. A step without an answer because of a cut is repeated
+ * when the link is back; one that Redis refuses costs the rest of its page, until the next pass. */
 #include "engine/cleaner.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -11,8 +11,8 @@
 #define REST_TIMES 3
 #define RETRY_MS 1000
 #define PAGE_NAMES 1000
-/* A cache of windows is gone through once in a hundredth of the shortest time that it keeps one, but at most each pass
- * and at least once an hour. */
+/* Cached windows are gone through every hundredth of the shortest time that one is kept. That is at most each pass, and
+ * at least once an hour. */
 #define WINDOWS_PARTS 100
 #define WINDOWS_MOST_S 3600
 
@@ -88,10 +88,10 @@ static enum stepped step_end(struct cleaner *c, bool lost, const char *text)
     return how;
 }
 
-/* --- a page: what of it is to be cleaned --- */
+/* --- a page: what of it to clean --- */
 
-/* Keeps the series of a page that are due. When the last one is of a precision that is not, the next page begins behind
- * all of that precision (';' is the byte behind ':'). */
+/* Keeps the series of a page that are due. When the precision of the last one is not due, the next page begins after
+ * all of that precision (';' is the byte after ':'). */
 static void series_pick(struct cleaner *c)
 {
     uint32_t picked = 0;
@@ -169,7 +169,7 @@ static void clean_done(struct redis_clean *done)
     c->odd += done->odd;
 }
 
-/* The cursor stays: it is of the first name that is not done. */
+/* Keeps the cursor: it is of the first name that is not done. */
 static void clean_ask(struct cleaner *c, const struct cleaner_list *list)
 {
     struct redis_clean *clean = &c->clean;

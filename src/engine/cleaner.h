@@ -1,8 +1,8 @@
-/* engine/cleaner.h - the lane's cleaner of time series and preener of events. It makes a pass a minute, the first soon
- * after the start. A pass goes through the series of `known:`, page by page, and skips precisions whose turn it is not;
- * then through the logs of `tally:events`, and now and then the cached windows of their types. It has a link of its own,
- * one short script on it at a time, and rests between two for three times as long as the last one took: a Redis that is
- * busy with hits is left alone. */
+/* engine/cleaner.h - the lane's cleaner of series and events. It makes a pass a minute, the first soon after the start.
+ * A pass goes through the series of `known:`, page by page, and skips precisions that are not due; then through the
+ * logs of `tally:events`, and now and then the cached windows of their types. It has a link of its own, with one short
+ * script on it at a time. Between two scripts it rests three times as long as the last one took, so that a Redis busy
+ * with hits has its time for them. */
 #ifndef ENGINE_CLEANER_H
 #define ENGINE_CLEANER_H
 
@@ -27,8 +27,8 @@ struct cleaner {
     bool busy, told;  /* a step is out; an error of this pass was logged */
     struct steady clock;
     uint64_t pass_ms, step_us; /* mono: when they began */
-    /* On Redis' clock, as far as it is believed: now; when this pass and the last one that came to its end began (< 0:
-     * none did); when cached windows were gone through last. */
+    /* On Redis' clock, as far as it is believed: now; when this pass and the last complete one began (< 0: none did);
+     * when cached windows were gone through last. */
     int64_t now_s, pass_s, last_s, windows_s;
     bool at_end;                        /* of the stage: no page is left */
     struct buf after;                   /* where the next page begins */

@@ -10,6 +10,7 @@ void core_link_init(struct core *c, struct redis_link *l, const char *role)
         .life = c->config.life,
         .role = role,
         .check = true,
+        .counts = c->config.serves,
         .keeps = c->config.keeps,
         .connect_ms = c->config.timeout_ms,
         .answer_ms = c->config.timeout_ms,

@@ -31,7 +31,7 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
     uint32_t timeout_ms, replicas; /* redis.timeout, redis.replicas */
     enum redis_keeps keeps;        /* redis.durability */
     bool mysql_volatile;           /* a MySQL that may forget is accepted */
-    bool cleans;                   /* series and events: see cleaner.h */
+    bool serves; /* counts hits, and cleans series and events (cleaner.h); else it only merges */
     uint64_t ledger_keep_ms, mysql_keep_ms;
     struct coalesce_config coalesce;
 };
@@ -61,9 +61,9 @@ struct core {
 void core_link_init(struct core *c, struct redis_link *l, const char *role);
 bool core_up(const struct core *c); /* all three links are */
 void wire_sync(struct core *c);     /* makes c->sync */
-void wire_gate(struct core *c);     /* makes c->gate, behind it */
+void wire_gate(struct core *c);     /* makes c->gate, after it */
 void wire_totals(struct core *c, struct totals *t);
-/* As writer_pool_job; without a pool answered at once: it did not run. */
+/* As writer_pool_job; without a pool it answers at once that the job did not run. */
 void core_job(struct core *c, struct db_job *job);
 void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */
 

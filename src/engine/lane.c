@@ -9,7 +9,8 @@
 
 /* --- links --- */
 
-/* Until lane_begin() sync sees no Redis: it must not begin before all is there. Nor does it see one that lacks frames. */
+/* Until lane_begin() sync sees no Redis: it must not begin before all links are up. Nor does it see one that lacks
+ * frames. */
 static void links_changed(struct lane *l)
 {
     struct core *c = &l->core;
@@ -138,7 +139,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
 
 /* --- start --- */
 
-/* What clients would hear, in the words of somebody who starts it. */
+/* The error that clients would get, worded for an operator who starts tallyd. */
 static enum err link_begin(struct redis_link *link, struct error *e)
 {
     enum err code = redis_link_connect(link, CONNECT_MS, e);
@@ -195,7 +196,7 @@ void lane_begin(struct lane *l)
     sync_start(l->core.sync);
     links_changed(l);
     upkeep_walk(&l->upkeep);
-    if (l->core.config.cleans) cleaner_begin(&l->cleaner);
+    if (l->core.config.serves) cleaner_begin(&l->cleaner);
 }
 
 /* --- while it runs --- */
@@ -256,7 +257,7 @@ void lane_abandon(struct lane *l)
 static void maybe_closed(struct lane *l)
 {
     if (--l->open > 0) return;
-    sync_tick(l->core.sync); /* abandoned, it asks for nothing: who still waits is told */
+    sync_tick(l->core.sync); /* abandoned, sync asks for nothing more: its waits are answered */
     l->closed(l);
 }
 

@@ -1,8 +1,10 @@
-/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and the tasks that keep its keys in order.
- * MySQL is shared: its writers are lent. No statics, and nothing here knows how many lanes there are. One loop.
+/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and the tasks that keep its keys in
+ * order. MySQL is shared: the lane borrows its writers. No statics, and nothing here knows how many lanes there are.
+ * One loop.
  *
  * lane_init -> lane_start (Redis must be there) -> name_free -> lane_link -> lane_mysql (lends the writers) -> lane_begin -> ...
- * -> lane_stop, until lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no client is left. */
+ * -> lane_stop, until lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no
+ * client is left. */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
@@ -36,12 +38,12 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
                const struct lane_ports *ports, void *arg);
 /* The first connection; runs the loop meanwhile. */
 enum err lane_start(struct lane *l, struct error *e) MUST_CHECK;
-/* Nobody else has the name (name.h): ends links of earlier lives, and connects; runs the loop meanwhile. Also ERR_NONE when
- * *stop was set. */
+/* Once no other process has the name (name.h): ends links of earlier lives, and connects; runs the loop meanwhile. Also
+ * ERR_NONE when *stop was set. */
 enum err lane_link(struct lane *l, const bool *stop, struct error *e) MUST_CHECK;
 void lane_pool(struct lane *l, struct writer_pool *pool); /* NULL: closed */
 void lane_mysql(struct lane *l, bool up);
-/* Runs the loop until the gate has looked at both sides, at most so long. */
+/* Runs the loop until the gate has looked at both sides, or until_ms. */
 void lane_look_first(struct lane *l, uint64_t until_ms, const bool *stop);
 void lane_begin(struct lane *l); /* the machines run */
 bool lane_turn(

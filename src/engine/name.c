@@ -32,8 +32,8 @@ static bool holder_is_here(const struct redis_instance *i, const char *here)
     return host != NULL && strcmp(host + 1, here) == 0;
 }
 
-/* A living holder has links, but for the moment of a reconnect; a dead one of this machine has none at once, a dead one
- * of another until Redis notices, but then its sign of life runs out. */
+/* A living holder has links, except during a reconnect. A dead one on this machine has none at once. A dead one on
+ * another machine has links until Redis notices, but then its sign of life expires. */
 static bool holder_lives(const struct redis_instance *i, const char *host, uint64_t *unlinked_ms,
                          uint64_t now_ms)
 {

@@ -1,5 +1,5 @@
-/* engine/recovery.c - see recovery.h. A chain of steps, each ending in the call of the next; a step that cannot
- * be taken ends in recovery_fail, which leaves everything standing: run it again. */
+/* engine/recovery.c - see recovery.h. A chain of steps, each ending in the call of the next. A step that fails ends in
+ * recovery_fail, which deletes nothing: run it again. */
 #include "engine/recovery.h"
 #include "base/heap.h"
 #include "base/log.h"

@@ -1,6 +1,5 @@
-/* engine/unknown.c - one batch after the other: scanned raw, every row with its ledger row into tally_rejects
- * (so exactly once), then discarded. With the same barrier as a merge: what went to MySQL must not come back
- * in Redis. */
+/* engine/unknown.c - one batch after the other: scanned raw, every row with its ledger row into tally_rejects (so
+ * exactly once), then discarded. With the same fence as a merge: what went to MySQL must not come back in Redis. */
 #include "engine/unknown.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -119,7 +118,7 @@ static void unknown_next(struct unknown_task *t)
     redis_scan(&t->core->scans, &t->scan);
 }
 
-/* Another version's format is nobody's to reject: rows might be read wrongly. */
+/* A batch in another version's format is not rejected: its rows might be read wrongly. */
 static void batch_found(struct unknown_task *t, const struct batch_seen *b, bool other_format)
 {
     struct buf name = {0};

@@ -1,6 +1,7 @@
-/* engine/upkeep.c - what is done slowly, off the hits' way: pruning of the ledger, complete_until (wire_ledger.c), and the walk
- * over the key space for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every reconnect, when Redis' clock
- * went back, and every WALK_MS, which heals what a daemon left that died for good. */
+/* engine/upkeep.c - slow tasks apart from the hits: pruning of the ledger, complete_until (wire_ledger.c), and the walk
+ * over the key space for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8). The walk runs at
+ * start, on every reconnect, when Redis' clock went back, and every WALK_MS. A tallyd may have died for good and left
+ * such a hash. */
 #include "engine/upkeep.h"
 #include "base/log.h"
 
@@ -51,7 +52,7 @@ static void on_restored(struct redis_restore *r)
     redis_walk(&u->core->sync_link, &u->walk);
 }
 
-/* Held names that a counter of ours claims first: another service may have put them there. */
+/* First held names that a counter of ours matches: another tallyd may have put them there. */
 static void walk_begin(struct upkeep *u)
 {
     u->walking = u->restoring = true;
@@ -65,7 +66,7 @@ void upkeep_walk(struct upkeep *u)
     u->walk_again = u->walking;
 }
 
-/* When Redis' clock went back, scores are in the future, and the walk mends them. */
+/* When Redis' clock went back, scores are in the future, and the walk corrects them. */
 static void clock_look(struct upkeep *u, uint64_t now_ms)
 {
     int64_t ahead_ms = redis_time_ms(&u->core->frame_link) - (int64_t)now_ms;

@@ -1,5 +1,5 @@
-/* engine/wire_coalesce.c - coalesce's ports given by the frame link; its answers go to the lane's ports. And those of the
- * take-over of journals. */
+/* engine/wire_coalesce.c - connects coalesce's ports to the frame link; its answers go to the lane's ports. Also the
+ * ports of the takeover of journals. */
 #include "base/latencies.h"
 #include "engine/lane.h"
 #include "redis/journal_op.h"

@@ -85,7 +85,7 @@ void wire_sync(struct core *c)
         .epoch_over = port_epoch_over,
         .beat = port_beat,
         .hold_names = port_hold_names,
-        /* (!) A run that slept with its host must know its age: the ledger may have been pruned meanwhile. */
+        /* (!) A run of a host that was suspended must know its age: the ledger may have been pruned meanwhile. */
         .mono_ms = core_age_ms,
         .redis_ms = core_redis_ms,
         .draw_id = port_draw_id,

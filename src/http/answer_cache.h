@@ -1,5 +1,5 @@
-/* http/answer_cache.h - rows of figures, and the last answer to each question about them, for when MySQL is away. Bounded:
- * the least recently asked question goes first. Any thread. Private to the room. */
+/* http/answer_cache.h - rows of figures, and the last answer to each question about them, for when MySQL is away.
+ * Bounded: it drops the least recently asked question first. Any thread. Private to the room. */
 #ifndef HTTP_ANSWER_CACHE_H
 #define HTTP_ANSWER_CACHE_H
 

@@ -139,7 +139,7 @@ void run_series_names(struct exchange *x, struct worker *w)
     freeReplyObject(reply);
 }
 
-/* from and to in seconds, as words behind those that are there. */
+/* from and to in seconds, as words after the existing ones. */
 static bool span_words(struct exchange *x, int64_t *from, int64_t *to)
 {
     if (!exchange_number(x, "from", 0, SECOND_MOST, 0, from) ||

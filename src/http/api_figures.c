@@ -1,6 +1,6 @@
-/* http/api_figures.c - GET /api/stores/{store}/counters/{counter}: stored and live, side by side.
- * Stored is a SELECT, live is CTR.TOTAL. Without MySQL nothing is claimed, so what came since the last answer is pending:
- * live is then the last live figure, or stored and pending if that is more: at least so much. */
+/* http/api_figures.c - GET /api/stores/{store}/counters/{counter}: stored and live, side by side. Stored is a SELECT,
+ * live is CTR.TOTAL. Without MySQL tallyd claims nothing, so all hits since the last answer are pending. live is then
+ * the greater of the last live figure and stored + pending: the true figure is at least that. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"
@@ -171,7 +171,7 @@ static void stored_fill(struct figures *f, int64_t until_ms)
         f->answer.rows.all[i].stored.known = true;
 }
 
-/* complete_until first: what it says is in the table by then. False: refused. */
+/* complete_until first: what it says is then in the table. False: refused. */
 static bool stored_read(struct figures *f)
 {
     struct error e;
@@ -205,7 +205,7 @@ static void pending_file(struct rows *out, const redisReply *reply)
     if (out->n > 0) qsort(out->all, out->n, sizeof *out->all, by_pending);
 }
 
-/* Adds to the rows: of a top those with the most pending, else only to the ones that are there. */
+/* Adds to the rows: for a top those with the most pending, else only to existing rows. */
 static void pending_merge(struct figures *f, const struct rows *pending)
 {
     for (size_t i = 0; i < pending->n; i++) {
@@ -315,7 +315,7 @@ static bool anything_pending(struct figures *f)
             words[1] = buf_slice(&key);
             redisReply *reply = door_ask(&f->w->door, words, 2);
             any = reply == NULL || reply->type == REDIS_REPLY_ERROR ||
-                  reply->elements > 0; /* not known: let it be */
+                  reply->elements > 0; /* not known: ignore it */
             freeReplyObject(reply);
         }
         buf_free(&key);
@@ -425,7 +425,7 @@ static void figures_put(struct figures *f)
     labels_free(&names);
 }
 
-/* Without MySQL: what it said to this question the last time, or the rows that there are without it. */
+/* Without MySQL: its last answer to this question, or the rows that are known without it. */
 static bool figures_read(struct figures *f)
 {
     struct answer_cache *cache = &f->x->http->answer_cache;

@@ -1,4 +1,4 @@
-/* http/assets.h - the files that the program carries: the panel, dygraphs, openapi.yaml. Embedded by embed.cmake. */
+/* http/assets.h - the files that the program contains: the panel, dygraphs, openapi.yaml. Embedded by embed.cmake. */
 #ifndef HTTP_ASSETS_H
 #define HTTP_ASSETS_H
 
@@ -12,6 +12,6 @@ struct asset {
 extern const struct asset assets[];
 extern const size_t assets_n;
 
-const struct asset *asset_find(struct slice name); /* NULL: there is none */
+const struct asset *asset_find(struct slice name); /* NULL: no such asset */
 
 #endif

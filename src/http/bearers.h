@@ -1,5 +1,5 @@
-/* http/bearers.h - the tokens that are valid now: read by all threads, replaced by a reload. Requests and streams borrow
- * the token that let them in, a stream for hours, so old sets are kept until the end. Private to the room. */
+/* http/bearers.h - the tokens that are valid now: all threads read them, a reload replaces them. Requests and streams
+ * borrow their token, a stream for hours, so old sets are kept until the end. Private to the room. */
 #ifndef HTTP_BEARERS_H
 #define HTTP_BEARERS_H
 

@@ -1,5 +1,5 @@
-/* http/csv.h - CSV as RFC 4180 has it, in UTF-8: comma, CRLF, quotation marks where they are needed. A text that a spreadsheet
- * would run as a formula gets a ' before it; a number stays one. Pure; private to the room. */
+/* http/csv.h - CSV as RFC 4180 has it, in UTF-8: comma, CRLF, quotation marks where they are needed. A text that a
+ * spreadsheet would run as a formula gets a ' before it; a number does not. Pure; private to the room. */
 #ifndef HTTP_CSV_H
 #define HTTP_CSV_H
 

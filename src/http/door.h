@@ -24,7 +24,7 @@ redisReply *door_ask(struct door *d, const struct slice *words, size_t n);
 /* Several at once: sent together, answers[i] as of door_ask, all of them or none. */
 bool door_ask_all(struct door *d, const struct slice *const *words, const size_t *ns, size_t n,
                   redisReply **answers);
-/* For what speaks hiredis itself; NULL: no connection. After an error on it the next use connects anew. */
+/* For a caller that uses hiredis itself; NULL: no connection. After an error on it the next use connects again. */
 redisContext *door_link(struct door *d);
 
 #endif

@@ -120,7 +120,7 @@ bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name
     return false;
 }
 
-/* Of all that the door refuses, only what it says of Redis, MySQL and itself is not the request's fault. */
+/* Among the door's errors, only those about Redis, MySQL and the service are not the request's fault. */
 static bool is_our_fault(const char *text)
 {
     static const char *const begins[] = {"MASTERDOWN", "TRYAGAIN",   "BUSY",       "LOADING",

@@ -1,5 +1,5 @@
-/* http/exchange.h - one request and its answer, as a route sees it; private to the room. A route fills in status, type and
- * body, once, by exchange_json() or exchange_refuse(); the rest is the server's. */
+/* http/exchange.h - one request and its answer, as a route sees it; private to the room. A route fills in status, type
+ * and body, once, by exchange_json() or exchange_refuse(); the server does the rest. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
@@ -19,8 +19,8 @@ struct exchange {
     struct http *http;
     struct MHD_Connection *connection;
     struct job job;            /* the pool's while the connection is suspended */
-    bool answered;             /* status stands */
-    size_t taken_bytes;        /* of a body that nobody wants */
+    bool answered;             /* status is final */
+    size_t taken_bytes;        /* of a body that is thrown away */
     const struct route *route; /* NULL: refused before one was found */
     struct target target;
     struct who who;
@@ -42,13 +42,13 @@ struct json exchange_json(struct exchange *x);
 bool exchange_wants_csv(struct exchange *x, bool *csv) MUST_CHECK;
 /* 200, text/csv to be saved under "<a>-<b>.csv", of which the letters, digits, '.', '_' and '-' are kept. */
 struct csv exchange_csv(struct exchange *x, struct slice a, struct slice b);
-/* {"error":..., "next":...}; what stood in body is dropped. */
+/* {"error":..., "next":...}; the body so far is dropped. */
 void exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Bytes of the program: 304 when the reader has them already. */
 void exchange_fixed(struct exchange *x, struct slice bytes, const char *type, const char *etag);
 
-/* The piece of the path that stands for the i-th {} of the route. */
+/* The segment of the path for the i-th {} of the route. */
 struct slice exchange_part(const struct exchange *x, size_t i);
 /* A whole number given as a parameter, standard when it is not. False: refused. */
 bool exchange_number(struct exchange *x, const char *name, int64_t least, int64_t most, int64_t standard,
@@ -57,7 +57,7 @@ bool exchange_number(struct exchange *x, const char *name, int64_t least, int64_
 bool exchange_sees_store(struct exchange *x, struct slice store) MUST_CHECK;
 bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name,
                         struct slice type) MUST_CHECK;
-/* The door did not answer as hoped: reply is NULL or an error. Frees reply. */
+/* The door did not answer as expected: reply is NULL or an error. Frees reply. */
 void exchange_refuse_reply(struct exchange *x, redisReply *reply);
 /* The reply when it is of that type. NULL: refused. */
 redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n, int type);

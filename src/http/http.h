@@ -16,7 +16,7 @@ struct zones;
 struct http_ports {
     void *arg;
     struct zones *zones;     /* of stores; borrowed until http_destroy */
-    struct tls_context *tls; /* of addresses with TLS; NULL: there is none. Borrowed until http_destroy */
+    struct tls_context *tls; /* of addresses with TLS; NULL: none has it. Borrowed until http_destroy */
     /* A new stream socket, connected to the RESP door; the caller closes it. -1: none now. From any thread. */
     int (*connect)(void *arg);
     /* After http_stop: all threads but the calling one have ended. Once, from a thread of this room. */
@@ -31,8 +31,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
 enum err http_start(struct http *h, struct error *e) MUST_CHECK;
 /* Replaces the tokens by these: takes them over and leaves none in tokens. Streams of tokens that are gone end. */
 void http_bearers(struct http *h, struct conf_bearers *tokens);
-/* Takes no more requests, finishes the answers under way, refuses what waits for a worker, ends the streams. Returns at
- * once. */
+/* Takes no more requests, finishes the answers under way, refuses those that wait for a worker, ends the streams.
+ * Returns at once. */
 void http_stop(struct http *h);
 /* After stopped(), or when it was not started. */
 void http_destroy(struct http **h);

@@ -1,6 +1,9 @@
-/* http/inside.h - inside of http/: what its files share.
- *   server.c   addresses, libmicrohttpd, the life of an exchange      route.c, exchange.c, target.c, who.c   what is asked
- *   pool.c, door.c   who waits      pulse.c, stream.c   who tells      api_*.c, metrics.c, assets.c   what is answered */
+/* http/inside.h - what the files of http/ share.
+ *   server.c                       addresses, libmicrohttpd, the life of an exchange
+ *   route.c, exchange.c, target.c  what is asked; who.c: by which client, and may it
+ *   pool.c, door.c                 requests that wait
+ *   pulse.c, stream.c              the streams and what they send
+ *   api_*.c, metrics.c, assets.c   the answers */
 #ifndef HTTP_INSIDE_H
 #define HTTP_INSIDE_H
 

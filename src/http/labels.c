@@ -100,7 +100,7 @@ struct asking {
     struct map said; /* field -> struct label: what it answers */
 };
 
-/* What is kept goes out; what is not, or for too long, is wanted. */
+/* Puts kept names into out; those that are missing, or too old, are wanted. */
 static void kept_look(struct label_cache *c, struct asking *a, struct labels *out)
 {
     struct buf key = {0};
@@ -123,7 +123,7 @@ static void name_take(void *arg, struct slice id, struct slice name)
     if (!map_has(&a->said, id)) map_put(&a->said, id, label_make(a->now_ms, name));
 }
 
-/* What MySQL said goes out, and is kept; also that there is no name. */
+/* Puts MySQL's answers into out, and keeps them; also that there is no name. */
 static void asked_keep(struct label_cache *c, struct asking *a, struct labels *out)
 {
     struct buf key = {0};

@@ -14,7 +14,8 @@
 #define LABELS_AGE_MS 60000
 #define LABEL_BYTES_MAX 256 /* a longer name is cut at the end of a character */
 
-/* Two generations: when the young one is half of all, the old one goes. What is used moves to the young one. */
+/* Two generations: when the young one is half of all, the old one is dropped. A name that is used moves to the young
+ * one. */
 struct label_cache {
     pthread_mutex_t lock;
     struct map young, old; /* "<counter> <field>" -> struct label */

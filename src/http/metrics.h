@@ -1,13 +1,13 @@
-/* http/metrics.h - the one table of all that /metrics shows, for Prometheus and for people who write rules and dashboards.
+/* http/metrics.h - the one table of all that /metrics shows, for Prometheus and for authors of rules and dashboards.
  * Names are public. Base units: seconds, bytes; counters end in _total and begin at 0 with the process.
  *
- *   M(name, type, value, help)   one number; value is a struct figure, v a struct values; what is not known (Redis or
- *                                MySQL was not seen) is left out of that scrape
+ *  M(name, type, value, help)   one number; value is a struct figure, v a struct values; what is not known (Redis or
+ *                               MySQL was not seen) is left out of that scrape
  *
- * Beside these: tallyd_oldest_unmerged_seconds (age of the oldest hit that is not in MySQL; 0: there is none),
- * tallyd_chunk_retries_total{class="deadlock|link|size|other"}, tallyd_books_difference{counter=},
- * tallyd_lane_up, tallyd_lane_held and tallyd_lane_oldest_pending_seconds{lane=} (with several lanes), tallyd_build_info{version=}, and a histogram tallyd_<name>_seconds for each line of base/latencies.h: hit, frame, scan,
- * barrier, merge. */
+ * Beside these: tallyd_oldest_unmerged_seconds (age of the oldest hit that is not in MySQL; 0: all are),
+ * tallyd_chunk_retries_total{class="deadlock|link|size|other"}, tallyd_books_difference{counter=}, tallyd_lane_up,
+ * tallyd_lane_held and tallyd_lane_oldest_pending_seconds{lane=} (with several lanes), tallyd_build_info{version=}, and
+ * a histogram tallyd_<name>_seconds for each line of base/latencies.h: hit, frame, scan, barrier, merge. */
 #ifndef HTTP_METRICS_H
 #define HTTP_METRICS_H
 

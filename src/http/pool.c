@@ -14,8 +14,8 @@ void pool_init(struct pool *p, const struct http_ports *ports, const struct sour
     }
 }
 
-/* NULL: the pool stops and no job is left. late: the pool stops, so the job is not to wait for servers: of a thousand
- * jobs that wait for a hung one, each would take its time. */
+/* NULL: the pool stops and no job is left. late: the pool stops, so the job must not wait for servers: if a server
+ * hangs, each of a thousand jobs would take its whole time limit. */
 static struct job *next_job(struct pool *p, bool *late)
 {
     pthread_mutex_lock(&p->lock);

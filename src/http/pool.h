@@ -1,5 +1,5 @@
-/* http/pool.h - the workers: threads that may wait. Each has a connection to the service's RESP door and one to MySQL, for
- * its job alone. Jobs run in the order in which they came. Private to the room. */
+/* http/pool.h - the workers: threads that may wait. Each has a connection to the service's RESP door and one to MySQL,
+ * for its job alone. Jobs run in the order of arrival. Private to the room. */
 #ifndef HTTP_POOL_H
 #define HTTP_POOL_H
 
@@ -37,7 +37,7 @@ void pool_init(struct pool *p, const struct http_ports *ports, const struct sour
 bool pool_start(struct pool *p) MUST_CHECK; /* false: no more threads; pool_stop ends those that began */
 /* False: it stops, the job is the caller's. */
 bool pool_submit(struct pool *p, struct job *job) MUST_CHECK;
-/* Waits for the jobs under way, tells those that wait, and until the threads have ended. */
+/* Waits for the jobs under way, answers those that wait, and returns when the threads have ended. */
 void pool_stop(struct pool *p);
 void pool_close(struct pool *p);
 

@@ -136,7 +136,7 @@ static void job_begin(struct pulse *p, struct job *job, bool *is_out)
     if (free && !pool_submit(&p->http->pool, job)) job_over(p, is_out);
 }
 
-/* --- what the streams hear --- */
+/* --- what the streams get --- */
 
 /* A Pulse of openapi.yaml. */
 static void status_put(struct pulse *p, struct buf *out)

@@ -13,12 +13,12 @@ struct range {
     size_t n;             /* 1..RANGE_MAX */
 };
 
-/* From the texts of two parameters; p NULL: not given. `to` is by default now_s, `from` so many fields that there are
- * `standard` of them. False: why says what is wrong with which. */
+/* From the texts of two parameters; p NULL: not given. By default `to` is now_s, and `from` is the field that makes it
+ * `standard` fields. False: why says which is wrong, and how. */
 bool range_read(enum field_kind kind, struct slice from, struct slice to, int64_t now_s, size_t standard,
                 struct range *out, char *why, size_t why_size) MUST_CHECK;
 
-/* The i-th field, digits with a NUL behind; returns how many digits. */
+/* The i-th field, digits with a NUL after them; returns how many digits. */
 size_t range_field(const struct range *r, size_t i, char out[RANGE_FIELD_BYTES]);
 /* Which one it is. False: none of the range. */
 bool range_index(const struct range *r, struct slice field, size_t *i);

@@ -22,9 +22,9 @@ struct route {
 extern const struct route routes[];
 extern const size_t routes_n;
 
-/* NULL: there is none. *allow is then the methods that the path has, "" for no such path. */
+/* NULL: no such route. *allow is then the methods that the path has, "" for no such path. */
 const struct route *route_find(const char *method, const struct target *t, const char **allow);
-/* Which segment stands for the i-th {} of its path. */
+/* Which segment of its path is the i-th {}. */
 size_t route_variable(const struct route *r, size_t i);
 bool route_knows(const struct route *r, struct slice arg);
 

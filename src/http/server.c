@@ -1,5 +1,5 @@
 /* http/server.c - addresses, libmicrohttpd, and the life of an exchange:
- *   headers are here -> exchange_begin: what is asked, who asks, may it? -> the body, if any, is thrown away ->
+ *   headers are here -> exchange_begin: what is asked, by which client, may it? -> the body, if any, is thrown away ->
  *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> exchange_free
  * An exchange belongs to the thread of its address, and while it is suspended to the worker alone. A worker asks
  * libmicrohttpd for nothing: what it needs was copied before. */
@@ -21,7 +21,7 @@
 #define BACKLOG 1024
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
-/* No option moves these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
+/* No option changes these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
 #define CONNECTIONS_MOST 1024 /* of each address; 16 MiB for their heads */
 #define IDLE_TIMEOUT_S                                                                                       \
     10 /* a connection on which nothing moves is closed; a stream's heart beats more often */
@@ -29,7 +29,7 @@
     (16 << 10) /* of a connection: request line and headers, which must fit, and pieces of the answer */
 #define BODY_BYTES (64 << 10)   /* is read and not used: no route wants one */
 #define STREAMS_MOST 256        /* each costs a lock and a copy a second */
-#define STREAM_BYTES (32 << 10) /* that a stream leaves unread; it is told nothing more until it reads */
+#define STREAM_BYTES (32 << 10) /* that a stream leaves unread; it gets nothing more until it reads */
 #define LAST_WORDS_MS 1000      /* for answers that are made and not yet sent, at the end */
 
 /* --- what is asked --- */
@@ -99,7 +99,7 @@ static bool args_known(struct exchange *x)
     return true;
 }
 
-/* --- who asks --- */
+/* --- the client --- */
 
 static const struct sockaddr *peer_of(const struct exchange *x)
 {
@@ -354,7 +354,7 @@ static unsigned connections_most(const struct conf *conf)
     return each > CONNECTIONS_LEAST ? (unsigned)each : CONNECTIONS_LEAST;
 }
 
-/* fd -1: it listens nowhere, and is given its connections. */
+/* fd -1: it does not listen, and is given its connections. */
 static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
 {
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
@@ -370,7 +370,7 @@ static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
-/* A TLS handshake that is through: its text comes and goes by fd, which is the daemon's whatever comes of it. */
+/* A TLS handshake is done: its text comes and goes by fd, which the daemon owns, whatever becomes of it. */
 static void secure_given(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n)
 {
     (void)MHD_add_connection(arg, fd, peer, peer_n);
@@ -439,8 +439,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     return h;
 }
 
-/* In this order: no new connections, no pulse, no jobs that wait, no streams, all answers sent. Only then may the daemons
- * go: they send nothing more. */
+/* In this order: no new connections, no pulse, no jobs that wait, no streams, all answers sent. Only then are the
+ * daemons stopped: they send nothing more. */
 static void all_end(struct http *h)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;

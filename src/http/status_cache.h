@@ -1,6 +1,6 @@
-/* http/status_cache.h - the state of Redis and MySQL as status/ sees it, kept for a moment. However many clients ask, one
- * probe runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to the
- * room. */
+/* http/status_cache.h - the state of Redis and MySQL as status/ reads it, kept for a moment. However many clients ask,
+ * one probe runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to
+ * the room. */
 #ifndef HTTP_STATUS_CACHE_H
 #define HTTP_STATUS_CACHE_H
 
@@ -17,7 +17,7 @@ struct status_figures {
     struct lane_figures *lanes; /* of several; NULL: one, or none was seen yet */
     uint32_t lanes_n;
     struct figure dirty;     /* hashes in the dirty index */
-    struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: there is none */
+    struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: all are */
     struct figure batches;   /* standing */
     struct figure replicas, behind_bytes, moved_s; /* Redis', the worst of them; since the links moved */
     struct figure sentinels, sentinels_up;         /* known, answering; unknown: Redis has none */
@@ -36,7 +36,7 @@ struct status_cache {
 void status_cache_init(struct status_cache *c, const struct source *where);
 void status_cache_close(struct status_cache *c);
 
-/* What was seen at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns. */
+/* The state read at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns. */
 void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms,
                       void (*use)(void *arg, const struct status_figures *seen), void *arg);
 

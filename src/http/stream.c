@@ -10,8 +10,8 @@
 #include <xxhash.h>
 
 #define BLOCK_BYTES 4096
-#define MANY_FIELDS 500    /* a hash with so many pending is taken as moving without a question ... */
-#define MANY_REST_MS 10000 /* ... for so long */
+#define MANY_FIELDS 500    /* a hash with this many pending counts as moving without a question ... */
+#define MANY_REST_MS 10000 /* ... for this long */
 
 struct watch_state {    /* of one counter; hub_watch's alone */
     uint64_t digest;    /* of what is pending */
@@ -125,8 +125,8 @@ void hub_bearers(struct hub *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* A token may be replaced between its check and here, so it is checked again: here, or by hub_bearers when the stream is
- * on the list by then. */
+/* A token may be replaced between its check and this call, so it is checked again: here, or by hub_bearers if the
+ * stream is on the list by then. */
 struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer)
 {
     struct stream *s = NULL;
@@ -223,7 +223,7 @@ static uint64_t digest_of(const redisReply *reply)
     return sum;
 }
 
-/* What is pending, as one number. False: it could not be told. */
+/* What is pending, as one number. False: it could not be read. */
 static bool digest_read(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
 {
     struct slice words[] = {SLICE("CTR.PENDING"), key};
@@ -237,7 +237,7 @@ static bool digest_read(struct worker *w, struct slice key, uint64_t *digest, si
     return told;
 }
 
-/* The first time tells all: hits since its page asked for the figures are in it. */
+/* The first time counts as moved: hits since its page asked for the figures are in it. */
 static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
                           struct watch_state *s)
 {
@@ -301,8 +301,8 @@ static struct watch **watches_take(struct hub *h, size_t *n)
     return all;
 }
 
-/* A hit may be claimed before it is ever seen as pending, and which stores a batch is of is not known here: so when there
- * was a claim or a merge since the last time, whatever is watched may have moved. */
+/* A hit may be claimed before it is ever seen as pending, and this thread does not know which stores a batch is of. So
+ * after any claim or merge every watched store may have moved. */
 void hub_watch(struct hub *h, struct worker *w, bool mysql_up)
 {
     size_t n;

@@ -31,15 +31,15 @@ void hub_stop(struct hub *h);    /* every stream ends; none begins */
 void hub_bearers(struct hub *h); /* were taken over: streams of those that hold no more end */
 
 struct stream;
-/* all: it gets events of the whole service. store: watched; p NULL: none. bearer: borrowed from hub.bearers; NULL: it needs
- * none. Returns NULL when there are too many, or when the hub stops. */
+/* all: it gets events of the whole service. store: watched; p NULL: none. bearer: borrowed from hub.bearers; NULL: it
+ * needs none. Returns NULL when there are too many, or when the hub stops. */
 struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer);
 /* Its answer, which owns it from here on. */
 struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *connection);
 
 /* By the pulse: sends this JSON as an event `status` to streams of the whole service, a sign of life to the others. */
 void hub_tell(struct hub *h, struct slice status);
-/* A worker: asks whether figures of watched stores moved, and tells those who asked. One at a time. */
+/* On a worker: asks whether figures of watched stores moved, and tells their streams. One at a time. */
 void hub_watch(struct hub *h, struct worker *w, bool mysql_up);
 
 #endif

@@ -1,5 +1,5 @@
 /* http/target.h - what a request asks for: the segments of its path and the parameters of its query, percent-decoded.
- * Pure. The target owns the bytes; slices stay good until target_close. */
+ * Pure. The target owns the bytes; slices are good until target_close. */
 #ifndef HTTP_TARGET_H
 #define HTTP_TARGET_H
 
@@ -20,8 +20,8 @@ struct target {
     size_t args_n;
 };
 
-/* Both return NULL, or in a phrase what is wrong. The path begins with '/' and has no query. %2F does not part segments,
- * "." and ".." are names like others. Every %XX must be one, and none a NUL byte. */
+/* Both return NULL, or in a phrase what is wrong. The path begins with '/' and has no query. %2F does not split
+ * segments, "." and ".." are names like others. Every % must begin a %XX, and none may be a NUL byte. */
 const char *target_read_path(struct target *t, struct slice path);
 const char *target_add_arg(struct target *t, struct slice name, struct slice value); /* each name once */
 void target_close(struct target *t);

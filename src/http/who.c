@@ -54,7 +54,7 @@ bool is_cross_origin(const char *fetch_site, const char *origin, const char *hos
     return name == NULL || host == NULL || !slice_ieq(slice_str(name + 3), slice_str(host));
 }
 
-/* In constant time: it tells nothing of how much was right. */
+/* In constant time, so that it does not show how much was right. */
 static bool same_secret(const char *secret, struct slice given)
 {
     char a[CONF_BEARER_MOST + 1] = {0}, b[CONF_BEARER_MOST + 1] = {0};

@@ -1,9 +1,9 @@
-/* http/who.h - who asks, and what it may see. Pure; texts are borrowed for the call.
+/* http/who.h - which client asks, and what it may see. Pure; texts are borrowed for the call.
  *
- * A request from this machine needs no token, unless http.local is `token`: its peer is a loopback address or a unix
+ * A request from this machine needs no token, unless http.local is `token`. Its peer is a loopback address or a unix
  * socket, its Host is a loopback name (else a foreign page may have led a browser here: DNS rebinding), and no proxy
- * forwarded it. All others need one. tallyd cannot tell a proxy that adds no header and speaks HTTP/1.1 from a client: for
- * that there is `token`. */
+ * forwarded it. All others need a token. tallyd cannot distinguish a proxy that adds no header and speaks HTTP/1.1 from
+ * a client: `token` is for that case. */
 #ifndef HTTP_WHO_H
 #define HTTP_WHO_H
 
@@ -28,8 +28,8 @@ struct who_asks {
 /* Is this a header that proxies, balancers and content networks add? */
 bool header_is_of_a_proxy(const char *name);
 
-/* Did a page of another origin make a browser send this? By Sec-Fetch-Site, else by Origin; what has neither comes from no
- * browser. Each is a header, NULL: none. */
+/* Did a page of another origin make a browser send this? Sec-Fetch-Site tells, else Origin; a request with neither
+ * comes from no browser. Each is a header, NULL: none. */
 bool is_cross_origin(const char *fetch_site, const char *origin, const char *host);
 
 struct who who_asks(const struct who_asks *q, const struct conf_bearers *bearers);

@@ -1,7 +1,7 @@
 /* listen/conn.c - one connection.
  * In: libuv reads into an area that all connections share, the session takes bytes from there, and the connection keeps
- * only what the session leaves. Nothing is read while the session is paused, while it has kept bytes to look at, or while
- * the client leaves too many answers unread.
+ * only what the session leaves. It does not read while the session is paused, while it has kept bytes to look at, or
+ * while the client leaves too many answers unread.
  * Out: uv_try_write of the whole outlet. What the socket does not take becomes a chunk, which libuv writes when there is
  * room; answers made meanwhile become further chunks, up to unread_most().
  * End: conn_drop closes the handle. on_closed, conn_release or conn_answered frees, whichever comes last. */
@@ -32,7 +32,7 @@ void *conn_session(struct conn *c)
     return c->session;
 }
 
-/* While it is not read nothing else tells. */
+/* Nothing else shows it while the connection is not read. */
 bool conn_left(const struct conn *c)
 {
     struct pollfd p = {.events = POLLRDHUP};
@@ -116,7 +116,7 @@ static void on_closed(uv_handle_t *handle)
     listen_handle_closed(l);
 }
 
-/* The sum of all connections' is kept beside them. */
+/* Also keeps the sum of all connections'. */
 static void unread_set(struct conn *c, size_t unread)
 {
     if (unread == c->unread) return;
@@ -154,8 +154,8 @@ static void finish_if_said(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 
-/* One read a turn, or libuv would go on reading a busy client while all others wait. Clients that had more to read in the last
- * turn share TURN_BYTES. Given no room, libuv reads nothing and says UV_ENOBUFS. */
+/* One read a turn; otherwise libuv would go on reading a busy client while all others wait. Clients that had more to
+ * read in the last turn share TURN_BYTES. When it gets no room, libuv reads nothing and reports UV_ENOBUFS. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
@@ -252,8 +252,8 @@ void conn_take(struct conn *c, char *text, size_t n)
     offer(c, joined(c, text, n));
 }
 
-/* End of file may be half a close (`printf 'PING\r\n' | nc -N`), so requests are still taken and answers still sent; to a
- * client that is gone the write fails. */
+/* End of file may be half a close (`printf 'PING\r\n' | nc -N`), so requests are still taken and answers still sent. If
+ * the client is gone, the write fails. */
 void conn_take_end(struct conn *c)
 {
     c->ended = true;
@@ -298,7 +298,7 @@ void conn_pause(struct conn *c)
     if (!is_closing(c)) reading_update(c);
 }
 
-/* What is kept is not offered from here: the caller may be a session that is running. */
+/* Does not offer kept bytes from here: the caller may be a session that is running. */
 static void offer_later(struct conn *c)
 {
     if (c->ended && c->kept.n == 0) {
@@ -335,8 +335,8 @@ void conn_finish(struct conn *c)
 
 /* ---- bytes out ---- */
 
-/* With more bytes of answers unread c is not read from: its own limit, and at most what is left of the limit of all. So one
- * client that reads nothing may fill half of that, ten an eleventh each, and others find room. */
+/* c is not read from with more unread bytes of answers than this: its own limit, and at most what is left of the limit
+ * of all. So one client that reads nothing may fill half of that, ten an eleventh each, and others find room. */
 static size_t unread_most(const struct conn *c)
 {
     const struct listen *l = c->listen;
@@ -375,7 +375,7 @@ static void on_written(uv_write_t *req, int status)
         conn_flush(c);
 }
 
-/* out, from its byte `from` on, becomes libuv's. 0, or what libuv said. */
+/* Gives out, from its byte `from` on, to libuv. 0, or libuv's error. */
 static int write_chunk(struct conn *c, struct buf *out, size_t from)
 {
     struct unsent *chunk = heap_zalloc(sizeof(*chunk));
@@ -433,8 +433,8 @@ void conn_flush(struct conn *c)
     finish_if_said(c);
 }
 
-/* Bytes that the client's kernel has not acknowledged: they are lost with the connection. Those of a unix socket are the
- * client's already. */
+/* Bytes that the client's kernel has not acknowledged: they are lost with the connection. Bytes of a unix socket are
+ * with the client already. */
 static size_t kernel_has(const struct conn *c)
 {
     uv_os_fd_t fd;
@@ -444,8 +444,8 @@ static size_t kernel_has(const struct conn *c)
     return (size_t)n;
 }
 
-/* How many hits were counted whose answers the client cannot have read. Answers in the kernel are assumed to be as long as those
- * behind them. */
+/* How many hits were counted whose answers the client cannot have read. Answers in the kernel are assumed to be as long
+ * as those after them. */
 static uint64_t counted_untold(const struct conn *c)
 {
     uint64_t here = c->outlet.counted - c->told, bytes = unread_bytes(c);

@@ -1,8 +1,9 @@
-/* listen/greeting.c - which TLS handshake goes on now. One step (a signature) can take a millisecond of the loop, and anyone may
- * ask for any number. So handshakes get a percentage of the loop's time, and STEPS_US a turn. When that is
- * used up, clients in a handshake are put off: not read, and the wait does not count against limits.auth_timeout. Each turn
- * lets one in, first come first served, alternating between new handshakes and those that have begun.
- * An unused share is saved for SAVED_US; a longer step is charged afterwards. The budget is charged with CPU time. */
+/* listen/greeting.c - which TLS handshake goes on now. One step (a signature) can take a millisecond of the loop, and
+ * any client may ask for any number. So handshakes get a percentage of the loop's time, and STEPS_US a turn. When that
+ * is used up, clients in a handshake are put off: tallyd does not read them, and the wait does not count against
+ * limits.auth_timeout. Each turn lets one in, first come first served, alternating between new handshakes and those
+ * that have begun. An unused share is saved for SAVED_US; a longer step is charged afterwards. The budget is charged
+ * with CPU time. */
 #include "listen/inside.h"
 
 #include "base/clock.h"

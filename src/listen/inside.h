@@ -140,7 +140,7 @@ void conn_free(struct conn *c);
 void conn_take(struct conn *c, char *text, size_t n); /* JOIN_BYTES before text are free */
 void conn_take_end(struct conn *c);                   /* the client sends no more */
 
-/* secure.c; all but the first and the last for connections with TLS alone */
+/* secure.c; only for connections with TLS, except the first and the last */
 void secure_open(struct conn *c);
 void secure_gone(struct conn *c);                            /* it is being closed */
 void secure_close(struct conn *c);                           /* memory; a connection without TLS: nothing */

@@ -28,7 +28,7 @@ const struct listen_limits listen_limits_default = {
     .handshakes_percent = 25,
 };
 
-/* So that a client too many gets an error reply, instead of accept(2) failing. */
+/* So that a client over the limit gets an error reply, instead of a failing accept(2). */
 static void clients_fit_files(struct listen_limits *limits)
 {
     struct rlimit files;
@@ -45,7 +45,7 @@ static void clients_fit_files(struct listen_limits *limits)
     limits->clients_max = (uint32_t)fit;
 }
 
-/* What came up between turns, in a timer for example. */
+/* For what came up between turns, in a timer for example. */
 static void on_again(uv_idle_t *idle)
 {
     listen_turn(idle->data);
@@ -166,7 +166,8 @@ static void take(struct listener *ls)
         conn_accept(ls);
 }
 
-/* libuv accepts as long as clients wait, so a flood would keep it there; it stops while one is not taken off it. */
+/* libuv accepts as long as clients wait, so a flood would keep it there. It stops while a client is not taken from
+ * it. */
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *ls = stream->data;

@@ -24,10 +24,9 @@ struct listen_handler {
     size_t session_size; /* of the session that lives beside each connection, zeroed before open() */
     /* A client is here. Replies go into conn_outlet(conn)->out at any time, followed by conn_answered(). */
     void (*open)(void *session, struct conn *conn, void *arg);
-    /* Bytes from the client; returns how many were used up. The rest is offered again with more behind it, or
-     * after conn_resume(): what has no end must be refused by the session. With OUTLET_FULL bytes in the outlet it
-     * should use up nothing more: it is offered the rest when they are flushed. Not called again after conn_finish() or
-     * conn_drop(). */
+    /* Bytes from the client; returns how many were used. The rest is offered again with more after it, or after
+     * conn_resume(): the session must refuse a request that never ends. With OUTLET_FULL bytes in the outlet it should
+     * use nothing more: it gets the rest when they are flushed. Not called again after conn_finish() or conn_drop(). */
     size_t (*bytes)(void *session, struct slice in);
     /* The client is gone: nothing more is read or written. Once; the memory may stay longer, see above. */
     void (*close)(void *session);
@@ -40,9 +39,9 @@ struct listen_limits {
     uint32_t backlog;     /* of listen(2), 511 */
     size_t unread; /* bytes of answers that a client leaves unread; with more it is not read from, 128 MiB */
     size_t unread_all; /* the same of all clients together, shared out as they need it, 256 MiB */
-    uint32_t
-        stall_ms; /* a client that reads nothing for so long while answers wait, and sends nothing that may be read
-                           * either, is closed, 60,000 */
+    /* A client is closed when for this long it reads no answers, though some wait, and sends nothing that may be read,
+     * 60,000. */
+    uint32_t stall_ms;
     uint32_t keepalive_s;        /* TCP keepalive, 0: none, 300 */
     uint32_t greeting_ms;        /* within which a TLS handshake must be through, 10,000 */
     uint32_t handshakes_percent; /* of the loop's time that TLS handshakes may take, 25 */
@@ -57,9 +56,9 @@ void listen_secure(struct listen *l, struct tls_context *tls);
 enum err listen_add(struct listen *l, const struct address *a, const struct listen_handler *handler,
                     struct error *e);
 
-/* Makes a client of one end of a socketpair(AF_UNIX, SOCK_STREAM) of this process, whatever limits.clients_max says; the
- * handler of the first call is that of all. False: it stops, or the descriptor is no socket; fd is the caller's then, else
- * it is closed with the connection. */
+/* Makes a client of one end of a socketpair(AF_UNIX, SOCK_STREAM) of this process, whatever limits.clients_max says.
+ * The handler of the first call serves all of them. False: it stops, or the descriptor is no socket; then fd is the
+ * caller's, else it is closed with the connection. */
 bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler) MUST_CHECK;
 
 /* Where the index-th listener really is: `tcp://127.0.0.1:41234`. Good until listen_destroy. */

@@ -1,7 +1,7 @@
-/* listen/secure.c - a connection with TLS between the socket and the session. What the socket brings is decrypted into
- * an area that all connections share, and taken from there like plain bytes; the outlet is encrypted whole, just before it
- * is written. A handshake's time is bounded here, its bytes by tls/, the number of handshakes by limits.clients, and their
- * share of the loop by greeting.c. */
+/* listen/secure.c - a connection with TLS between the socket and the session. Bytes from the socket are decrypted into
+ * an area that all connections share, and taken from there like plain bytes. The outlet is encrypted whole, just before
+ * it is written. This file bounds a handshake's time, tls/ its bytes, limits.clients their number, greeting.c their
+ * share of the loop. */
 #include "listen/inside.h"
 
 #include "base/heap.h"

@@ -85,7 +85,7 @@ static enum code_class adjust_once(struct db *db, const struct counter *c, struc
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
 
-/* A deadlock with a merge is no reason to give up: what was rolled back is tried again. */
+/* A deadlock with a merge is no reason to give up: MySQL rolled it back, so it is tried again. */
 static enum code_class adjust_try(struct db *db, const struct counter *c, struct adjustment *a,
                                   struct slice key, enum adjust_outcome *outcome)
 {

@@ -8,7 +8,7 @@
 #define IDS_A_STATEMENT 1000
 #define FIELDS_A_STATEMENT 200
 
-/* The session is READ COMMITTED, so this transaction asks for a level of its own. */
+/* The session is READ COMMITTED, so this transaction sets a level of its own. */
 static enum code_class snapshot_begin(struct db *db)
 {
     enum code_class class = DB_EXEC(db, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
@@ -124,7 +124,7 @@ enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, c
     return snapshot_end(db, class, e);
 }
 
-/* One SELECT a field, told apart by its numbers, many in one statement. */
+/* One SELECT a field, numbered to identify them, many in one statement. */
 static void stored_select(const struct books_totals *t, const struct columns *forms, size_t a, size_t f,
                           struct buf *sql)
 {

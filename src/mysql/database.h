@@ -4,7 +4,7 @@
 
 #include "mysql/db.h"
 
-/* Makes the database that c names, when it is not there. */
+/* Makes the database that c names, if it does not exist. */
 enum err database_create(const struct db_config *c, struct error *e) MUST_CHECK;
 
 #endif

@@ -102,7 +102,7 @@ void db_interrupt(struct db *db)
     pthread_mutex_unlock(&db->cut_lock);
 }
 
-/* What a person does about codes that do not explain themselves. */
+/* What an operator can do about codes that do not explain themselves. */
 static const char *advice(unsigned code)
 {
     switch (code) {
@@ -226,7 +226,7 @@ static void look_write(struct db *db, bool innodb, bool galera)
     char ready[sizeof wsrep + 20] = "'ON'";
     if (galera && db->mariadb) snprintf(ready, sizeof ready, wsrep, "information_schema");
     if (galera && !db->mariadb) snprintf(ready, sizeof ready, wsrep, "performance_schema");
-    /* By FOR UPDATE a proxy that parts reads from writes asks the server that gets the writes. */
+    /* FOR UPDATE: a proxy that splits reads from writes then asks the server that gets the writes. */
     snprintf(db->look, sizeof db->look, "SELECT @@global.read_only, %s, %s FOR UPDATE",
              innodb ? "@@global.innodb_read_only" : "0", ready);
 }
@@ -289,7 +289,7 @@ enum db_dialect db_dialect_of(const char *version, bool mariadb)
     return !mariadb && alias ? DB_ROW_ALIAS : DB_VALUES;
 }
 
-/* PREPARE parses and runs nothing. A missing table is found behind the parser, so it says yes. */
+/* PREPARE parses and runs nothing. A missing table is found after parsing, so that error means yes. */
 bool db_probe_row_alias(struct db *db)
 {
     enum code_class class = DB_EXEC(
@@ -301,7 +301,7 @@ bool db_probe_row_alias(struct db *db)
     return class == CODE_OK || code == 1146;
 }
 
-/* CODE_AWAY with the session open: all is well, but that it takes no writes. */
+/* CODE_AWAY with the session open: all is well, except that it takes no writes. */
 static enum code_class session_begin(struct db *db, int host)
 {
     db->host = host;
@@ -311,19 +311,19 @@ static enum code_class session_begin(struct db *db, int host)
     if (class == CODE_OK) class = variables_read(db);
     if (class != CODE_OK) return class;
     db->dialect = db_dialect_of(db->version, db->mariadb);
-    /* Forks and proxies say what version they like. */
+    /* Forks and proxies may report any version. */
     if (db->dialect == DB_ROW_ALIAS && !db_probe_row_alias(db)) db->dialect = DB_VALUES;
     return db->mysql == NULL ? CODE_LINK : look(db);
 }
 
-/* The preferred host is tried first, then all in their order. */
+/* Tries the preferred host first, then all in their order. */
 static int host_at(const struct db *db, int i)
 {
     if (db->preferred < 0) return i;
     return i == 0 ? db->preferred : i <= db->preferred ? i - 1 : i;
 }
 
-/* What none of the hosts was good for. The code is one that may pass, if any is. */
+/* Why no host could be used. The code is one that may pass, if any is. */
 static enum code_class hosts_failed(struct db *db, unsigned code, struct buf *said)
 {
     PRE(said->p != NULL); /* there are hosts */

@@ -62,10 +62,11 @@ bool db_open_failed(const struct db *db); /* the last thing tried was to connect
 void db_close(struct db *db);
 /* How often db_open succeeded: caches of the server's state are good for one. */
 uint64_t db_opened(const struct db *db);
-/* Asks the server of an open connection whether it still takes writes. CODE_AWAY: no, and it is closed. */
+/* Asks the server of an open connection whether it still takes writes. CODE_AWAY: no; the connection is closed. */
 enum code_class db_look(struct db *db) MUST_CHECK;
 bool db_left(const struct db *db); /* the connection was closed by a CODE_AWAY */
-/* Several users of one server: db_open begins with this host of the config. -1, as from the start: with the first. */
+/* For several users of one server: db_open begins with this host of the config. -1, as from the start: with the
+ * first. */
 void db_prefer(struct db *db, int host);
 int db_host(const struct db *db);           /* of the connection, or of the last */
 bool db_moved(const struct db *db);         /* it is another than the preferred one */

@@ -1,4 +1,4 @@
-/* mysql/finding.h - inside the room: how the parts of schema_check add to its report. */
+/* mysql/finding.h - private to the room: how the parts of schema_check add to its report. */
 #ifndef MYSQL_FINDING_H
 #define MYSQL_FINDING_H
 

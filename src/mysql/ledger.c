@@ -47,7 +47,7 @@ enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool 
     return ERR_NONE;
 }
 
-/* The server's clock decides alone, when a row is written and when it is old. */
+/* Only the server's clock decides when a row is written and when it is old. */
 enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BYTES], struct error *e)
 {
     struct buf sql = {0};

@@ -1,4 +1,4 @@
-/* mysql/lookup.h - can tallyd read a table that it only looks things up in? */
+/* mysql/lookup.h - can tallyd read a table in which it only looks things up? */
 #ifndef MYSQL_LOOKUP_H
 #define MYSQL_LOOKUP_H
 

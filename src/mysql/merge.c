@@ -19,7 +19,7 @@
 #include <time.h>
 
 #define STATEMENT_MIN 4096    /* the merger's bound is never halved below */
-#define STATEMENT_LARGE 16384 /* a link lost right after so much was sent may mean that it was too much */
+#define STATEMENT_LARGE 16384 /* a link lost right after this much was sent may mean that it was too much */
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
 #define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32          /* of a row in the upsert, apart from its key */
@@ -114,7 +114,7 @@ static size_t packet_most(const struct work *w)
     return bytes > PACKET_MARGIN ? (size_t)bytes - PACKET_MARGIN : 0;
 }
 
-/* Bytes to fill a statement of many rows with: never near the packet's bound. */
+/* How many bytes to fill a statement of many rows with: well below the packet's limit. */
 static size_t statement_most(const struct work *w)
 {
     size_t most = packet_most(w) / 4 * 3;
@@ -180,7 +180,7 @@ static enum verdict ledger_refresh(struct work *w)
     return run(w);
 }
 
-/* Locked, so that pruning cannot come between what is read and its refreshing. */
+/* Locks the row, so that pruning cannot come between this read and the refresh. */
 static enum verdict ledger_select(struct work *w)
 {
     enum verdict v = run_literal(w, "ROLLBACK");
@@ -344,7 +344,7 @@ static enum verdict rejects_insert(struct work *w)
     return v;
 }
 
-/* The ledger row went in before MySQL refused rows. */
+/* The ledger row was inserted before MySQL refused rows. */
 static enum verdict ledger_correct(struct work *w)
 {
     const struct plan *p = &w->plan;
@@ -357,7 +357,8 @@ static enum verdict ledger_correct(struct work *w)
     return run(w);
 }
 
-/* (!) Who finds another primary takes the next epoch, and writes it into this row: without it the chunk is not ours. */
+/* (!) A tallyd that finds another primary takes the next epoch, and writes it into this row: without it the chunk is
+ * not ours. */
 static enum verdict books_add(struct work *w)
 {
     const struct epoch *epoch = &w->chunk->epoch;
@@ -408,7 +409,7 @@ static enum verdict forms_read(struct work *w, struct columns *out)
         enum verdict v = judge(w, columns_read(m->db, w->counter, out));
         if (v != GO_ON) return v;
         if (!columns_fit(out, w->counter)) {
-            m->shapes_of = 0; /* asked anew next time: it may be mended by then */
+            m->shapes_of = 0; /* read again next time: it may be corrected by then */
             return ended(w, MERGE_HELD,
                          "the table or its key columns do not fit the counter; run tallyd check");
         }

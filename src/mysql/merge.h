@@ -27,7 +27,7 @@ void merger_close(struct merger *m);
 /* Fills outcome, rows_merged, rows_rejected and text; calls nothing. With MERGE_ALREADY the rows are those that the
  * ledger row has, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config. */
 void merge_chunk(struct merger *m, struct chunk *c);
-/* The same, but every row goes to tally_rejects: for a counter that is configured no more. */
+/* The same, but every row goes to tally_rejects: for a counter that is no longer configured. */
 void merge_reject(struct merger *m, struct chunk *c, const char *reason);
 
 /* How many rows of a chunk may be refused: 5 %, at most MERGE_REFUSED_MAX, and always one, so that a small chunk with

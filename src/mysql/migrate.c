@@ -26,7 +26,7 @@ static enum err lock_take(struct db *db, struct error *e)
                      "another tallyd migrate has been running for a minute; try again when it is done");
 }
 
-/* A lock of a lost connection is given back by the server itself. */
+/* The server itself releases the lock of a lost connection. */
 static void lock_release(struct db *db)
 {
     if (db_is_open(db) && DB_QUERY(db, "SELECT RELEASE_LOCK(" LOCK_NAME ")") != CODE_OK) db_close(db);

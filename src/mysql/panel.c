@@ -27,7 +27,7 @@ void panel_close(struct panel *p)
     *p = (struct panel){0};
 }
 
-/* A statement that takes too long ends in the server, too. */
+/* The server, too, ends a statement that takes too long. */
 static enum code_class session_open(struct panel *p)
 {
     enum code_class class = db_open(p->db);

@@ -11,7 +11,7 @@
 struct columns;
 
 struct panel {
-    struct db_config config; /* the daemon's, with shorter limits; borrows its texts */
+    struct db_config config; /* the service's, with shorter limits; borrows its texts */
     const struct counters *counters;
     struct db *db;
     struct columns *forms; /* one a counter, read at the first need on each connection */
@@ -38,12 +38,12 @@ enum err panel_one(struct panel *p, const struct panel_rows *r, struct slice fie
 /* The n highest counts, the highest first. */
 enum err panel_top(struct panel *p, const struct panel_rows *r, uint32_t n, struct error *e) MUST_CHECK;
 
-/* tally_counters.complete_until, ms since 1970; 0: not yet said. */
+/* tally_counters.complete_until, ms since 1970; 0: not written yet. */
 enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e) MUST_CHECK;
 
 /* Appends the store's pending hash to key. False: the counter cannot have such a store. Pure. */
 bool panel_store_key(const struct counter *c, struct slice store, struct buf *key);
-/* Has it a row in the table of any counter whose stores it could be one of? */
+/* Does it have a row in the table of any counter that could have such a store? */
 enum err panel_store_known(struct panel *p, struct slice store, bool *known, struct error *e) MUST_CHECK;
 /* The first n stores of a counter's table whose names begin with prefix; sorted as the column sorts. */
 enum err panel_stores(struct panel *p, const struct counter *c, struct slice prefix, uint32_t n,

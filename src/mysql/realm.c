@@ -112,7 +112,8 @@ static enum code_class epoch_read(struct realm_asked *l)
     return class;
 }
 
-/* Waits for the transactions that have moved their counter's row, and ends all that have not. */
+/* Waits for the transactions that have changed their counter's row; the others will not find their epoch
+ * there. */
 static enum code_class epoch_draw(struct realm_asked *l)
 {
     struct buf sql = {0};
@@ -271,7 +272,7 @@ enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_r
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-/* The free one goes before the others; of several others none is the right one. */
+/* A free one comes before the others; of several others none is right. */
 static enum code_class only_find(struct db *db, struct batch_id *realm, bool *one)
 {
     struct slice cell[2];

@@ -174,7 +174,7 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
 
 #define AGAIN_MOST 5
 
-/* A deadlock with a merge is no reason to stop: what was rolled back is tried again. */
+/* A deadlock with a merge is no reason to stop: MySQL rolled it back, so it is tried again. */
 static enum code_class replay_try(struct db *db, const struct counter *c, const struct reject *r,
                                   struct slice key, int64_t delta, bool *ours)
 {
@@ -197,7 +197,7 @@ static enum code_class reason_set(struct db *db, const struct reject *r, const c
     return db_exec_free(db, &sql);
 }
 
-/* A value that its own row refuses stays, with the reason of today; any other error ends the run. */
+/* A value that its own row refuses remains, with the new reason; any other error ends the run. */
 static enum err replay_one(struct db *db, const struct reject *r, struct rejects_replay *run, struct error *e)
 {
     struct buf key = {0};

@@ -1,4 +1,4 @@
-/* mysql/rejects.h - refused rows, kept raw: to list, to replay once the cause is mended, or to drop. Blocking. */
+/* mysql/rejects.h - refused rows, kept raw: to list, to replay once the cause is corrected, or to drop. Blocking. */
 #ifndef MYSQL_REJECTS_H
 #define MYSQL_REJECTS_H
 
@@ -43,7 +43,7 @@ enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice co
  * delta moves from rejected to merged. A row that is refused again remains, with the new reason. */
 struct rejects_replay {
     const struct counters *counters;
-    /* Each may be NULL: after every row; for what is refused again. */
+    /* Each may be NULL: progress comes after every row, refuse for each row that is refused again. */
     void (*progress)(void *arg, uint64_t done);
     void (*refuse)(void *arg, const struct reject_id *id, const char *reason);
     void *arg;

@@ -173,7 +173,8 @@ static enum code_class own_standing(struct db *db, unsigned *standing)
     bool exists;
     enum code_class class = CODE_OK;
     *standing = 0;
-    /* The ledger last: else a migrate that makes all of them meanwhile looks like one that was dropped. */
+    /* The ledger last: otherwise a migrate that makes all tables meanwhile would look as if the ledger had been
+     * dropped. */
     for (unsigned i = SCHEMA_OWN_TABLES; class == CODE_OK && i-- > 0;) {
         class = table_engine(db, slice_str(schema_own[i].name), &exists, engine);
         if (exists) *standing |= 1u << i;

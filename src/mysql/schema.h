@@ -11,7 +11,7 @@ struct schema_finding {
     enum schema_level level;
     const struct counter *counter; /* NULL: of the server or of tallyd's own tables */
     char *reason;                  /* one line */
-    char *mend;                    /* SQL, ending in ';'; NULL where none mends it */
+    char *mend;                    /* SQL, ending in ';'; NULL where none corrects it */
 };
 
 struct schema_report {

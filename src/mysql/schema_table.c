@@ -242,7 +242,7 @@ static bool field_fits(const struct table *t, enum column_form form)
     return column_fits_field(form, t->c->field);
 }
 
-/* Before the primary key is looked at: an AUTO_INCREMENT column is mostly the primary key itself. */
+/* Before the primary key is checked: an AUTO_INCREMENT column is mostly the primary key itself. */
 static void serial_check(struct table *t)
 {
     struct buf mend = {0};
@@ -268,7 +268,7 @@ static void serial_check(struct table *t)
                 SLICE_ARG(t->c->table), t->serial->name);
 }
 
-/* serial_check already mends one that is, or has, an AUTO_INCREMENT column of no counter's. */
+/* serial_check already corrects one that is, or has, an AUTO_INCREMENT column of no counter's. */
 static void primary_check(struct table *t)
 {
     bool plain;
@@ -304,7 +304,7 @@ static void unique_check(struct table *t, const char *key)
                 SLICE_ARG(t->c->table), key);
 }
 
-/* A column that the merge does not name must be able to fill itself. */
+/* A column that the merge does not name must be nullable, have a default, or be generated. */
 static void others_check(struct table *t)
 {
     for (size_t i = 0; i < t->columns_n; i++) {

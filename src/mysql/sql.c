@@ -1,7 +1,7 @@
 /* mysql/sql.c - see sql.h. */
 #include "mysql/sql.h"
 
-/* A line without its newline; *rest moves behind it. */
+/* A line without its newline; *rest moves past it. */
 static struct slice line_next(struct slice *rest)
 {
     const char *end = memchr(rest->p, '\n', rest->n);

@@ -11,7 +11,7 @@
 #define LIMIT_S 10 /* of reading; connecting has 3 s */
 
 struct store_zones {
-    struct db_config config; /* the daemon's, with other limits; borrows its texts */
+    struct db_config config; /* the service's, with other limits; borrows its texts */
     const struct lookup *where;
     const char *standard;
     struct zones *into;

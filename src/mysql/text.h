@@ -43,12 +43,12 @@ void sql_lookup(struct buf *b, const struct lookup *l); /* SELECT `key`, `value`
 void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first);
 void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect);
 
-/* Makes the books of a counter, unless there are some; the caller ends it. */
+/* Makes the books of a counter, unless they exist; the caller ends the statement. */
 void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id *realm);
-/* UPDATE of the books of a counter, of one realm; the caller ends it. */
+/* UPDATE of the books of a counter, of one realm; the caller ends the statement. */
 void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id *realm, int64_t merged,
                      int64_t rejected);
-/* A realm. Zero, as of a Redis that has none yet or was not read: the only one, or the one that it would be given. */
+/* A realm. Zero, for a Redis that has none yet or was not read: the only realm, or the one that it would be given. */
 void sql_realm(struct buf *b, const struct batch_id *realm);
 
 /* Reads the forms of the counter's key columns. CODE_OK does not say that they fit: ask columns_fit. */

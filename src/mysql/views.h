@@ -13,7 +13,8 @@ struct views_made {
     uint32_t nameless;   /* counters left out because their view's name is too long for MySQL */
 };
 
-/* Makes or renews them. A role that cannot be made is no error: that takes rights which tallyd's account should not have. */
+/* Makes or renews them. If the role cannot be made, that is no error: it takes rights which tallyd's account should not
+ * have. */
 enum err views_apply(struct db *db, const struct counters *cs, struct views_made *made,
                      struct error *e) MUST_CHECK;
 void views_print(const struct counters *cs, struct buf *out); /* as SQL, for an account with the rights */

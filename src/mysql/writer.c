@@ -75,7 +75,7 @@ static void era_end(struct writer *w, const char *why)
     snprintf(p->why, sizeof p->why, "%s", why);
 }
 
-/* This thread's server takes no writes any more, or there is another: all leave it. */
+/* This thread's server takes no writes any more, or another one does: all threads leave it. */
 static void server_leave(struct writer *w, const char *why)
 {
     uv_mutex_lock(&w->pool->lock);
@@ -97,7 +97,7 @@ static void server_set(struct writer *w)
     p->ended_ms = 0;
 }
 
-/* With the lock held. What a connection of an era before was told says nothing of this one. */
+/* With the lock held. What a connection of an earlier era found says nothing of this one. */
 static void health_judge(struct writer *w, bool up, const char *why)
 {
     struct writer_pool *p = w->pool;
@@ -177,7 +177,7 @@ static void chunk_down(struct list *link, const char *why)
     snprintf(c->text, sizeof c->text, "%s", why);
 }
 
-/* No second connect timeout right behind a first; no second look at a server that all have left. */
+/* No second connect timeout right after a first; no second look at a server that all have left. */
 static void after_failure(struct writer *w)
 {
     struct writer_pool *p = w->pool;
@@ -338,7 +338,7 @@ static void handle_closed(uv_handle_t *handle)
     if (closed != NULL) closed(arg);
 }
 
-/* All threads have ended, or never began: what is left are the handles. */
+/* All threads have ended, or never began: closes the handles. */
 static void pool_dispose(struct writer_pool *p, uint32_t threads)
 {
     for (uint32_t i = 0; i < threads; i++)
@@ -450,7 +450,8 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
     return *pool = NULL, rc;
 }
 
-/* What the pool does not take is answered in the next turn: after the stop no thread may be left to do so. */
+/* Work that the pool does not take is answered in the next turn: after the stop there may be no thread left to do
+ * so. */
 static void submit(struct writer_pool *p, enum task task, struct list *link)
 {
     p->busy++;

@@ -32,7 +32,7 @@ static inline const char *bulk(const char *at, const char *end, ptrdiff_t behind
     return is_crlf(bytes + n) ? bytes + n + 2 : NULL;
 }
 
-/* In either case. Compilers make a call of a memcmp of this size. */
+/* Letters of either case. Compilers make a call of a memcmp of this size. */
 static inline bool is_head(const char *p)
 {
     uint64_t have[2], want[2], lower[2];

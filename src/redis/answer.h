@@ -15,7 +15,7 @@ struct redis_answer {
     size_t n;
 };
 
-/* Each takes NULL (the link was cut) for an answer of another shape. */
+/* Each treats NULL (the link was cut) as an answer of another shape. */
 static inline bool answer_is(const struct redis_answer *r, enum redis_type type)
 {
     return r != NULL && r->type == type;

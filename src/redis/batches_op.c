@@ -1,4 +1,4 @@
-/* redis/batches_op.c - tally:batches and the registries behind it. */
+/* redis/batches_op.c - tally:batches and the registries that it lists. */
 #include "redis/batches_op.h"
 #include "base/heap.h"
 #include "redis/client_list.h"

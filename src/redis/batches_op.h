@@ -13,7 +13,7 @@ void redis_standing(struct redis_link *l, struct standing *s);
 void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
                 uint32_t ids_n);
 
-/* Who else runs under this instance's name? Reads tally:instance:<instance>, then CLIENT LIST. */
+/* Does another process run under this instance's name? Reads tally:instance:<instance>, then CLIENT LIST. */
 struct redis_instance {
     const struct life *life;
     bool lost, taken;                       /* taken: another life, and its sign of life has not run out */

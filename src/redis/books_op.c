@@ -6,7 +6,7 @@
 #include "series/counter.h"
 #include <stdio.h>
 
-/* A reply of ours is a tree of known shape; what has another shape is looked at no further. */
+/* Our scripts' replies have a known shape; a reply of another shape is not read further. */
 static bool is_pair(const struct redis_answer *r)
 {
     return answer_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY;

@@ -7,6 +7,10 @@
 
 enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e)
 {
+    if (f->moved)
+        return error_set(e, ERR_CONFIG,
+                         "the counts of this Redis move to a cluster, or have moved: start tallyd with the "
+                         "configuration of the cluster, when `tallyd move` is done");
     if (f->version < VERSION_LEAST)
         return error_set(e, ERR_CONFIG,
                          "Redis is %s: tallyd needs 7.0 or newer (scripts with flags); upgrade Redis",
@@ -121,7 +125,8 @@ static void kill_list_done(struct redis_link *l, void *arg, const struct redis_a
     struct buf *out = redis_link_begin(l);
     struct slice clients = r->str;
     while (client_next(&clients, &c)) {
-        if (!client_is_of(&c, k->life->instance) || client_is_of(&c, buf_slice(&mine))) continue;
+        bool wanted = k->everybody || client_is_of(&c, k->life->instance);
+        if (!wanted || client_is_of(&c, buf_slice(&mine))) continue;
         client_kill_put(out, &c);
         k->asked++;
     }

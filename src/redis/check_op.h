@@ -21,6 +21,7 @@ const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps kee
 
 struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:... */
     const struct life *life;
+    bool everybody; /* links of all other tallyds, too */
     uint32_t killed;
     bool lost;
     char text[200];

@@ -88,7 +88,7 @@ static struct claim *claim_pop(struct redis_frames *fr)
     return c;
 }
 
-/* Of two answers that came together the later one seems to have taken no time. */
+/* If two answers came together, the later one seems to have taken no time. */
 static void claim_time(struct redis_frames *fr, struct claim *c)
 {
     uint64_t now_us = mono_us(), from_us = c->sent_us > fr->heard_us ? c->sent_us : fr->heard_us;

@@ -46,13 +46,12 @@ struct redis_clean {
         *names;       /* of known:, of tally:events, or types of events; the asker's until the call returns */
     uint32_t names_n; /* 1..REDIS_CLEAN_NAMES_MAX */
     int64_t now_most_s;
-    char cursor
-        [24]; /* in and out: how far names[0] was gone through, then names[finished]; empty: not begun */
+    char cursor[24];   /* in and out: how far names[0] is done, then names[finished]; empty: not begun */
     uint32_t finished; /* out: how many are finished, from the first; ask again with the rest */
     uint64_t removed;  /* samples, events, windows */
     uint32_t gone;     /* left known: or tally:events */
     uint32_t odd;      /* passed over: keys of another type, a name without a precision */
-    int64_t now_s;     /* what it went by */
+    int64_t now_s;     /* the time that it used */
     bool lost; /* link lost or an error; text. The rest of out is not filled, part of it may be done */
     char text[200];
     void (*done)(struct redis_clean *c); /* once */

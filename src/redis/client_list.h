@@ -10,7 +10,7 @@ struct redis_client {   /* into the list */
     struct slice owner; /* <instance>:<life> */
 };
 
-/* The next link of a tallyd; *rest then begins behind its line. False: there is no more. */
+/* The next link of a tallyd; *rest then begins after its line. False: no more links. */
 bool client_next(struct slice *rest, struct redis_client *c);
 bool client_is_of(const struct redis_client *c,
                   struct slice owner); /* owner: <instance>:<life>, or <instance> */

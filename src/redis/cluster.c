@@ -12,7 +12,7 @@
 #define DOUBT_MS 100    /* while the owner is in doubt, and while no link is up */
 #define FRESH_MS 3000   /* a node's answer counts for this long */
 #define TOLD_MS 1000    /* for this long the nodes may still name the one that a MOVED has left */
-#define FOLLOW_MS 100   /* the next MOVED is followed so much later at the earliest */
+#define FOLLOW_MS 100   /* the next MOVED is followed this much later at the earliest */
 #define FORGET_MS 10000 /* a found node that is silent for this long gives its room to another */
 
 struct word {                 /* of a node about a slot */
@@ -198,7 +198,7 @@ static bool node_is_asked(const struct cluster *c, const struct redis_target *at
     return false;
 }
 
-/* Its address: one more, or in the place of a found one that is gone. */
+/* Adds its address, or replaces that of a found node that is gone. */
 static void node_found(struct cluster *c, const struct redis_target *at, uint64_t now_ms)
 {
     if (node_is_asked(c, at)) return;
@@ -228,7 +228,7 @@ static void range_found(struct cluster *c, const struct redis_answer *range, con
         if (endpoint_read(&range->elements[i], asked, &at)) node_found(c, &at, now_ms);
 }
 
-/* Those of our slots first: they are the first to know of a failover. */
+/* Nodes of our slots first: they are the first to know of a failover. */
 static void nodes_found(struct cluster *c, const struct redis_answer *slots, const struct redis_target *asked)
 {
     for (uint32_t i = 0; i < c->seats_n; i++)

@@ -1,6 +1,6 @@
 /* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place
- * (place.h). It asks the nodes of redis.url and those that they name, each once a second on a connection of its own,
- * more often while the owner is in doubt. tallyd believes the owner with the highest config epoch: that is the
+ * (place.h). It asks the nodes of redis.url and those that they name, each once a second on a connection of its own.
+ * While the owner is in doubt it asks more often. tallyd believes the owner with the highest config epoch: that is the
  * cluster's own rule. It follows a MOVED at once. One loop. */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
@@ -36,15 +36,15 @@ struct cluster;
 /* Asks at once. places, of one cluster: their links wait for the nodes' answers from now on, and go to the owner of
  * their slot. Borrowed until closed, except the array. */
 struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places);
-/* Gives all back, then calls closed. */
+/* Closes everything, then calls closed. */
 void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg);
 
-/* Of each that is asked, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
+/* What each asked node says, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out);
 /* At a start: runs the loop until the nodes have named each slot's owner, or for wait_ms. ERR_UNAVAILABLE: no node
  * answers, or none serves the slot; ERR_CONFIG: one refuses. e says what to do. */
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e) MUST_CHECK;
-/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+/* Runs the loop until each configured node has answered or cannot be reached, at most for wait_ms. */
 void cluster_hear_all(struct cluster *c, uint64_t wait_ms);
 
 #endif

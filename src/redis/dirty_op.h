@@ -11,7 +11,7 @@ void redis_due(struct redis_link *l, struct due_poll *d);
 /* Fire and forget: from tally:dirty to tally:held, with their scores. */
 void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n);
 
-/* Held names that a counter claims (again) go back to tally:dirty, with their scores. */
+/* Held names that a counter matches (again) go back to tally:dirty, with their scores. */
 struct redis_restore {
     const struct counters *counters;
     uint32_t restored;

@@ -44,7 +44,7 @@ static void fence_end(struct redis_fences *fs, struct fence *f, bool passed, con
     f->done(f); /* last line: f may be gone after it */
 }
 
-/* All of this list. The callbacks may ask for new fences, which go to fs->waiting. */
+/* Ends all of this list. The callbacks may ask for new fences, which go to fs->waiting. */
 static void list_end(struct redis_fences *fs, struct list *l, bool passed, const char *text)
 {
     struct list now;
@@ -99,7 +99,7 @@ static void on_info(struct redis_link *l, void *arg, const struct redis_answer *
     fs->asked_ms = 0;
 }
 
-/* The link that wrote is gone: what it wrote may be, too. */
+/* The link that wrote is gone: Redis may have lost what it wrote, too. */
 static void lost_end(struct redis_fences *fs)
 {
     bool up = redis_link_is_up(fs->link);
@@ -153,7 +153,7 @@ static void on_rested(uv_timer_t *timer)
     struct redis_fences *fs = timer->data;
     if (!fs->resting) return;
     fs->resting = false;
-    /* (!) WAIT knows its own connection's writes alone. */
+    /* (!) WAIT covers only its own connection's writes. */
     const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
     if (redis_link_is_up(fs->link) && first->client_id == fs->link->client_id)
         wait_put(fs);
@@ -168,7 +168,7 @@ static void group_rest(struct redis_fences *fs)
     uv_timer_start(&fs->rest, on_rested, POLL_MS, 0);
 }
 
-/* What the write reached is enough; is the disk of this server to be asked, too? */
+/* Enough replicas have the write; must the disk of this server be asked, too? */
 static void group_waited(struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
@@ -212,7 +212,7 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
 }
 
-/* Well below the link's own limit, which would take the silence of a WAIT for a dead server. */
+/* Well below the link's own limit; otherwise a WAIT without an answer would look like a dead server. */
 static uint32_t slice_ms(const struct redis_fences *fs)
 {
     if (all_background(fs)) return BACKGROUND_SLICE_MS;

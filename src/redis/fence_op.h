@@ -24,7 +24,7 @@ struct redis_fences {
 };
 
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
-/* Several at once are grouped: what waits goes together with the next one. */
+/* Several fences at once are grouped: those that wait go together with the next one. */
 void redis_fence(struct redis_fences *fs, struct fence *f);
 /* After the link was closed (so nothing is pending). Ends in closed, once. */
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));

@@ -269,7 +269,7 @@ static void exec_odd(struct redis_frames *fr, const struct redis_answer *r)
 
 /* --- the frame --- */
 
-/* In the order of the wire. A part of which the frame has nothing (OF counts) is passed over. */
+/* In the order of the wire. A part is skipped when the frame has nothing of it (OF counts). */
 #define OF(member) offsetof(struct frame, member)
 #define ALWAYS SIZE_MAX
 static const struct frame_part {
@@ -314,7 +314,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
     return lines;
 }
 
-/* Of a frame that was just written what is sent again, should Redis lose it; `from` is where its body began. */
+/* Keeps the part of a frame just written that would be sent again if Redis lost it; `from` is where its body begins. */
 static void again_copy(const struct redis_frames *fr, struct frame *f, const char *out, size_t from)
 {
     size_t n = 0, at = from;
@@ -373,7 +373,7 @@ static void answers_clear(struct frame *f)
 
 /* --- back --- */
 
-/* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should be. */
+/* Reports faults that no client's answer shows: in the dirty index, the books or the seq key. */
 static void trouble_tell(struct redis_frames *fr)
 {
     char line[200];
@@ -383,7 +383,8 @@ static void trouble_tell(struct redis_frames *fr)
     log_event(LOG_ERROR, "frame_side", "key=%s error=%s", fr->trouble_key, LOGQ(line));
 }
 
-/* Nobody waits for what a feed moves, or comes out of a journal, so its errors are told here: at most once a second, with how many they were. */
+/* No client waits for what a feed moves, or what comes out of a journal, so its errors are logged here: at most once a
+ * second, with their number. */
 static void feeds_tell(struct redis_frames *fr, const struct frame *f)
 {
     const struct frame_op *failed = NULL;
@@ -482,7 +483,7 @@ static void on_line(struct redis_link *l, void *arg, const struct redis_answer *
     struct redis_frames *fr = arg;
     (void)l;
     if (r == NULL)
-        fr->frame = NULL; /* down() tells */
+        fr->frame = NULL; /* down() reports it */
     else if (at < fr->lines)
         queued_file(fr, r, at);
     else
@@ -510,7 +511,7 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
 
 /* --- a frame that Redis lost --- */
 
-/* Of a bulk string; *p is moved behind it. The bytes are ours. */
+/* Of a bulk string; *p moves past it. The bytes are ours. */
 static struct slice bulk_take(const char **p)
 {
     size_t n = 0;
@@ -521,7 +522,7 @@ static struct slice bulk_take(const char **p)
     return s;
 }
 
-/* The key of the next HINCRBY; *p is moved behind the command. */
+/* The key of the next HINCRBY; *p moves past the command. */
 static struct slice cell_take(const char **p)
 {
     *p += sizeof "*4\r\n" - 1;
@@ -554,7 +555,7 @@ static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, u
     redis_link_cut(fr->link, "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
 }
 
-/* Also of one token or visitor in a script's answer. */
+/* Also counts errors of single tokens or visitors in a script's answer. */
 static uint32_t errors_count(const struct redis_answer *r)
 {
     uint32_t n = 0;
@@ -634,7 +635,7 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
 
 /* --- the values of a frame whose answer was lost --- */
 
-/* An answer without which nothing may go on: the next connection asks again. */
+/* Without this answer nothing may go on: the next connection asks again. */
 static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
 {
     char line[200], why[REDIS_WHY_BYTES];
@@ -644,7 +645,7 @@ static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
     redis_link_cut(fr->link, why);
 }
 
-/* False: the answer tells nothing. */
+/* False: the answer is of no use. */
 static bool value_file(struct frame *f, uint32_t at, const struct redis_answer *r)
 {
     struct redis_answer got = {.type = REDIS_INTEGER};
@@ -681,7 +682,7 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
     fr->values = f;
     answers_clear(f);
     uint32_t lines = f->cells_n + f->tokens_n;
-    if (lines == 0) request_words(out, "PING"); /* so that the answer comes, as always, behind this call */
+    if (lines == 0) request_words(out, "PING"); /* so that the answer comes, as always, after this call */
     for (uint32_t i = 0; i < f->cells_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
         request_key(out, fr->tag, f->hashes[f->cells[i].hash].key);

@@ -26,12 +26,12 @@ void frames_trouble(struct redis_frames *fr, const char *key, const struct redis
 
 /* --- ops --- */
 
-/* The first op of that kind behind `op` (NULL: of all) that has commands; NULL: no more. */
+/* The first op of that kind after `op` (NULL: of all) that has commands; NULL: no more. */
 struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op);
 
-/* The ops that a script has, one behind the other as op_next has them. */
+/* The ops that a script has, one after the other as op_next has them. */
 typedef struct frame_op *op_walk(const struct frame *f, const struct frame_op *op);
-/* The script's answer holds one reply for each op of its kind; take files one, false: it has not the right shape. */
+/* The script's answer holds one reply for each op of its kind; take files one. False: it has another shape. */
 typedef bool op_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
                      const struct op_limits *l);
 void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, const struct redis_answer *r,

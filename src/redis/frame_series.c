@@ -13,7 +13,7 @@ static bool says_known(const struct frame *f, const struct op_limits *l, const s
     return (op->known >> i & 1) != 0 && (op->owed || op_keeps(l, i, op->which, f->dirty_ms / 1000));
 }
 
-/* Has the op a command of its own? One that joins the op before has not. */
+/* Has the op a command of its own? An op that joins the previous one has none. */
 static bool moves(const struct frame *f, const struct op_limits *l, const struct frame_op *op, uint32_t i)
 {
     return !op->owed && op_keeps(l, i, op->which, f->dirty_ms / 1000) && !op_joins(op, l->precisions[i]);
@@ -39,7 +39,7 @@ static int saying_order(const void *a, const void *b)
     return slice_cmp(((const struct saying *)a)->name, ((const struct saying *)b)->name);
 }
 
-/* By name: of known: with a million names Redis then adds each where it has just been, in half the time. */
+/* Sorted by name: with a million names in `known:` Redis then adds each next to the previous one, in half the time. */
 static struct saying *sayings(const struct frame *f, uint32_t *n)
 {
     struct saying *list = heap_alloc((f->ops_n + 1) * sizeof *list);

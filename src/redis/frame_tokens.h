@@ -8,7 +8,7 @@
 
 void tokens_clear(struct frame *f); /* of answers */
 
-/* Of a frame found applied: a GET for each; the answer to the one at that place. False: it tells nothing. */
+/* Of a frame found applied: a GET for each; the answer to the one at that place. False: the answer is of no use. */
 void tokens_ask(struct buf *out, struct slice tag, const struct frame *f);
 bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r);
 

@@ -1,6 +1,6 @@
 /* redis/frame_visitors.c - unique visitors of a day: integers under the limit are bits of a string, exact; the others
  * are in a HyperLogLog. In the same script a new visitor moves a counter's pending hash, its share of tally:accepted
- * and the dirty index, so bit and counter move together or not at all. */
+ * and the dirty index. So bit and counter move together or not at all. */
 #include "redis/frame_parts.h"
 #include "redis/lua.h"
 

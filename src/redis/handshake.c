@@ -1,7 +1,6 @@
 /* redis/handshake.c - the first requests on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME, CLIENT
- * ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC, since for a user without the right to MULTI each
- * increment of a frame would run by itself. The connection is up only when all of these are answered as a master
- * answers them. */
+ * ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC. For a user without the right to MULTI each increment
+ * of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
 #include "base/num.h"
 #include "redis/check_op.h"
@@ -19,6 +18,7 @@ enum step {
     STEP_INFO,
     STEP_FSYNC,
     STEP_TIME,
+    STEP_MOVE,
     STEP_MULTI,
     STEP_EXEC
 };
@@ -69,6 +69,17 @@ static void setname_put(struct redis_link *l)
     step_add(l, STEP_NAME);
 }
 
+/* (!) Behind CLIENT SETNAME: whoever sets the mark then ends all links that have a name, and a link that has none yet will find
+ * the mark. A cluster's nodes are asked by their slots' lanes in another way (move.lua). */
+static void moved_ask_put(struct redis_link *l)
+{
+    if (!l->config.counts || l->config.place->url->cluster) return;
+    request_array(&l->out, 2);
+    REQUEST_LIT(&l->out, "EXISTS");
+    REQUEST_KEY(&l->out, redis_tag(l), KEY_MOVE);
+    step_add(l, STEP_MOVE);
+}
+
 static bool time_file(struct redis_link *l, const struct redis_answer *r)
 {
     int64_t s, us;
@@ -90,7 +101,7 @@ static void fsync_file(struct redis_link *l, const struct redis_answer *r)
                sizeof l->facts.appendfsync);
 }
 
-/* False: not what a fit server answers to this step. */
+/* Files the answer to this step. False: a fit server does not answer this. */
 static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     switch (step) {
@@ -103,6 +114,9 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
         return true;
     case STEP_TIME:
         return time_file(l, r);
+    case STEP_MOVE:
+        l->facts.moved |= r->type == REDIS_INTEGER && r->integer > 0;
+        return r->type == REDIS_INTEGER;
     case STEP_EXEC:
         return answer_is_array(r, 0);
     case STEP_PING:
@@ -199,6 +213,7 @@ void handshake_send(struct redis_link *l)
     } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, "CONFIG GET appendfsync"},
                  {STEP_TIME, "TIME"},    {STEP_MULTI, "MULTI"}, {STEP_EXEC, "EXEC"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (plain[i].step == STEP_MULTI) moved_ask_put(l);
         request_words(&l->out, plain[i].words);
         step_add(l, plain[i].step);
     }
@@ -251,7 +266,7 @@ static void role_done(struct redis_link *l, void *arg, const struct redis_answer
     (void)arg, (void)at;
     if (r == NULL) return;
     if (r->type == REDIS_ERROR)
-        l->no_role = true; /* NOPERM, or renamed away: INFO tells it, too */
+        l->no_role = true; /* NOPERM, or renamed away: INFO has it, too */
     else if (r->type == REDIS_STRING
                  ? !info_is(r->str, "role", "master")
                  : r->type != REDIS_ARRAY || r->n == 0 || !slice_eq(r->elements[0].str, SLICE("master")))

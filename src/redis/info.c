@@ -35,7 +35,8 @@ static bool text_of(struct slice info, const char *key, char *out, size_t size)
     return true;
 }
 
-/* Valkey gives the version of Redis whose commands it has, which is what counts here; people know it by its own. */
+/* Valkey reports the version of Redis whose commands it has, which is what matters here; people know Valkey's own
+ * version. */
 static void version_show(struct slice info, const char *redis, char *out, size_t size)
 {
     char valkey[16];

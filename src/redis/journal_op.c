@@ -148,7 +148,7 @@ static void take_kill_done(struct redis_link *l, void *arg, const struct redis_a
         take_ended_ask(l, t);
 }
 
-/* Our own links stay, also when we had it once before. */
+/* Our own links are not ended, even if we owned the journal once before. */
 static bool must_end(const struct journal_take *t, const struct redis_client *c, struct slice mine)
 {
     struct slice rest = buf_slice(&t->owners);

@@ -30,6 +30,7 @@ struct redis_facts {
     char replid[RUN_ID_BYTES],
         replid2[RUN_ID_BYTES]; /* of its data; of its primary's until it was promoted */
     bool master, loading, aof_on, cluster;
+    bool moved;           /* KEY_MOVE stands; asked by a link that counts */
     bool cluster_wanted;  /* by the URL, not the server */
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
@@ -39,11 +40,12 @@ struct redis_link_config {
     struct redis_place *place; /* borrowed for the link's life */
     const struct life *life;   /* likewise; for CLIENT SETNAME */
     const char *role;          /* "frame", "sync", "fence", "clean", "cli" */
-    bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
+    bool check;  /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
+    bool counts; /* its owner counts hits: a Redis whose counts have moved is refused; with check */
     bool
         plain; /* of a sentinel, or to look at a server: AUTH and PING are the whole handshake; it asks nothing by itself */
     enum redis_keeps keeps; /* for that check */
-    bool quiet;             /* logs no ups and downs: its owner tells them in words of its own */
+    bool quiet;             /* logs no ups and downs: its owner logs them */
     uint32_t connect_ms;    /* resolve, connect and handshake together; 0: 5,000 */
     /* cut when nothing was read for this long while an answer is due; 0: 5,000 */
     uint32_t answer_ms;
@@ -77,7 +79,7 @@ struct redis_link {
     /* Once for each try that ended, also for one that never came up (then was_up is false). why: an error line for
      * clients, its prefix first; borrowed for the call, and l->why after it. */
     void (*down)(struct redis_link *l, const char *why);
-    /* What comes while nothing was asked, as a subscribed connection says it; NULL: that ends the connection. */
+    /* What arrives without a request, as on a subscribed connection; NULL: that ends the connection. */
     void (*push)(struct redis_link *l, const struct redis_answer *r);
     void *arg;
     /* read-only; facts and client_id are the newest connection's */
@@ -86,7 +88,8 @@ struct redis_link {
     int64_t client_id;
     bool was_up;
     char why[REDIS_WHY_BYTES]; /* of the last down; empty: none yet */
-    struct error refusal; /* ERR_CONFIG: the check refused the newest connection; the text has the mend */
+    /* ERR_CONFIG: the check refused the newest connection; the text has the correction */
+    struct error refusal;
     /* private */
     uv_loop_t *loop;
     struct sm sm;
@@ -145,7 +148,7 @@ static inline bool redis_link_is_up(const struct redis_link *l)
  * are handled. */
 struct buf *redis_link_begin(struct redis_link *l);
 void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
-/* MULTI ... EXEC: of its replies, cb hears the last, and what is not +OK and then +QUEUED as it should be. */
+/* MULTI ... EXEC: of its replies, cb gets the last, and each that is not +OK and then +QUEUED as it should be. */
 void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
 void redis_link_flush(struct redis_link *l);
 void redis_link_ask(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg); /* both */
@@ -158,15 +161,16 @@ void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes
 void redis_link_cut(struct redis_link *l, const char *why);
 
 /* The server has our frames up to number; 0: none, or it is not known. A request whose answer must be complete notes
- * redis_link_number() when it asks, reads the seq key as well, and believes the answer if seq is at least that number.
- * If not, the server took over another one's data and still has our links: all of them leave, and the frame link looks
- * for what is missing. */
+ * redis_link_number() when it asks, and reads the seq key as well. It believes the answer if seq is at least that
+ * number. If not, the server took over another one's data and still has our links: all of them leave, and the frame
+ * link looks for what is missing. */
 void redis_link_numbered(struct redis_link *l, uint64_t number);
 uint64_t redis_link_number(const struct redis_link *l);
 bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq);
 void redis_link_changed(struct redis_link *l);
 
-/* In a cluster: the slot is on its way to another node, so a frame did not run. Frames are held, and this connection ends. */
+/* In a cluster: the slot is moving to another node, so a frame did not run. Frames are held, and this connection
+ * ends. */
 void redis_link_astray(struct redis_link *l);
 void redis_link_served(struct redis_link *l); /* a frame was applied */
 

@@ -3,9 +3,8 @@
 #include "redis/registry.h"
 
 struct head {
-    uint8_t first,
-        last;      /* first byte of what holds its size in itself; first == last: of what has it behind */
-    uint8_t bytes; /* big-endian, behind the first byte */
+    uint8_t first, last; /* first byte of what holds its size in itself; first == last: its size follows */
+    uint8_t bytes;       /* big-endian, after the first byte */
 };
 
 static const struct head string_heads[] = {

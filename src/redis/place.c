@@ -51,7 +51,7 @@ bool place_has_choice(const struct redis_place *p)
 
 /* --- where a link goes --- */
 
-/* Where the others are, or, while none is up, the next host at each try, beginning with the last primary's. */
+/* The server of the other links; while none is up, the next host at each try, beginning with the last primary's. */
 bool place_target(const struct redis_place *p, struct redis_link *l)
 {
     const struct redis_url *url = p->url;

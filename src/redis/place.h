@@ -82,7 +82,7 @@ void place_init_lane(struct redis_place *p, const struct redis_url *url, unsigne
 /* All links leave for target at once, and go nowhere else until the next move. A frame in flight is in doubt as after
  * any cut. Links that are on target already stay. why is an error line for clients. */
 void place_move(struct redis_place *p, const struct redis_target *target, const char *why);
-/* While it holds, frames are not sent: hits wait. It lets go by itself after hold_most_ms. */
+/* While it holds, frames are not sent: hits wait. It ends by itself after hold_most_ms. */
 void place_hold(struct redis_place *p, bool hold);
 static inline bool place_is_held(const struct redis_place *p)
 {
@@ -99,7 +99,7 @@ uint64_t place_moved_ms(const struct redis_place *p);
 bool place_is_up(const struct redis_place *p);      /* some link is up */
 bool place_is_whole(const struct redis_place *p);   /* all that were started are */
 bool place_has_choice(const struct redis_place *p); /* its URL has several hosts, or it is told one */
-/* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
+/* Every link asks ROLE now, and `doubted` is called; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);
 
 #endif

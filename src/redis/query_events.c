@@ -1,5 +1,5 @@
 /* redis/query_events.c - the events of a time, in pieces. Each begins after the last event of the previous one, found
- * again by its rank, so an event that exists all the time is in the answer once, whatever is added or removed. */
+ * again by its rank. So an event that exists all the time is in the answer once, whatever is added or removed. */
 #include "redis/query_in.h"
 #include "series/names.h"
 

@@ -1,4 +1,4 @@
-/* redis/query_op.c - the ends of every read, and which one begins. */
+/* redis/query_op.c - begins a read of each kind, and ends every read. */
 #include "base/num.h"
 #include "redis/query_in.h"
 #include <stdarg.h>
@@ -22,7 +22,7 @@ void query_finish(struct redis_query *r)
     end(r, ASK_DONE);
 }
 
-/* To an error inside a script Redis adds where in it: of no use to a client. */
+/* Redis adds to an error inside a script its place in the script: of no use to a client. */
 static struct slice error_line(struct slice line)
 {
     static const char mark[] = " script: ";
@@ -59,12 +59,12 @@ void query_refuse(struct redis_query *r, const char *format, ...)
 void query_refuse_key(struct redis_query *r, struct slice key, struct slice held)
 {
     char shown_key[100], shown_held[40];
-    query_refuse(r, "ERR key '%s' holds '%s', which tallyd did not write; somebody else uses that key",
+    query_refuse(r, "ERR key '%s' holds '%s', which tallyd did not write; another program uses that key",
                  slice_show(key, 90, shown_key, sizeof shown_key),
                  slice_show(held, 30, shown_held, sizeof shown_held));
 }
 
-/* What Redis in Action's readers or others wrote beside us may have fractions. */
+/* Values that Redis in Action's readers or other programs wrote may have fractions. */
 bool query_score(const struct redis_answer *reply, int64_t *out)
 {
     char text[64], *rest;

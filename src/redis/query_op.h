@@ -13,7 +13,7 @@ struct redis_query {
     const struct op_limits *limits;
     enum ask_outcome outcome; /* ASK_DONE, ASK_REDIS_DOWN, or ASK_FAILED: text says why */
     char text[300];
-    struct query_answer answer;          /* empty unless DONE; freed behind done */
+    struct query_answer answer;          /* empty unless DONE; freed after done */
     void (*done)(struct redis_query *r); /* once; r may be gone after it */
     void *arg;
     /* private */

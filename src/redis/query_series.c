@@ -74,7 +74,7 @@ static bool is_behind(struct slice s, struct slice last)
     return order > 0 || (order == 0 && s.n > last.n);
 }
 
-/* False: a name is not behind the one before it, so the scores cannot all be 0. */
+/* False: a name does not sort after the previous one, so the scores cannot all be 0. */
 static bool page_file(struct redis_query *r, const struct redis_answer *page)
 {
     for (size_t i = 0; i < page->n; i++) {

@@ -70,7 +70,7 @@ static void recent_ask(struct redis_query *r)
     redis_link_ask(r->link, 1, on_buckets, r);
 }
 
-/* One command, so of one moment, however long the timebox. */
+/* One command, so it is of one moment, however long the timebox. */
 static void extreme_ask(struct redis_query *r)
 {
     struct buf *out = redis_link_begin(r->link);

@@ -1,5 +1,5 @@
 /* redis/query_visitors.c - the different visitors of a day, or of several. The union of the bitmaps counts visitors
- * with an id of their own exactly, the union of the sketches estimates the others, and no visitor is in both. When a
+ * with an id of their own exactly, the union of the sketches estimates the others. No visitor is in both. When a
  * union is too much for one script it grows in temporary keys, step by step. These have a TTL, so that a cut leaves
  * nothing. */
 #include "base/rand.h"

@@ -64,13 +64,13 @@ uint32_t quorum_majority(const struct quorum *q, uint64_t now_ms)
     return quorum_size(q, now_ms) / 2 + 1;
 }
 
-/* Where it says the primary is, unless that is the one which we know to be replaced. */
+/* Where it says the primary is, unless that is the server that we know to be replaced. */
 static bool word_names(const struct quorum *q, uint32_t i, uint64_t now_ms)
 {
     return word_counts(q, i, now_ms) && !(q->words[i].old && now_ms - q->left_ms < QUORUM_PROVEN_MS);
 }
 
-/* The server that most of them name, the first of those; how many do. NULL: none answers. */
+/* The server that most of them name (the first of equals), and how many do. NULL: none answers. */
 static const struct redis_target *most_named(const struct quorum *q, uint64_t now_ms, uint32_t *most)
 {
     const struct redis_target *best = NULL;
@@ -133,7 +133,7 @@ static void move_if_most_say(struct quorum *q, uint64_t now_ms)
     const struct redis_target *best = most_named(q, now_ms, &n);
     if (best == NULL || target_is(best, &q->now)) return;
     bool majority = n >= quorum_majority(q, now_ms);
-    /* Where we never saw a primary, the first that is named will do: its server must still say that it is one. */
+    /* As long as we have seen no primary, the first that is named is used: its server must still say that it is one. */
     bool first = !q->seen && now_ms - q->began_ms >= QUORUM_FIRST_MS;
     if (!majority && !first) return;
     snprintf(why, sizeof why, "%u of %u sentinels name it", n, quorum_size(q, now_ms));
@@ -227,7 +227,8 @@ static uint32_t words_split(struct slice text, struct slice *out)
     return n;
 }
 
-/* An event about our primary where we are: promoted, if it is about one, the replica. False: about another. */
+/* An event about our primary at its current server: promoted, or, if it is about one, the replica. False: about
+ * another. */
 static bool event_is_ours(const struct quorum *q, struct slice text, struct redis_target *replica)
 {
     struct slice w[WORDS_MAX];

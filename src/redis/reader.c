@@ -59,7 +59,7 @@ static void arena_drop(struct redis_reader *r)
     }
 }
 
-/* Empty again, in one block: what was needed once fits the next time, unless it was out of the ordinary. */
+/* Empties it into one block: what was needed once fits the next time, unless it was exceptionally large. */
 static void arena_reset(struct redis_reader *r)
 {
     r->top->used = 0;
@@ -70,7 +70,7 @@ static void arena_reset(struct redis_reader *r)
     r->taken = cap;
 }
 
-/* The place of this object: an element of the array above it, or a reply of its own. */
+/* The place of this object: an element of its array, or a reply of its own. */
 static struct redis_answer *object_place(const redisReadTask *task, enum redis_type type)
 {
     struct redis_answer *o;
@@ -84,7 +84,8 @@ static struct redis_answer *object_place(const redisReadTask *task, enum redis_t
     return o;
 }
 
-/* A script meets a key that has left as an error of its own: nothing of the slot is asked or written behind it. */
+/* When a key has moved, a script fails with an error text of its own; it reads and writes nothing of the slot after
+ * that. */
 static void astray_note(struct redis_reader *r, struct redis_answer *o)
 {
     bool moved = answer_error_is(o, "MOVED");
@@ -94,7 +95,7 @@ static void astray_note(struct redis_reader *r, struct redis_answer *o)
     o->str = SLICE(CLUSTER_ASTRAY);
 }
 
-/* An error is answered rarely, so this costs other replies nothing. EXEC that was refused repeats what it was refused for. */
+/* Errors are rare, so this costs other replies nothing. The error of a refused EXEC repeats the reason. */
 static void error_note(struct redis_reader *r, const struct redis_answer *o)
 {
     static const char *const unfit[] = {"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN",

@@ -5,7 +5,7 @@
 
 #include "redis/answer.h"
 
-/* What clients are told instead of MOVED and ASK. */
+/* What clients get instead of MOVED and ASK. */
 #define CLUSTER_ASTRAY "TRYAGAIN the slot of tallyd's keys is moving to another node of the cluster"
 
 #define REDIS_ELEMENTS_MAX (4 << 20)            /* of one array; a server that claims more is not believed */

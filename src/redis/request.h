@@ -7,7 +7,7 @@
 
 void request_array(struct buf *out, size_t n);       /* *n */
 void request_slice(struct buf *out, struct slice s); /* $n, bytes */
-/* $n, the lane's tag and a key's name: all keys, and texts that scripts make keys of, are written by this. */
+/* $n, the lane's tag and a key's name. It writes all keys, and all texts that scripts make keys of. */
 void request_key(struct buf *out, struct slice tag, struct slice name);
 #define REQUEST_KEY(out, tag, literal) request_key((out), (tag), SLICE(literal))
 void request_int(struct buf *out, int64_t v); /* an integer as a bulk string */

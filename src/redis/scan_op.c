@@ -101,7 +101,7 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
 static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
 static void on_scans_rested(uv_timer_t *timer);
 
-/* While others wait for this Redis, what is asked at once is a piece, and as long as it took nothing is asked behind it. */
+/* While others wait for this Redis, requests are sent in pieces; after each, none is sent for as long as it took. */
 static bool piece_open(const struct redis_scans *ss)
 {
     if (!ss->gentle) return true;
@@ -183,7 +183,7 @@ static void scans_rest(struct redis_scans *ss)
     if (!uv_is_active((uv_handle_t *)&ss->rest)) uv_timer_start(&ss->rest, on_scans_rested, us / 1000 + 1, 0);
 }
 
-/* All that may be asked now; or, behind the last answer, the end. */
+/* Sends all requests that are allowed now; or, after the last answer, ends. */
 static void rows_go_on(struct scan *s)
 {
     struct redis_scans *ss = s->reading.of;
@@ -211,7 +211,7 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
     s->reading.out--;
     piece_answered(s->reading.of);
     CRASH(scan_mid);
-    /* Somebody put another type there: no field of it is left, which batch_seal will call short. */
+    /* Another program put another type there: no field is left, so batch_seal will report it as short. */
     bool no_hash = answer_error_is(r, "WRONGTYPE");
     if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) fail(s, r);
     if (cursor != 0) {
@@ -241,7 +241,7 @@ static void on_scans_rested(uv_timer_t *timer)
 
 /* --- registry --- */
 
-/* False: a field of ours with a value that we would not have written. */
+/* False: a field of ours with a value that tallyd would not write. */
 static bool field_file(struct batch *b, struct slice field, struct slice value, struct map *seen)
 {
     int64_t v;
@@ -261,7 +261,7 @@ static bool field_file(struct batch *b, struct slice field, struct slice value, 
     return true;
 }
 
-/* Each field once, whatever the server says: a hash that is scanned twice would count twice. */
+/* Each field once, even if the server sends it twice: otherwise it would count twice. */
 static bool fields_file(struct batch *b, const struct redis_answer *r, struct map *seen)
 {
     for (size_t i = 0; i + 1 < r->n; i += 2) {

@@ -14,7 +14,7 @@ struct redis_scans { /* of one link */
     /* private */
     struct redis_link *link;
     uv_timer_t rest;
-    struct list resting; /* scans that go on behind it */
+    struct list resting; /* scans that go on after it */
     struct piece piece;  /* fields asked for at once, while gentle */
     uint32_t fields, out;
     uint64_t asked_us, rest_until_us;

@@ -17,7 +17,8 @@ static void scout_gone(struct redis_link *l)
     if (--s->out == 0 && s->closing) s->closed(s);
 }
 
-/* A primary that came back after another was promoted is one as well, with older data: it has another replication id. */
+/* A primary that came back after another was promoted is also a primary, but with older data: it has another
+ * replication id. */
 static bool is_successor(const struct redis_place *p, const struct redis_facts *f)
 {
     if (!place_is_up(p)) return true;

@@ -28,7 +28,7 @@ struct asked { /* a sentinel */
     struct talk ask, hear;
     enum sentinel_state state;
     bool told;      /* the state is one that was seen */
-    bool heard;     /* hear is subscribed, as long as it is up */
+    bool heard;     /* `hear` is subscribed, as long as it is up */
     char text[240]; /* of it */
     uint64_t listed_ms, heard_ms;
 };
@@ -172,7 +172,7 @@ static void replication_ask(struct redis_link *l)
     redis_link_flush(l);
 }
 
-/* A talk that was closed is opened at the target that is wanted by now. */
+/* A closed talk is opened again, at the target that is wanted by then. */
 static void server_talk(struct talk *t, uint64_t every_ms, uint64_t now_ms)
 {
     if (!t->open && t->target.host[0] != '\0')
@@ -382,7 +382,7 @@ static void hear_up(struct redis_link *l)
     a->heard_ms = a->hear.asked_ms = mono_ms();
 }
 
-/* pmessage, pattern, channel, text; the others say that it is subscribed, and answer a PING. */
+/* pmessage, pattern, channel, text; other messages confirm the subscription, or answer a PING. */
 static void hear_push(struct redis_link *l, const struct redis_answer *r)
 {
     struct asked *a = l->arg;

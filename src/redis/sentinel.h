@@ -35,10 +35,10 @@ struct sentinels;
 /* Asks at once. place: its links wait for what the sentinels say from now on. All is borrowed until closed. */
 struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_config *config,
                                    struct redis_place *place);
-/* Gives all back, then calls closed, if not NULL. */
+/* Closes everything, then calls closed, if not NULL. */
 void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg);
 
-/* Of each that is asked, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
+/* What each asked sentinel says, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
 uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
 const char *sentinel_state_name(enum sentinel_state state); /* "answers", for one that names a primary */
 
@@ -49,7 +49,7 @@ struct sentinels_count sentinels_count(const struct sentinels *s);
 /* At a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
  * one refuses, or knows no such name. e says what to do. */
 enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;
-/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+/* Runs the loop until each configured sentinel has answered or cannot be reached, at most for wait_ms. */
 void sentinels_hear_all(struct sentinels *s, uint64_t wait_ms);
 
 /* "host:port", or a host alone. NULL, or what was expected. */

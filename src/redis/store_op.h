@@ -8,7 +8,7 @@
 struct redis_store {
     struct slice key, lock; /* of the pending hash; not needed any more once redis_store() returned */
     int64_t fields_max;     /* more fields, pending and claimed: too_many */
-    /* Visitors; slices for the call only, all before done. registered: fields that the batch's registry counts. */
+    /* Callbacks; slices for the call only, all before done. registered: fields that the batch's registry counts. */
     void (*pending)(void *arg, struct slice field, struct slice value);
     void (*batch)(void *arg, const struct batch_id *id, int64_t registered);
     void (*claimed)(void *arg, const struct batch_id *id, struct slice field, struct slice value);

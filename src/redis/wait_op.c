@@ -43,7 +43,8 @@ static bool wait_was_left(struct redis_durable *w)
     return mono_ms() - w->began_ms >= LEFT_MS && w->left(w);
 }
 
-/* Ends all of l whose time, goal or server has come. A done() may ask for more, which goes to ws->fresh. */
+/* Ends all of l whose time is over, whose goal is reached, or whose server has changed. A done() may ask for more,
+ * which goes to ws->fresh. */
 static void waits_look(struct redis_waits *ws, struct list *l)
 {
     struct list now;
@@ -132,7 +133,7 @@ static int64_t info_acks(struct slice info, int64_t offset)
     return acks;
 }
 
-/* What is told while a failover is under way says nothing: see fence_op.c. */
+/* Numbers that come while a failover is under way mean nothing: see fence_op.c. */
 static void got_set(struct redis_waits *ws, struct redis_durable *w, int64_t local, int64_t replicas)
 {
     if (place_is_held(ws->link->config.place)) return;
@@ -162,7 +163,7 @@ static void on_replication(struct redis_link *l, void *arg, const struct redis_a
         got_set(ws, wait_of(node), 0, info_acks(r->str, wait_of(node)->offset));
 }
 
-/* Of WAIT or WAITAOF, the last of what was asked: for all that were written. */
+/* The answer to WAIT or WAITAOF, the last request of a round: for all that were written. */
 static void on_count(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_waits *ws = arg;

@@ -19,7 +19,7 @@ struct redis_durable {
     /* private */
     struct list link;
     uint64_t began_ms, until_ms; /* mono; until_ms 0: none */
-    int64_t offset;              /* of Redis' replication stream behind the write; 0: not known yet */
+    int64_t offset;              /* of Redis' replication stream after the write; 0: not known yet */
     char run_id[RUN_ID_BYTES];   /* where the hits were answered */
     unsigned changes;            /* ... as place said then */
 };

@@ -31,7 +31,8 @@ struct redis_walk {
 };
 
 void redis_walk(struct redis_link *l, struct redis_walk *w);
-/* Ends a walk under way at its next step, or now when it pauses: done() with lost. Before the link is closed. */
+/* Ends a walk under way at its next step, or at once if it pauses: done() with lost. Call it before the link is
+ * closed. */
 void redis_walk_stop(struct redis_walk *w);
 
 #endif

@@ -79,7 +79,7 @@ void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis
     if (redis_link_is_up(l)) ring_slot(l, l->ring_n - 1)->transaction = true;
 }
 
-/* Every request has its NULL before this returns; what the callbacks ask anew is refused, not pending. */
+/* Every request has its NULL before this returns; what the callbacks then ask is refused, not pending. */
 void wire_answer_pending(struct redis_link *l)
 {
     while (l->ring_n > 0) {
@@ -138,7 +138,7 @@ static void on_written(uv_write_t *req, int status)
     wire_write(l);
 }
 
-/* The socket took `done` bytes of out; the rest is libuv's until on_written. */
+/* The socket took `done` bytes of out; libuv has the rest until on_written. */
 static void rest_write(struct redis_link *l, struct buf *out, size_t done)
 {
     struct buf full = *out;

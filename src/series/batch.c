@@ -148,7 +148,7 @@ static struct row_key *row_keys_sorted(const struct batch *b, const uint32_t *ra
     return keys;
 }
 
-/* Puts rows[] in the order of keys, of repeats only the last, and counts each hash's. */
+/* Sorts rows[] by key, keeps the last of repeated ones, and counts each hash's. */
 static void rows_settle(struct batch *b, const struct row_key *keys)
 {
     struct batch_row *old = b->rows;
@@ -165,7 +165,7 @@ static void rows_settle(struct batch *b, const struct row_key *keys)
     heap_free(old);
 }
 
-/* Values that are no integers are MySQL's rejects. */
+/* Values that are no integers are left out: MySQL gets them as rejects. */
 static void rows_sum(struct batch *b)
 {
     uint64_t sum = 0;

@@ -22,7 +22,7 @@ static bool chunk_holds(const struct books_chunk *c, struct slice row)
     return after > 0 && before < 0;
 }
 
-/* Only chunk_row_key can write a row's key, and it needs a batch: one of this row alone. */
+/* Only chunk_row_key can write a row's key, and it needs a batch: this makes one of this row alone. */
 bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field)
 {
     struct batch one;

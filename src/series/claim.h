@@ -27,7 +27,7 @@ struct claim {
     const struct counter *counter;
     struct slice *keys; /* pending hashes; the asker's until done */
     uint32_t keys_n;    /* <= CLAIM_HASHES_MAX */
-    bool *fresh;        /* as keys; coalesce says whose lock is fresh, and stays as it is. NULL: none's */
+    bool *fresh;        /* as keys; coalesce says whose lock is fresh and is left alone. NULL: none's */
     enum claim_outcome outcome;
     uint32_t renamed;              /* hashes; as all figures, known only when the reply came */
     uint32_t left;                 /* the last `left` keys are still due: the bound of fields was reached */

@@ -11,7 +11,7 @@
 /* "60:hits" of `known:` -> 60. 0: it is no series' name. */
 int64_t clean_precision(struct slice known);
 
-/* Is it this precision's turn in a pass that began at now_s, when the one before began at last_s (< 0: there was none)? */
+/* Is this precision due in a pass that began at now_s, when the previous one began at last_s (< 0: the first)? */
 bool clean_due(int64_t precision_s, int64_t now_s, int64_t last_s);
 
 #endif

@@ -32,7 +32,7 @@ struct pattern {
 enum feed { FEED_SERIES, FEED_TIMEBOX, FEED_EVENT };
 #define FEEDS 3
 
-/* A table of the merchant's that is only read: its column that is looked for, and the one that is wanted. */
+/* A table of the merchant's that is only read: the column that is searched, and the one that is read. */
 struct lookup {
     struct slice table; /* n = 0: no labels. All three are MySQL identifiers, as a counter's */
     struct slice key, value;
@@ -71,7 +71,7 @@ enum err pattern_parse(struct slice text, struct pattern *out, struct error *e);
 /* Does name match, and what is its store? store may be NULL. The store is checked against kind. */
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store);
 
-/* The name with that store (of no account without <store>), appended to out. */
+/* Appends the name with that store to out (without <store> it is ignored). */
 void pattern_put(const struct pattern *p, struct slice store, struct buf *out);
 static inline bool pattern_empty(const struct pattern *p)
 {
@@ -81,7 +81,7 @@ static inline bool pattern_empty(const struct pattern *p)
 /* Can it make a name that begins with lead? */
 bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct slice lead);
 
-/* Could any name match both? Decided on the patterns alone, conservatively exact for one capture each. */
+/* Could any name match both? Decided from the patterns alone; exact for one capture each. */
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b,
                      enum store_kind kb);
 
@@ -90,7 +90,7 @@ bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct p
  * e->text; *which gets the index of the counter at fault. */
 enum err counters_validate(const struct counters *cs, size_t *which, struct error *e);
 
-/* The counter that claims this key, NULL for none. Keys that end in '_' and 32 hex digits match nothing. */
+/* The counter that matches this key, NULL for none. Keys that end in '_' and 32 hex digits match nothing. */
 const struct counter *counters_match(const struct counters *cs, struct slice key);
 const struct counter *counters_find(const struct counters *cs, struct slice name);
 

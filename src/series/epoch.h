@@ -39,14 +39,14 @@ bool history_has(const struct history_read *h, const struct claim_gen *claim);
 
 enum realm_outcome {
     REALM_OURS,     /* the epoch is the answer, joined or taken */
-    REALM_UNFENCED, /* it would be the realm's first epoch: what Redis said is to be fenced before */
-    REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and is to be written into it */
+    REALM_UNFENCED, /* it would be the realm's first epoch: a fence must cover what Redis said */
+    REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and must be written into it */
     REALM_BEHIND,   /* the ledger has a claim that this Redis does not know */
     REALM_STRANGER, /* this Redis has none, and none is free */
     REALM_UNKNOWN,  /* this MySQL does not know its realm */
 };
 
-struct realm_look { /* at MySQL, behind one at Redis */
+struct realm_look { /* at MySQL, after one at Redis */
     enum realm_outcome outcome;
     bool taken;               /* OURS: a new epoch */
     struct epoch epoch;       /* OURS, GIVEN */

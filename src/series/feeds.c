@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define STORE_DIGITS_MAX 19
-/* Of the days that a key of visitors ends in; no part begins with 0, so that an integer <store> may be one. */
+/* A day for keys of visitors; no part begins with 0, so that an integer <store> may be one. */
 #define DAY_SAMPLE 20101010
 
 /* A feed while it is looked at. */
@@ -24,7 +24,7 @@ struct made {
     struct pattern pattern;
 };
 
-/* before + prefix, suffix + behind. */
+/* before + prefix, suffix + behind: the pattern's texts. */
 static void made_init(struct made *m, struct slice before, const struct pattern *p, struct slice behind)
 {
     struct slice empty = SLICE("");
@@ -64,7 +64,7 @@ static enum err key_free(const struct look *at, struct slice before, const struc
         bool key = pattern_overlap(&m.pattern, at->store, &c->key, c->store);
         if (key || pattern_overlap(&m.pattern, at->store, &c->lock, c->store))
             code = error_set(at->e, ERR_CONFIG,
-                             "what it moves would stand in \"%s\", which can be the %s of counter " SLICE_FMT
+                             "what it moves would be in \"%s\", which can be the %s of counter " SLICE_FMT
                              "; choose another name",
                              pattern_show(&m.pattern, shown), key ? "key" : "lock", SLICE_ARG(c->name));
     }

@@ -109,7 +109,7 @@ static uint32_t text_put(struct frame *f, struct slice text)
     return at;
 }
 
-/* The same on every machine and in every version: another tallyd looks at it hours later. */
+/* The same on every machine and in every version: another tallyd compares it hours later. */
 static void payload_write(struct slice key, struct slice field, int64_t delta, char out[TOKEN_PAYLOAD])
 {
     char digits[24];

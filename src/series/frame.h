@@ -73,7 +73,7 @@ struct frame {
     uint64_t seq; /* set when it is sent; the same when it is sent again */
     int64_t
         dirty_ms; /* score of its ZADDs, and the ops' now: Redis' time when sent; the same when sent again */
-    /* answer: how often a log has left tally:events, of all time; -1: unknown. Asked for when there are events */
+    /* answer: how often a log has ever left tally:events; -1: unknown. Read when the frame has events */
     int64_t events_gone;
     struct frame_hash *hashes;
     struct frame_cell *cells;
@@ -89,7 +89,7 @@ struct frame {
                        */
     struct buf records; /* of the appends */
     struct buf errors;  /* error texts of cells, tokens and ops */
-    /* redis/'s, where frames are kept: what is sent again of it when Redis loses it (struct kept_frame) */
+    /* redis/'s, if frames are kept: what is sent again when Redis loses the frame (struct kept_frame) */
     struct buf again;
     uint32_t again_lines, again_cells;
 };
@@ -114,7 +114,7 @@ struct kept_frame {
 enum frame_outcome {
     FRAME_APPLIED, /* EXEC's array: every cell has its value or its own error */
     FRAME_REFUSED, /* EXECABORT or an error to EXEC: nothing of it ran; the text is in frame->errors */
-    FRAME_ASTRAY, /* likewise, since its slot is on its way to another node of a cluster; the link is being cut */
+    FRAME_ASTRAY, /* likewise, since its slot is moving to another node of a cluster; the link is being cut */
 };
 
 #define FRAME_RAW(f, c) slice_of((f)->bytes.p + (c)->raw_at, (c)->raw_n)
@@ -148,7 +148,7 @@ struct frame_append *frame_add_append(struct frame *f, struct slice name, struct
  * token is of another increment, or this is no token; nothing is filed. */
 bool frame_token_read(struct frame_token *t, struct slice stands);
 void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line);
-/* The error of all that wait for the op; line is without '-'. */
+/* Sets the error of all that wait for the op; line is without '-'. */
 void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line);
 
 #endif

@@ -27,7 +27,7 @@ static struct frame_op *add_op(struct frame *f, const struct journal_record *of,
     return op;
 }
 
-/* Numbers that clients were told are an op of their own. first: of those that are made of this record. */
+/* Numbers that clients were told are an op of their own. first: the first op that this record makes. */
 static struct frame_op *op_for(struct frame *f, uint32_t first, const struct journal_record *of,
                                int64_t which)
 {

@@ -11,7 +11,8 @@
 
 /* told: Redis' answers to the frame came. */
 void kept_put_op(struct buf *out, const struct frame *f, const struct frame_op *op, bool told);
-/* Adds the ops to f, as they go straight to their keys, whatever way they went before. found: the last frame that Redis has. */
+/* Adds the ops to f: they now go straight to their keys, whatever way they went before. found: the last frame that
+ * Redis has. */
 void kept_take_ops(struct frame *f, struct slice records, uint64_t found);
 
 #endif

@@ -30,7 +30,7 @@ struct op_item {              /* event: one event; uniq: one visitor, the same o
     uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
     uint32_t text_at, text_n; /* in frame->bytes: the event's own id, the visitor in text; n = 0: none */
     int64_t at;               /* event: its second; uniq: the visitor as an integer, -1: text says it */
-    /* answer; of an op that is GIVEN no answer, but the number that it has from a lease */
+    /* answer; a GIVEN op gets none: this is the number that it has from a lease */
     int64_t value; /* event: its number, 0 when it has an own id, EVENT_REFUSED; uniq: 1 new, 0 not */
 };
 
@@ -129,13 +129,14 @@ static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, in
     int64_t newest = op_slot(now_s + l->ahead_s, l->timebox_width_s);
     return bucket > newest - ((int64_t)l->timebox_keep - 1) * l->timebox_width_s;
 }
-/* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
+/* Does its frame add these events as they are? Events that a feed makes now have no items; those out of a journal
+ * have. */
 static inline bool op_is_given(const struct frame_op *op)
 {
     bool has_ids = op->which == EVENT_GIVEN || op->which == EVENT_OWN;
     return op->kind == OP_EVENT && has_ids && (op->items_n > 0 || op->owed);
 }
-/* Is the op's sample of that precision one with that of the op before? Then one HINCRBY moves both. */
+/* Is the op's sample of that precision the same as the previous op's? Then one HINCRBY moves both. */
 bool op_joins(const struct frame_op *op, uint32_t precision_s);
 /* Is it a number as a ticker gives them: 1 to OP_NUMBER_MAX, canonical? */
 bool op_id_is_number(struct slice id);

@@ -31,7 +31,7 @@ static bool op_key_free(const struct counters *cs, struct slice key, struct buf 
     return true;
 }
 
-/* Could a counter own a key that begins with lead? Nearly never, and then no key needs to be made to see it. */
+/* Could a counter own a key that begins with lead? Almost never, and then no key needs to be made to check it. */
 static bool could_meet(const struct counters *cs, struct slice lead)
 {
     for (size_t i = 0; i < cs->n; i++) {
@@ -79,7 +79,7 @@ static bool own_fits(const struct counters *cs, struct slice key, struct buf *wh
     return op_key_free(cs, key, why);
 }
 
-/* Name and type are parted at the last ':', so that no two logs share a key. */
+/* Name and type are split at the last ':', so that no two logs share a key. */
 static bool event_fits(const struct counters *cs, struct slice name, struct slice type, struct buf *scratch,
                        struct buf *why)
 {

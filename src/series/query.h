@@ -40,7 +40,7 @@ struct query_value {
     int64_t number;
 };
 
-/* Values one behind the other, in the order of the reply. */
+/* Values one after the other, in the order of the reply. */
 struct query_answer {
     struct query_value *values;
     size_t n, cap;

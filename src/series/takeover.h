@@ -30,7 +30,7 @@ struct journal_take {
     bool taken;               /* false: another one was faster, or it is gone */
     bool lost;                /* the link was cut, or Redis refused: why; ask again */
     struct buf bytes;         /* when taken; the asker frees, as the owners */
-    struct buf owners;        /* whose links are to be ended, a space behind each */
+    struct buf owners;        /* owners whose links must be ended, a space after each */
     char why[200];
     void (*done)(struct journal_take *t);
     void *arg;

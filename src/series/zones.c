@@ -158,7 +158,7 @@ void zone_view_close(struct zone_view *v)
     *v = (struct zone_view){.of = NULL};
 }
 
-/* Its end is the end of the local hour, or a change of the zone's clocks before. */
+/* It ends with the local hour, or earlier with a change of the zone's clocks. */
 static void hour_make(struct zone_hour *h, const struct zone *zone, int64_t at_s)
 {
     char text[32];

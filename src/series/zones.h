@@ -34,9 +34,10 @@ struct zones {
     bool named;               /* a zone, or a table of stores' zones, is configured */
 };
 
-/* standard: of stores that have none, NULL: UTC. One that cannot be read becomes UTC, and *e (may be NULL) says so. */
+/* standard: the zone of stores that have none, NULL: UTC. If it cannot be read, UTC is used, and *e (may be NULL) says
+ * so. */
 struct zone_table *zone_table_create(const char *standard, struct error *e);
-/* store has the zone of that name. Each store once; the last one holds. */
+/* Gives the store the zone of that name. Add each store once; the last one counts. */
 void zone_table_add(struct zone_table *t, struct slice store, struct slice name);
 
 void zone_table_drop(struct zone_table *t); /* one that is not published */

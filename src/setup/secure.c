@@ -1,5 +1,6 @@
-/* setup/secure.c - TLS as it is configured: what belongs together, which files, and what is said of certificates. Options
- * that would have no effect are refused: nobody shall believe that a connection has TLS when it has none. */
+/* setup/secure.c - TLS as configured: which options go together, which files, and what tallyd says of certificates.
+ * Options that would have no effect are refused: otherwise an operator may believe that a connection has TLS when it
+ * has none. */
 #include "setup/secure.h"
 
 #include "base/clock.h"
@@ -179,7 +180,7 @@ enum secure_level secure_certificate(struct tls_context *c, char *out, size_t si
     return left_s < SECURE_SOON_S ? SECURE_WARN : SECURE_GOOD;
 }
 
-/* Names are not looked up here: only what says so by itself is this machine. */
+/* Host names are not resolved here: only names and addresses that clearly mean this machine count. */
 static bool is_here(const char *host)
 {
     struct in_addr v4;

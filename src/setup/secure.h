@@ -5,14 +5,14 @@
 #include "setup/setup.h"
 #include "tls/context.h"
 
-#define SECURE_SOON_S (14 * 24 * 3600) /* so long before the end it is warned of */
+#define SECURE_SOON_S (14 * 24 * 3600) /* a warning comes this long before the end */
 
 enum secure_level { SECURE_GOOD, SECURE_WARN, SECURE_BAD };
 
 /* "is good until 2027-01-01 00:00 UTC (40 days)", and what to do when that is soon, or over. Of one with a certificate. */
 enum secure_level secure_certificate(struct tls_context *c, char *out, size_t size);
 
-/* A call for each thing that a careful operator would not leave so. */
+/* Calls warn for each setting that a careful operator would change. */
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg);
 
 #endif

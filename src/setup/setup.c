@@ -146,7 +146,7 @@ static void ops_init(struct op_limits *to, const struct conf *from)
         .most = READ_MAX, .days = READ_DAYS, .texts_max = setup_shares(from).read_bytes};
 }
 
-/* The counter of uniques.feeds.counter. NULL: there is none of that name. */
+/* The counter of uniques.feeds.counter; NULL: no such counter. */
 static const struct counter *uniq_counter(struct setup *s, struct error *e)
 {
     const struct conf *conf = s->conf;

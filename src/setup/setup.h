@@ -24,16 +24,17 @@ struct setup {
     struct tls_context *doors;         /* of setup_doors; NULL: no address has TLS, or it was not called */
 };
 
-/* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
+/* A setup points into itself: it is never copied. Every problem is a line
+ * `file:line:column: ...` in problems. False: there was one, and out is empty. */
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 void setup_close(struct setup *s);
 
-/* The certificate of the tls:// addresses, for who listens there, and for who checks it: other verbs need no key. Same
- * in problems. */
+/* The certificate of the tls:// addresses, for verbs that listen there or check it: other verbs need no key. Same in
+ * problems. */
 bool setup_doors(struct setup *s, struct buf *problems) MUST_CHECK;
 
-/* What each part may take of limits.memory. Only output buffers are shared out as clients need them, so a client may have half
- * of all. */
+/* What each part may take of limits.memory. Only output buffers are shared out as clients need them, so one client may
+ * have half of all. */
 struct shares {
     size_t unread_bytes, unread_all_bytes; /* output buffers: of one client, of all */
     size_t replay_bytes;                   /* answered hits that Redis could still lose */
@@ -42,10 +43,11 @@ struct shares {
 };
 struct shares setup_shares(const struct conf *conf);
 
-/* For a look at what runs with it; borrows from s. */
+/* Where to read the state of what runs with it; borrows from s. */
 struct source setup_source(const struct setup *s);
 
-/* The users of the configuration; nothing of it is borrowed. Of a reload, too. False: problems says why, and out is empty. */
+/* The users of the configuration, also after a reload; nothing is borrowed. False: problems says why, and out is
+ * empty. */
 bool setup_users(struct users *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 
 #endif

@@ -19,7 +19,7 @@ static void finder_closed(void *closed)
     *(bool *)closed = true;
 }
 
-/* A verb asks link->was_up and the error of redis_link_connect; it has nothing to do on the way. */
+/* Nothing to do: a verb uses link->was_up and the error of redis_link_connect. */
 static void link_up(struct redis_link *l)
 {
     (void)l;
@@ -69,7 +69,7 @@ static void realm_told(struct gen_read *g)
     *(bool *)g->arg = true;
 }
 
-/* It changes only when an operator accepts a rollback. Why a Redis says nothing is said by what is asked next. */
+/* The realm changes only when an operator accepts a rollback. Why a Redis has none is reported by the next question. */
 static void realm_read(struct ask *a)
 {
     bool done = false;
@@ -89,7 +89,7 @@ static struct cluster *cluster_ask(struct ask *a)
     return c;
 }
 
-/* Whoever is to say where Redis is. */
+/* Asks the sentinels or nodes where Redis is, if there are any. */
 static enum err place_seek(struct ask *a, const struct source *where, struct error *e)
 {
     e->code = ERR_NONE;

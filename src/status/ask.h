@@ -26,10 +26,10 @@ enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, u
 /* As ask_open, but not connected: it knows where each lane is, and ask_lane() is next. */
 enum err ask_find(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
                   struct error *e) MUST_CHECK;
-/* As a verb asks that needs Redis: with the time limits of the configuration. */
+/* For a verb that needs Redis: with the time limits of the configuration. */
 enum err ask_open_patiently(struct ask *a, const struct source *where, struct error *e) MUST_CHECK;
-/* Goes on to another lane: connected, and its realm is read. On an error link is up to none, and ask_lane() may be tried with
- * another one. */
+/* Goes on to another lane: connects, and reads its realm. On an error link is up to none, and ask_lane() may be tried
+ * with another one. */
 enum err ask_lane(struct ask *a, uint32_t lane, struct error *e) MUST_CHECK;
 void ask_close(struct ask *a);
 

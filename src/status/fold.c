@@ -38,7 +38,7 @@ static void servers_fold(struct status_redis *to, const struct status_redis *fro
     oldest_fold(&to->oldest_ms, from->oldest_ms);
 }
 
-/* What is of one server stays the first lane's. */
+/* Facts about one server are the first lane's. */
 static void redis_fold(struct status *s, struct status *lane, uint32_t number)
 {
     struct status_redis *to = &s->redis, *from = &lane->redis;

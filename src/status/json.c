@@ -1,4 +1,4 @@
-/* status/json.c - the status as one JSON object. Numbers in seconds and bytes; null is "cannot be told", and the part's
+/* status/json.c - the status as one JSON object. Numbers in seconds and bytes; null is "not known", and the part's
  * "error" says why. */
 #include "base/json.h"
 #include "status/status.h"
@@ -184,7 +184,7 @@ static void backlog_put(struct json *j, const struct status *s)
     json_close(j, '}');
 }
 
-/* Why nothing of this counter is merged, with the mend; null: it is. */
+/* Why nothing of this counter is merged, with the correction; null: it is. */
 static void counter_held_put(struct json *j, const struct status *s, const struct counter *c)
 {
     for (size_t i = 0; i < s->schema.n; i++) {

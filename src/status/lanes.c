@@ -16,6 +16,10 @@ static enum err lanes_compare(const struct redis_lanes *lanes, struct error *e)
                          "the cluster does not say how many lanes it has (%s); see that it answers, and that "
                          "redis.url's user may read and write the keys {*}*",
                          lanes->text);
+    if (lanes->told < 0)
+        return error_set(
+            e, ERR_CONFIG,
+            "`tallyd move` brings another Redis' counts into this cluster: run it to its end first");
     if (lanes->told == 0 || lanes->told == (int64_t)lanes->wanted) return ERR_NONE;
     return error_set(
         e, ERR_CONFIG,

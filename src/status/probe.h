@@ -12,18 +12,19 @@
 
 void probe_service(redisContext *link, struct buf *info, struct status *s); /* link NULL: no answer */
 void probe_service_again(redisContext *link, struct status *s);             /* the rate */
-void probe_stands(const struct buf *info, struct status *s); /* what it says is held, or stands still */
+void probe_stands(const struct buf *info, struct status *s); /* what it says is held, or makes no progress */
 
 void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s);
 
-/* The first goes before probe_redis, so that the ledger's gen is not newer than Redis'; the rest goes after it. */
+/* The first runs before probe_redis, so that the ledger's gen is not newer than Redis'; the rest runs after it. */
 void probe_mysql_first(struct db *db, const struct batch_id *realm, struct status *s);
 void probe_mysql_lane(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
                       struct status *s);
 void probe_mysql(struct db *db, const struct source *where, bool brief,
                  struct status *s); /* what is of no lane */
 
-/* Of several lanes: what one look says of them all. lane: of one, with its books. It gives names and batches away. */
+/* Of several lanes: adds one lane's look, with its books, to the look at all of them. It takes over the lane's names
+ * and batches. */
 void status_fold(struct status *s, struct status *lane, uint32_t number);
 
 #endif

@@ -1,5 +1,5 @@
-/* status/probe_mysql.c - MySQL's side: the books as they stand, how far batches are merged, rejects, and what of its
- * schema it cannot be merged into. */
+/* status/probe_mysql.c - MySQL's side: the books as they are, how far batches are merged, rejects, and what in its
+ * schema prevents merging. */
 #include "status/probe.h"
 
 #include "base/heap.h"

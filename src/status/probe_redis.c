@@ -1,5 +1,5 @@
-/* status/probe_redis.c - Redis' side: how it does, what waits in it, which batches stand. Each question is a small one:
- * the dirty index is read in pages of 1,000, of batches only the oldest are counted out. */
+/* status/probe_redis.c - Redis' side: its state, what waits in it, which batches it has. Each question is a small one:
+ * the dirty index is read in pages of 1,000, and only the oldest batches are counted out. */
 #include "status/probe.h"
 
 #include "base/heap.h"
@@ -152,7 +152,7 @@ static int64_t page_probe(struct ask *a, const struct counters *counters, uint32
     return page.lost ? -1 : (int64_t)page.keys_n;
 }
 
-/* Counts that are told apart by counter only when all can be: a part of them would look like all of them. */
+/* Counts are given by counter only when all can be: a part of them would look like all of them. */
 static bool dirty_sort(struct ask *a, const struct counters *counters, struct status *s)
 {
     int64_t got = PAGE;
@@ -165,7 +165,7 @@ static bool dirty_sort(struct ask *a, const struct counters *counters, struct st
     return true;
 }
 
-/* --- which batches stand --- */
+/* --- which batches exist --- */
 
 struct listing {
     struct status *s;

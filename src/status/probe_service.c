@@ -1,4 +1,4 @@
-/* status/probe_service.c - what the running service says of itself, by INFO. */
+/* status/probe_service.c - what the running service reports of itself in INFO. */
 #include "status/probe.h"
 
 #include "status/service.h"

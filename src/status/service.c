@@ -27,7 +27,7 @@ static redisContext *address_connect(const struct address *a)
     return NULL;
 }
 
-/* *secure: somebody is there, behind TLS, which hiredis 0.14 does not speak. */
+/* secure: a server listens behind TLS, which hiredis 0.14 does not speak. */
 static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};
@@ -41,7 +41,8 @@ static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
     return NULL;
 }
 
-/* The operator's own socket goes before those of clients, where it would be a stranger when there are users. */
+/* The operator's own socket comes before those of clients, where a verb would be unauthenticated when there are
+ * users. */
 redisContext *service_connect(const struct conf *conf, bool *secure)
 {
     *secure = false;

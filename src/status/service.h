@@ -7,7 +7,7 @@
 
 #include <hiredis/hiredis.h>
 
-/* The mend when service_connect() found only TLS. */
+/* The next step when service_connect() found only TLS. */
 #define SERVICE_SECURE_NEXT                                                                                  \
     "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
 

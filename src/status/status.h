@@ -18,7 +18,7 @@ struct redisContext;
 #define STATUS_NAMES_MAX 10
 #define STATUS_REPLICAS 8
 #define STATUS_SENTINELS 16
-#define STATUS_DIRTY_LOOKED 20000 /* hashes that are told apart by counter */
+#define STATUS_DIRTY_LOOKED 20000 /* hashes that are counted by counter */
 
 struct status_how {
     struct redisContext *service; /* the caller's connection to the service; NULL: connects by itself */
@@ -39,7 +39,7 @@ void seconds_json(struct json *j, const char *key, struct figure ms); /* with th
 struct status_sentinel {
     char at[300];
     char state[16]; /* "answers", or what it does instead, as in the log */
-    bool heard;     /* the subscription to its events stands */
+    bool heard;     /* it is subscribed to its events */
 };
 
 struct status_service {
@@ -49,7 +49,7 @@ struct status_service {
     char version[32], instance[NAME_BYTES_MAX + 1];
     int64_t pid, uptime_s, connections, connections_most;
     bool redis_up, mysql_up, stopping, recovering; /* as it sees them */
-    char held[STATUS_WHY_BYTES]; /* why it merges nothing, with the mend; empty: it merges */
+    char held[STATUS_WHY_BYTES]; /* why it merges nothing, with the correction; empty: it merges */
     struct figure hits_per_s;    /* see status_rate */
     struct figure leftovers;     /* claimed hashes of no batch, by its last walk */
     char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
@@ -59,7 +59,7 @@ struct status_service {
     int64_t sentinels, sentinels_up, sentinels_majority; /* known, answering; 0: Redis has none */
     struct status_sentinel sentinel[STATUS_SENTINELS];   /* that it asks */
     size_t sentinel_n;
-    char stalled[32]; /* why batches of an unknown counter stand still; empty: they do not */
+    char stalled[32]; /* why batches of an unknown counter make no progress; empty: they do */
     struct stats stats;
 };
 
@@ -83,7 +83,7 @@ struct
     struct status_lane *lane; /* NULL: one */
     char why[STATUS_WHY_BYTES];
     char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
-    enum conf_durability durability; /* redis.durability and redis.replicas, which this look went by */
+    enum conf_durability durability; /* redis.durability and redis.replicas, which this look used */
     int64_t replicas_wanted;
     int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
     int64_t replicas, uptime_s;
@@ -95,7 +95,7 @@ struct
     bool nameless;           /* it has no tally:realm */
     int64_t dirty;           /* hashes that hold counts not yet claimed */
     struct figure oldest_ms; /* since the first hit in the oldest of them */
-    bool sorted;             /* all were told apart by counter */
+    bool sorted;             /* all were counted by counter */
     int64_t held;            /* hashes that no counter claims, and some of their names */
     char *held_names[STATUS_NAMES_MAX];
     size_t held_names_n;
@@ -123,7 +123,7 @@ struct status_batch {
     struct batch_id id;
     char counter[NAME_BYTES_MAX + 1], owner[2 * NAME_BYTES_MAX + 1];
     bool configured;           /* its counter is */
-    int64_t format;            /* BATCH_FORMAT of the tallyd that claimed it; -1: not told */
+    int64_t format;            /* BATCH_FORMAT of the tallyd that claimed it; -1: not known */
     int64_t age_ms, silent_ms; /* since its oldest hit; since its owner's last sign of life */
     int64_t hashes;
     struct figure fields;                /* of the oldest STATUS_BATCHES_SIZED */
@@ -152,9 +152,9 @@ struct status {
     struct status_mysql mysql;
     struct status_counter *counters; /* in the order of the configuration */
     size_t counters_n;
-    struct status_batch *batches; /* all that stand, the oldest hit first */
+    struct status_batch *batches; /* all that exist, the oldest hit first */
     size_t batches_n;
-    struct schema_report schema; /* of MySQL: what it refuses, with the mend */
+    struct schema_report schema; /* of MySQL: what it refuses, with the correction */
     struct status_books books;
 };
 

@@ -1,5 +1,5 @@
-/* status/store.c - see store.h. As a live total does (sync/README.md, rules S26 and S28), it reads Redis in one script with
- * its gen, then MySQL in one snapshot, and both again if the counter has merges of a later gen by then. */
+/* status/store.c - see store.h. As a live total does (sync/README.md, rules S26 and S28), it reads Redis in one script
+ * with its gen, then MySQL in one snapshot. It reads both again if the counter has merges of a later gen by then. */
 #include "status/store.h"
 
 #include "base/heap.h"
@@ -82,7 +82,7 @@ static void store_claimed(void *arg, const struct batch_id *id, struct slice fie
 {
     struct seen *s = arg;
     struct seen_row row = {.batch = s->batches_n - 1, .at = s->bytes.n, .n = field.n};
-    (void)id; /* of the batch just told */
+    (void)id; /* of the last batch */
     s->batches[row.batch].seen++;
     if (!value_read(s, field, value, &row.value)) return;
     if (s->rows_n == s->rows_cap) {
@@ -195,7 +195,7 @@ static void store_judge(struct seen *s)
     index_judge(s);
     claims_judge(s);
     if (s->odd > 0)
-        problem_tell(s, "a merge puts them into tally_rejects; find who writes this hash besides tallyd",
+        problem_tell(s, "a merge puts them into tally_rejects; find which other program writes this hash",
                      "%" PRIu64
                      " values are not integers, or their fields not of its kind; they are in no sum",
                      s->odd);

@@ -1,7 +1,7 @@
-/* status/store.h - the figures of one store of one counter, and what can be proved of them: each count is in exactly one
- * place (a row in MySQL, the pending hash, or a claimed hash whose chunk is not in the ledger); a pending hash is in
- * tally:dirty; no field was lost since its claim; every value is an integer, every field of the counter's kind. It cannot
- * prove that no hit is missing: accepted hits are summed by counter. */
+/* status/store.h - the figures of one store of one counter, and what can be proved of them. Each count is in exactly
+ * one place (a row in MySQL, the pending hash, or a claimed hash whose chunk is not in the ledger). A pending hash is
+ * in tally:dirty; no field was lost since its claim; every value is an integer, every field of the counter's kind. It
+ * cannot prove that no hit is missing: accepted hits are summed by counter. */
 #ifndef STATUS_STORE_H
 #define STATUS_STORE_H
 

@@ -47,10 +47,9 @@ void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pendin
                   struct slice value);
 
 /* Then MySQL's: cuts the batches as the merge does, and counts the chunks that are not in the ledger. `newer` (a sum of
- * merged and rejected rows) is subtracted from merged, which may then be too low by the rejected part.
- * `lost`: batches above the ledger's highest gen that do not stand any more. Redis discards a batch only when it is
- * merged, and pruning keeps the highest gen, so this MySQL has lost history. Lower gens that it lost with them
- * cannot be seen. */
+ * merged and rejected rows) is subtracted from merged, which may then be too low by the rejected part. `lost`: batches
+ * above the ledger's highest gen that no longer exist in Redis. Redis discards a batch only when it is merged, and
+ * pruning keeps the highest gen, so this MySQL has lost history. Lower gens that it lost with them cannot be seen. */
 void sums_stored(struct sums *s, const struct books *books);
 
 /* Adds the books of one more lane, which MySQL keeps apart. */

@@ -54,7 +54,7 @@ static void on_polled(struct due_poll *p)
     }
     if (!p->lost) s->behind = p->keys_n == p->limit;
     due_poll_names(s, p, false);
-    /* Not for pages in which nothing is due: those are asked for at the pace of the tick. */
+    /* Not for pages in which nothing is due: those are requested at the pace of the tick. */
     s->eager = s->due_n > s->paced_n;
 }
 
@@ -68,7 +68,7 @@ static int64_t shortest_every_ms(const struct sync *s)
     return least;
 }
 
-/* The index has more than the last page, and of that one less than a claim is left. */
+/* The index has more than the last page, and less than a claim of that page is left. */
 static bool page_is_claimed(const struct sync *s)
 {
     return s->behind && s->due_n - s->paced_n < size_now(s);
@@ -108,7 +108,8 @@ static bool claim_next(struct sync *s, uint64_t now_ms)
     return false;
 }
 
-/* While pages are full, a page and a claim take turns: one that is read beside a claim has the claimed names once more. */
+/* While pages are full, a page and a claim take turns: a page that is read during a claim has the claimed names once
+ * more. */
 static bool takes_turns(const struct sync *s)
 {
     return s->behind && (s->polling || s->claims_out > 0);

@@ -12,7 +12,8 @@ struct gate_check {                   /* a look at MySQL */
     const struct history_read *redis; /* in: what Redis said before */
     bool seen;                        /* out: MySQL answered */
     bool
-        fit; /* out: what all counters share. Of each counter the port tells sync_counter_fit() before done() */
+        /* out: what all counters share. For each counter the port calls sync_counter_fit() before done() */
+        fit;
     bool refusals;          /* out: something does not fit, be it only one counter's table */
     struct realm_look look; /* out, if fit */
     void (*done)(struct gate_check *c);

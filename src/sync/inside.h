@@ -70,7 +70,7 @@ struct stall {                  /* see stall.c; times are mono, 0: never */
 struct family { /* a counter and its due hashes */
     const struct counter *counter;
     struct map names;
-    struct list queue; /* due by time: claimed as soon as may be */
+    struct list queue; /* due by time: claimed as soon as possible */
     struct list paced; /* due by hits alone: claimed when there are rows for them */
     uint32_t paced_n;
     uint64_t next_ms;  /* no claim of the queue before, unless in a hurry */
@@ -112,7 +112,7 @@ struct discarded {
 struct pace {                      /* see pace.c */
     int64_t rows;                  /* that paced claims may cost; below 0: they cost more than there was */
     uint64_t hits, mono_ms;        /* up to which rows were added ... */
-    uint64_t hits_left, time_left; /* ... but for these: parts of a row, of hits_a_row and of 1,000 */
+    uint64_t hits_left, time_left; /* ... except these: parts of a row, of hits_a_row and of 1,000 */
 };
 
 struct claim_size {          /* see size.c */
@@ -124,7 +124,7 @@ struct claim_size {          /* see size.c */
 struct rest {                   /* see rest.c */
     struct list waiting;        /* runs with chunks to be sent */
     uint32_t out;               /* chunks, of all runs */
-    uint32_t eighths;           /* of a chunk's time: the rest behind it */
+    uint32_t eighths;           /* of a chunk's time: the rest after it */
     uint64_t sent_ms, until_ms; /* when the first of them was sent; no chunk before */
     uint64_t hits, felt_us;     /* as of the last look */
     uint64_t beside_us,

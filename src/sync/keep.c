@@ -3,7 +3,7 @@
  * lacks. A kept batch has no run, no rows and no share of the fields in flight; only its names are here, for its
  * discard.
  *
- * (!) It is discarded when keep_ms are over, and MySQL has then merged something that was sent to it later. That proves
+ * (!) It is discarded once keep_ms are over and MySQL has then merged something that was sent to it later. That proves
  * that this server was the primary all the time, even if this process was suspended meanwhile. When there is nothing
  * else to merge, a kept batch itself is run again for that. */
 #include "base/heap.h"

@@ -20,7 +20,7 @@ struct sync_ports {
     void (*epoch_over)(void *arg);
     /* Fire and forget: sign of life of these batches (and of this instance, with n = 0 too). */
     void (*beat)(void *arg, const struct batch_id *ids, uint32_t n);
-    /* Fire and forget: dirty names that no counter claims go from tally:dirty to tally:held. */
+    /* Fire and forget: dirty names that no counter matches go from tally:dirty to tally:held. */
     void (*hold_names)(void *arg, const struct slice *names, uint32_t n);
     uint64_t (*mono_ms)(void *arg);
     int64_t (*redis_ms)(void *arg); /* Redis' own time */

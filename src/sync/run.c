@@ -292,7 +292,7 @@ static void run_merged(struct run *r)
     UNREACHABLE();
 }
 
-/* The next chunks; or, behind the last answer, what became of all. */
+/* The next chunks; or, after the last answer, what became of all. */
 static void merge_on(struct run *r)
 {
     if (r->worst == MERGE_DONE && may_write(r->sync))
@@ -317,7 +317,7 @@ static void on_merged(struct chunk *c)
     merge_on(r);
 }
 
-/* In turn: a run that rests again does so behind the others. */
+/* In turn: a run that rests again queues after the others. */
 void runs_merge_on(struct sync *s)
 {
     while (!list_empty(&s->rest.waiting) && (rest_over(s) || !may_write(s))) {

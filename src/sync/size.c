@@ -1,6 +1,6 @@
 /* sync/size.c - how many hashes a claim takes. Its script is one step of Redis, and hits wait behind it. So while hits
- * come, a claim is a piece of claim_us, and one claim is out at a time, as long as that keeps up with what becomes due.
- * When no hits come, a claim is as large as possible: that costs Redis and MySQL less a hash. */
+ * come, a claim is a piece of claim_us, and one claim is out at a time. More may be out when that does not keep up with
+ * what becomes due. When no hits come, a claim is as large as possible: that costs Redis and MySQL less a hash. */
 #include "sync/inside.h"
 
 #define PAGE_BESIDE_HITS 400 /* names of the dirty index: 1.3 us of Redis each, at a million */

@@ -1,4 +1,4 @@
-/* sync/sync.c - the public face, and the tick on which all timers of the machine hang. */
+/* sync/sync.c - the public face, and the tick on which all timers of the machine depend. */
 #include "sync/sync.h"
 #include "base/heap.h"
 #include "base/log.h"

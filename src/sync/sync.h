@@ -25,7 +25,7 @@ struct sync_config {
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
     uint32_t held_ms;                 /* a held run looks again after, 30,000 */
     uint64_t give_up_ms;  /* a run older than that is given up (a third of ledger.keep: run.c says why) */
-    uint64_t keep_ms;     /* a merged batch is discarded so much later, far less than give_up_ms; 0 */
+    uint64_t keep_ms;     /* a merged batch is discarded this much later, far less than give_up_ms; 0 */
     uint32_t forsaken_ms; /* a dirty name that no counter claims goes to tally:held after, 600,000 */
     uint32_t scans_max;   /* batches adopted whose rows are not counted yet, at once, 16 */
     uint32_t wait_ms;     /* CTR.SYNC: TRYAGAIN after, 30,000 */
@@ -79,12 +79,12 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
                          const struct sync_config *config);
 void sync_start(
     struct sync *s); /* Redis is up: adopts this instance's old batches, then claims; MySQL may be down */
-void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
-/* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
+void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine depend on it */
+/* Every loop turn: begins at once, and not at the next tick, what an answer of this turn made possible. */
 void sync_turn(struct sync *s);
-/* Others wait for Redis and MySQL, as of the last tick. */
+/* Do hits come, as of the last tick? They wait for Redis and MySQL as merges do. */
 bool sync_hits_come(const struct sync *s);
-/* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
+/* The key is copied. Repeats are ignored, but a name that is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
 void sync_epoch(struct sync *s,
@@ -114,7 +114,7 @@ void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
  * finished, claimed batches go on, and due names remain due. */
 void sync_counter_hold(struct sync *s, const struct counter *c);
 void sync_counter_release(struct sync *s, const struct counter *c);
-/* Sum of the hits in batches of a gen above this that were discarded, of the last some thousand. */
+/* Sum of the hits in batches of a gen above this that were discarded, of the last few thousand. */
 int64_t sync_discarded_above(const struct sync *s, uint64_t gen);
 void sync_stop(struct sync *s);    /* claims nothing more, ends waits and recovery; what runs goes on */
 void sync_abandon(struct sync *s); /* and makes no request any more: what is under way is only waited for */

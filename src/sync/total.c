@@ -161,7 +161,7 @@ static void round_fail(struct total_round *r, enum ask_outcome outcome, const ch
     round_end(r);
 }
 
-/* Those that must be read again go before those that came meanwhile. */
+/* Totals that must be read again go before those that came meanwhile. */
 static void round_again(struct total_round *r, struct list *again)
 {
     struct list *waiting = &r->totals->waiting;
@@ -176,7 +176,7 @@ static void round_answer(struct total_round *r)
     list_init(&again);
     struct totals *s = r->totals;
     uint64_t now_ms = s->ports.mono_ms(s->ports.arg);
-    /* What was claimed then may be pruned by now. Another primary has claims of the same gens. */
+    /* The ledger rows of what was claimed then may be pruned by now. Another primary has claims of the same gens. */
     bool stale = now_ms - r->began_ms >= s->give_up_ms || (r->stored.books.stale && HOLDS(RULE_TOTAL_EPOCH));
     if (r->stored.books.stale) s->sync->ports.epoch_over(s->sync->ports.arg);
     for (size_t i = 0; i < r->stored.books.n; i++) {

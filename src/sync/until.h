@@ -40,7 +40,7 @@ struct until {
     char replid[RUN_ID_BYTES]; /* the epoch's, as the reading began */
 };
 
-#define UNTIL_SLACK_MS 1000 /* over lag_ms(): ticks, and clocks as they were told */
+#define UNTIL_SLACK_MS 1000 /* over lag_ms(): ticks, and clocks as last read */
 
 void until_init(struct until *u, struct gate *gate, const struct counters *counters,
                 const struct until_ports *ports, uint32_t every_ms);

@@ -27,11 +27,12 @@ struct tls_files {
 enum tls_file { TLS_FILE_CERT, TLS_FILE_KEY, TLS_FILE_CA };
 struct tls_context;
 
-/* Copies the files' names. ERR_CONFIG: *which (may be NULL) is the bad file, e says what is wrong and what mends it, without
- * the file's name: it might be a key pasted by mistake. */
+/* Copies the files' names. ERR_CONFIG: *which (may be NULL) is the bad file, e says what is wrong and how to correct
+ * it, without the file's name: it might be a key pasted by mistake. */
 enum err tls_context_create(enum tls_side side, const struct tls_files *files, enum tls_trust trust,
                             struct tls_context **out, enum tls_file *which, struct error *e) MUST_CHECK;
-/* Reads the files again, for sessions from now on. On an error, an expired certificate among them, it stays as it was. */
+/* Reads the files again, for sessions from now on. On an error, such as an expired certificate, the old files remain in
+ * use. */
 enum err tls_context_reload(struct tls_context *c, struct error *e) MUST_CHECK;
 void tls_context_destroy(struct tls_context **c); /* after all its sessions */
 

@@ -1,6 +1,6 @@
-/* tls/relay.c - see relay.h. "Far" is the side with TLS, "near" the plain one.
- * When one side ends, the other is ended once all is passed on. A connection is over when near has ended and all of it was
- * written, or when either side breaks. */
+/* tls/relay.c - see relay.h. "Far" is the side with TLS, "near" the plain one. When one side ends, the relay ends the
+ * other once all bytes are passed on. A connection is over when near has ended and all of it was written, or when
+ * either side breaks. */
 #include "tls/relay.h"
 
 #include "base/clock.h"
@@ -66,8 +66,8 @@ static void passage_go(struct passage *p);
 
 /* --- its end --- */
 
-/* Decided by this thread's state, not by the flags of others: were `news` closed while the listener is open, the loop would
- * never end. */
+/* This decision uses the thread's own state, not the flags of others: if `news` were closed while the listener is open,
+ * the loop would never end. */
 static void relay_maybe_over(struct relay *r)
 {
     if (r->n > 0 || r->closed || r->end_by_ms == 0) return;

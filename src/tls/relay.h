@@ -15,7 +15,7 @@ struct relay_door {
     int fd;               /* listens; the relay's from relay_start on */
     unsigned most;        /* connections; more wait to be accepted */
     unsigned greeting_ms; /* a handshake may take */
-    /* A handshake is through: fd is plain, and yours. From the relay's thread. */
+    /* A handshake is done: fd is plain, and the callee's. From the relay's thread. */
     void (*given)(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n);
     void *arg;
 };
@@ -24,7 +24,7 @@ struct relay;
 
 /* NULL: no thread or descriptors; fd is closed. */
 struct relay *relay_start(const struct relay_door *door);
-/* Accepts and gives no more, not even those in a handshake; the socket is closed when this returns. */
+/* Accepts and gives no more connections, not even those in a handshake; the socket is closed when this returns. */
 void relay_quiet(struct relay *r);
 /* Closes what is left after a second, then ends the thread. */
 void relay_destroy(struct relay **r);

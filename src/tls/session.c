@@ -116,8 +116,8 @@ static void alert_why(struct tls_session *s, const char *reason)
                         : "");
 }
 
-/* OpenSSL answers each try with a refusal, and a client that reads none would fill our memory. TLS 1.3 has no second
- * handshake. */
+/* OpenSSL answers each try with a refusal, and a client that reads none of them would fill our memory. TLS 1.3 has no
+ * second handshake. */
 static void on_info(const SSL *ssl, int where, int rc)
 {
     struct tls_session *s = SSL_get_app_data(ssl);

@@ -1,8 +1,8 @@
 /* tls/session.h - one connection with TLS, without a socket: bytes of the wire go in, text comes out, and the other way
- * round. What has to be sent adds up in tls_session_out(); the socket's owner sends it and removes what it sent.
+ * round. Bytes to send collect in tls_session_out(); the socket's owner sends them and removes what it sent.
  *   GREETING -> READY -> ENDED    the other side sends no more
  *        \---------\---> FAILED   for good; there may be an alert to send
- * One thread at a time. Holds at most TLS_HELD_MAX bytes of what was taken, besides OpenSSL's own. */
+ * One thread at a time. Holds at most TLS_HELD_MAX bytes of what was taken, apart from OpenSSL's own. */
 #ifndef TLS_SESSION_H
 #define TLS_SESSION_H
 
@@ -21,8 +21,8 @@ struct tls_session;
 struct tls_session *tls_session_create(struct tls_context *c, const char *host);
 void tls_session_destroy(struct tls_session **s);
 
-/* Takes all n bytes. Text goes to `text`, which has room for n + TLS_HELD_MAX; returns how much. In FAILED and ENDED the bytes
- * are dropped. */
+/* Takes all n bytes. Text goes to `text`, which has room for n + TLS_HELD_MAX; returns how much. In FAILED and ENDED
+ * the bytes are dropped. */
 size_t tls_session_take(struct tls_session *s, const char *wire, size_t n, char *text) MUST_CHECK;
 /* Encrypts text into tls_session_out(). Not before READY; in FAILED it is dropped. */
 void tls_session_put(struct tls_session *s, struct slice text);
@@ -31,7 +31,8 @@ void tls_session_end(struct tls_session *s);
 
 struct buf *tls_session_out(struct tls_session *s);
 enum tls_state tls_session_state(const struct tls_session *s);
-/* Why it is FAILED, and what mends it. `refused`: a certificate of either side was, so another try would fail alike. */
+/* Why it is FAILED, and how to correct it. `refused`: a certificate of either side was, so another try would fail,
+ * too. */
 const char *tls_session_why(const struct tls_session *s);
 bool tls_session_refused(const struct tls_session *s);
 

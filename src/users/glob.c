@@ -1,6 +1,6 @@
-/* users/glob.c - see glob.h. Follows redis 7.0 (src/util.c, stringmatchlen), except that ranges compare unsigned bytes: [a-\xff]
- * has a `b`, in Redis it has not. Time is bounded by the product of the lengths: only the last of several stars is ever tried
- * again. */
+/* users/glob.c - see glob.h. Follows redis 7.0 (src/util.c, stringmatchlen), except that ranges compare unsigned bytes:
+ * [a-\xff] matches `b` here, but not in Redis. Time is bounded by the product of the lengths: only the last of several
+ * stars is ever tried again. */
 #include "users/glob.h"
 
 void glob_init(struct glob *g, struct slice text)
@@ -17,7 +17,7 @@ void glob_init(struct glob *g, struct slice text)
     memset(&g->mask, 0xFF, head_n);
 }
 
-/* Is c in the `[...]` at p->p? Moves p behind it; a class without an end ends with the pattern, as in Redis. */
+/* Is c in the `[...]` at p->p? Moves p past it; a class without an end ends with the pattern, as in Redis. */
 static bool class_has(struct slice *p, char c)
 {
     size_t i = 1;
@@ -40,7 +40,7 @@ static bool class_has(struct slice *p, char c)
     return found != inverted;
 }
 
-/* The first sign of pattern (no star) takes the byte c; moves pattern behind it. */
+/* The first sign of pattern (no star) takes the byte c; moves pattern past it. */
 static bool one_takes(struct slice *pattern, char c)
 {
     struct slice p = *pattern;

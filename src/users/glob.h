@@ -7,7 +7,7 @@
 
 struct glob {
     struct slice prefix; /* the literal start; owned by the caller of glob_init() */
-    struct slice rest;   /* the pattern behind them */
+    struct slice rest;   /* the pattern after them */
     bool is_prefix;      /* rest is `*`: a compare of the prefix is all */
     uint64_t head, mask; /* its first eight bytes, and which of them it has */
 };

@@ -40,7 +40,7 @@ static struct guess *slot_find(struct guesses *g, uint64_t who)
     return NULL;
 }
 
-/* A new one takes the slot that is forgiven first. */
+/* A new entry takes the slot that expires first. */
 static struct guess *slot_take(struct guesses *g, uint64_t who)
 {
     struct guess *mildest = slot_find(g, who);

@@ -13,8 +13,8 @@ _Static_assert(PASSWORD_HASH_BYTES >= CRYPT_OUTPUT_SIZE, "a hash and its NUL");
 #define DIGEST_SIGNS 43 /* 32 bytes */
 #define SALT_SIGNS_MAX 86
 
-/* The prefixes that crypt_gensalt(3) and mkpasswd(1) write, before the salt: yescrypt from 1 MiB and scrypt from 32 MiB, each
- * twice the one before, up to 64 MiB. */
+/* The prefixes that crypt_gensalt(3) and mkpasswd(1) write, before the salt: yescrypt from 1 MiB and scrypt from 32
+ * MiB, each twice the previous one, up to 64 MiB. */
 static const char *const costs[] = {
     "$y$j75$", "$y$j85$", "$y$j7T$",        "$y$j8T$",        "$y$j9T$",
     "$y$jAT$", "$y$jBT$", "$7$BU..../....", "$7$CU..../....",
@@ -44,7 +44,7 @@ static size_t signs_at(const char *at)
     return n;
 }
 
-/* yescrypt reads its salt as bytes: behind the last whole one all bits are 0. */
+/* yescrypt reads its salt as bytes: after the last whole one all bits are 0. */
 static bool bytes_are_whole(const char *at, size_t n)
 {
     uint32_t last = sign_value(at[n - 1]);
@@ -63,7 +63,7 @@ bool password_hash_fits(const char *hash)
            (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY);
 }
 
-/* In constant time, so timing does not tell how much was right. The length of a hash is no secret. */
+/* In constant time, so timing does not show how much was right. The length of a hash is no secret. */
 static bool same_text(const char *a, const char *b)
 {
     size_t n = strlen(a);

@@ -15,8 +15,8 @@
 
 #define NAME_BYTES_MAX 64 /* of a user */
 
-/* A person mistypes twice, an app with an old password comes again for ever: one in 2 s is enough for both. 1,024 that wait are
- * 1.2 MiB, and 15 s of proving. */
+/* A person mistypes twice, an app with an old password retries forever: one in 2 s is enough for both. 1,024 that wait
+ * are 1.2 MiB, and 15 s of proving. */
 const struct prover_limits prover_limits_default = {.guesses = {.user = {10, 2000}, .wide = {50, 200}},
                                                     .waiting_max = 1024};
 
@@ -135,7 +135,7 @@ static void proof_worked(uv_work_t *work, int status)
     run_next(p);
 }
 
-/* Whether it may be tried is asked again now: those before it may have been wrong. */
+/* Checks again whether it may be tried: guesses before it may have been wrong. */
 static void run_next(struct prover *p)
 {
     while (p->running == NULL && !list_empty(&p->waiting)) {

@@ -41,8 +41,8 @@ void prover_destroy(struct prover **p);   /* after that */
 /* Is it the remembered one? */
 bool prover_knows(struct prover *p, const struct user *u, struct slice password);
 
-/* All texts are borrowed for the call; u NULL: there is no such user, which takes as long to find out. False: a->outcome
- * is set and done() is not called. */
+/* All texts are borrowed for the call; u NULL: no such user, which takes as long to find out. False: a->outcome is set
+ * and done() is not called. */
 bool prover_ask(struct prover *p, const struct users *all, const struct user *u, struct slice name,
                 struct slice password, const char *address, struct proof_ask *a) MUST_CHECK;
 

@@ -9,8 +9,8 @@
 #define ACTIVE_MS 1000
 #define SHARE_LEAST 32
 
-/* Half a frame for all users, so that the other half is there for who is alone. Unauthenticated clients do little but AUTH:
- * 20,000 a second is far below what the loop can parse. */
+/* Half a frame for all users, so that the other half is there for a user that is alone. Unauthenticated clients send
+ * little but AUTH: 20,000 a second is far below what the loop can parse. */
 const struct users_limits users_limits_default = {.frame_requests = 500, .strangers_rate = 20000};
 
 static void limits_set(struct user *u, const struct user_spec *spec)

@@ -17,7 +17,7 @@
 
 struct user_spec { /* one user as it was configured; borrowed for the call */
     struct slice name;
-    const char *hash;                    /* crypt(5), NULL: nobody can log in as it */
+    const char *hash;                    /* crypt(5), NULL: no login is possible */
     const struct slice *keys, *commands; /* commands_n = 0: those that read and write */
     size_t keys_n, commands_n;
     uint32_t rate;        /* requests a second, 0: no limit */
@@ -48,10 +48,9 @@ struct user {
     uint32_t allowed;
     uint64_t frame; /* the one that `taken` and `room` are about */
     uint32_t taken;
-    uint32_t room,
-        room_of;        /* what user_room() said last, less what was taken since; while so many were active */
-    uint32_t ahead;     /* of its share of the frames to come */
-    uint64_t active_ms; /* mono: when it last sent something */
+    uint32_t room, room_of; /* user_room()'s last answer, less requests since; while this many were active */
+    uint32_t ahead;         /* of its share of the frames to come */
+    uint64_t active_ms;     /* mono: when it last sent something */
     unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
     bool proved;
     struct list
@@ -110,7 +109,7 @@ static inline uint32_t user_room_left(const struct users *all, const struct user
 void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
-/* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that goes anyway. */
+/* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that is sent anyway. */
 void user_allow(struct user *u, uint64_t now_ms, bool rides);
 
 #endif

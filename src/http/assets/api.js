@@ -3,10 +3,10 @@
  * browser's own EventSource cannot send it, so the stream is read with fetch. */
 
 const TOKEN = "tallyd.token";
-const SILENT_MS = 15000; // the stream beats once a second: so long without a byte, and nobody is there any more
+const SILENT_MS = 15000; // the stream beats once a second: after this long without a byte it is dead
 const AGAIN_MS = 1000;
 
-/** What tallyd answered instead: status, what is wrong, and what to do about it. status 0: nobody answered. */
+/** What tallyd answered instead: status, what is wrong, and what to do about it. status 0: no answer came. */
 export class Refused extends Error {
   constructor(status, text, next) {
     super(text);
@@ -16,7 +16,7 @@ export class Refused extends Error {
 }
 
 let needToken = () => {};
-/** tell(given): an answer said that a token is missing, or that the one which was given is wrong. */
+/** tell(given): an answer said that a token is missing, or that the given one is wrong. */
 export function onTokenNeeded(tell) {
   needToken = tell;
 }
@@ -76,8 +76,8 @@ export async function post(where) {
   return (await ask(where, { method: "POST", headers: { "X-Tallyd": "1" } })).json();
 }
 
-/** Server-sent events until close() is called; comes back by itself. on(event, data); state("live" | "away", problem):
- *  a stream that tallyd ended (it stops, say) is away only when it cannot be had again. */
+/** Server-sent events until close() is called; reconnects by itself. on(event, data); state("live" | "away", problem): a
+ * stream that tallyd ended (it stops, say) is away only when it cannot be opened again. */
 export function stream(where, query, { on, state }) {
   const ending = new AbortController();
   const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();

@@ -1,5 +1,6 @@
-/* chart.js - one chart: dygraphs (global, a classic script) on a canvas, a line that says what is under the pointer, and
- * the same figures as a table for those who cannot see or hover. Colours are the theme's, looked up when it draws. */
+/* chart.js - one chart: dygraphs (global, a classic script) on a canvas, a line that says what is under the pointer,
+ * and the same figures as a table for readers who cannot see or hover. Colours are the theme's, looked up when it
+ * draws. */
 import { el, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
 import { saver } from "./saver.js";
@@ -15,7 +16,7 @@ export function recolour() {
   for (const chart of living) chart.recolour();
 }
 
-/** What a custom property such as --accent is under the theme of the moment, as a colour that a canvas understands. */
+/** The value of a custom property such as --accent under the current theme, as a colour that a canvas understands. */
 function colourOf(name) {
   const probe = el("span", { style: `color: var(${name})`, hidden: true });
   document.body.append(probe);
@@ -43,8 +44,9 @@ function bar(context, x, y, width, bottom, colour) {
 }
 
 export class Chart {
-  /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line; when(x): a row's time in
-   *  words; axis(x): the same, short. csv(): [where, query] of the same figures, to be saved. kind: "bars" or "lines". value(v): a figure in words. */
+  /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line;
+   * when(x): a row's time in words; axis(x): the same, short. csv(): [where, query] of the same figures, to be saved.
+   * kind: "bars" or "lines". value(v): a figure in words. */
   constructor(
     holder,
     { label, series, kind, when, axis, csv, value = format.number, unit = format.compact, heading = "Time" },
@@ -66,7 +68,7 @@ export class Chart {
     living.add(this);
   }
 
-  /** rows: [[Date, value of each series, ...], ...] ascending; told: the sentence that stands for the picture. */
+  /** rows: [[Date, value of each series, ...], ...] ascending; told: the sentence that replaces the picture. */
   draw(rows, told = "") {
     this.rows = rows;
     this.told = told;
@@ -196,7 +198,7 @@ export class Chart {
   }
 }
 
-/* A finger moves the pointer without taking the scroll away from the page; nothing zooms. */
+/* A finger moves the pointer, and the page still scrolls; nothing zooms. */
 function touches(pick) {
   const at = (event, graph) => pick(event.touches[0].clientX - graph.graphDiv.getBoundingClientRect().left);
   return { touchstart: at, touchmove: at };

@@ -32,9 +32,9 @@ export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** A table with a caption for those who do not see where it stands. columns: [{title, number}], rows: arrays of cells.
- *  With class "stack" each row becomes a block of its own where the page is narrow (panel.css), which would take the
- *  table's meaning from a screen reader: so every element says its role. */
+/** A table with a caption for readers who do not see its place on the page. columns: [{title, number}], rows: arrays of
+ * cells. With class "stack" each row becomes a block of its own where the page is narrow (panel.css). A screen reader
+ * would then not see a table, so every element states its role. */
 export function table(caption, columns, rows, attributes = {}) {
   const cell = (name, role, at, content) =>
     el(
@@ -64,7 +64,8 @@ export function table(caption, columns, rows, attributes = {}) {
   );
 }
 
-/** A region that scrolls sideways where the page is too narrow; reachable by keyboard, or its right side were not. */
+/** A region that scrolls sideways where the page is too narrow. The keyboard can reach it; otherwise its right side
+ * could not be read. */
 export function scrolling(label, child) {
   return el("div", { class: "scrolling", role: "region", "aria-label": label, tabindex: "0" }, child);
 }

@@ -1,6 +1,6 @@
-/* flow.js - the way of a hit, drawn: six steps, each with what moves through it and what stands in it. Across where
- * there is room, else downwards. Dots run as fast as hits do. What it shows stands beside it in words, for those who
- * cannot see it. */
+/* flow.js - the way of a hit, drawn: six steps, each with what moves through it and what waits in it. It is drawn
+ * across where there is room, else downwards. Dots run as fast as hits do. The same is written beside it, for readers
+ * who cannot see the drawing. */
 import { el, say, svg, table } from "./dom.js";
 import * as format from "./format.js";
 

@@ -14,7 +14,7 @@ const dates = (options) => formatter(Intl.DateTimeFormat, options);
 let zone; // of the store that is shown; undefined: the reader's own
 const zoned = (options) => dates({ ...options, timeZone: zone });
 
-/** Moments are told in this zone from now on; null, or one that the browser does not know: in the reader's own. */
+/* Moments are shown in this zone from now on; null, or one that the browser does not know: in the reader's own. */
 export function useZone(name) {
   try {
     zone = name ? new Intl.DateTimeFormat(undefined, { timeZone: name }).resolvedOptions().timeZone && name : undefined;

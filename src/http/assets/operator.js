@@ -1,5 +1,5 @@
-/* operator.js - the operator's view: does it flow, where does it stand, what is in the way, do the books balance.
- * The stream's pulse (once a second) drives the drawing and the two charts; batches, rejects and books are asked for. */
+/* operator.js - the operator's view: do hits flow, where do they stop, what is in the way, do the books balance. The
+ * stream's pulse (once a second) drives the drawing and the two charts; batches, rejects and books are requested. */
 import { get, path, post } from "./api.js";
 import { Chart } from "./chart.js";
 import { coded, el, say, scrolling, table } from "./dom.js";
@@ -184,7 +184,7 @@ export class OperatorView {
       service.up ? `${service.instance}, tallyd ${service.version}, up for ${format.duration(service.uptime_s)}` : "",
     );
     const text = problems.map(({ what, next }) => what + next).join();
-    if (text === this.problemsShown) return; // a list that stands is not read out again
+    if (text === this.problemsShown) return; // an unchanged list is not read out again
     this.problemsShown = text;
     this.problems.replaceChildren(
       ...problems.map(({ what, next }) =>

@@ -1,5 +1,5 @@
-/* panel.js - the page: which view stands in the address, the stream of what moves, the theme, the banners.
- *   #/store/12345?days=30    the merchant's view     #/operator    the operator's */
+/* panel.js - the page: which view the address names, the stream of what moves, the theme, the banners.
+ *  #/store/12345?days=30    the merchant's view     #/operator    the operator's */
 import { get, onTokenNeeded, path, setToken, stream } from "./api.js";
 import { recolour } from "./chart.js";
 import { el, say } from "./dom.js";
@@ -12,7 +12,7 @@ const STORE = "tallyd.store";
 const at = (id) => document.getElementById(id);
 const root = at("view");
 
-let view = null; // StoreView, OperatorView, or null while there is none
+let view = null; // StoreView, OperatorView, or null
 let viewing = ""; // what it shows: "operator", "store/<name>"
 let events = null; // the open stream
 let counters = null; // of /api/counters; asked for once a connection
@@ -190,7 +190,7 @@ function failed(problem, again) {
     }, 2000);
 }
 
-/* The stream. A page that nobody sees listens to nothing, and asks for everything when it is seen again. */
+/* The stream. A hidden page does not listen, and requests everything when it is visible again. */
 
 function listen(store) {
   const wanted = viewing;

@@ -1,12 +1,12 @@
 /* part.js - one part of a view: loads, and shows that it loads, that there is nothing, that it failed, or the figures.
  *
- *   loading --load()--> ready | empty | failed        changed() asks again, at most once in `every` ms
- * What was shown stays while it loads again, and when that fails, with a line that says so. One load at a time: what
- * changes during a load is loaded after it, so that the last change is always seen. */
+ *  loading --load()--> ready | empty | failed        changed() asks again, at most once in `every` ms
+ * While it loads again, and when that fails, the old content remains, with a line that says so. One load at a time:
+ * what changes during a load is loaded after it, so that the last change is always seen. */
 import { el } from "./dom.js";
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-const AGAIN_MS = 5000; // what failed is asked for again by itself
+const AGAIN_MS = 5000; // a load that failed is repeated automatically
 
 export class Part {
   /** body: where it draws. load(signal) -> data; draw(data, body); empty(data) -> text where there is nothing to draw;
@@ -36,7 +36,7 @@ export class Part {
     }
   }
 
-  /** Another choice of the reader's: at once, and what stands there is seen to be no answer to it (panel.css). */
+  /** The reader chose something else: load at once, and mark the old content as not for this choice (panel.css). */
   async fresh() {
     this.body.setAttribute("aria-busy", "true");
     this.ended.abort();

@@ -1,5 +1,6 @@
-/* range.js - the days that the merchant looks at: {from, to, days}, YYYYMMDD inclusive; days: so many up to today, and
- * going on with it, or null for a range that was chosen by its dates. In the address: ?days=30 or ?from=..&to=.. */
+/* range.js - the days that the merchant looks at: {from, to, days}, YYYYMMDD inclusive. days: how many days up to
+ * today, and the range moves on with today; or null for a range that was chosen by its dates. In the address: ?days=30
+ * or ?from=..&to=.. */
 import { el } from "./dom.js";
 import * as format from "./format.js";
 
@@ -7,7 +8,7 @@ const PRESETS = [7, 30, 90];
 const DAYS_MOST = 366; // as many as uniques are counted together
 const HOURS_MOST = 1000;
 const DAY_MS = 86400000;
-const TYPED_MS = 600; // a day that is typed is a right one after each digit
+const TYPED_MS = 600; // while a day is typed, each digit may make a valid one
 
 export function lastDays(days) {
   return { from: format.today(1 - days), to: format.today(), days };

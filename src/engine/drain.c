@@ -1,0 +1,50 @@
+/* engine/drain.c - see drain.h. */
+#include "engine/drain.h"
+#include "base/heap.h"
+#include "redis/journal_op.h"
+#include <stdio.h>
+
+static void drain_fail(struct drain *d, const char *text)
+{
+    d->failed = true;
+    snprintf(d->text, sizeof d->text, "%s", text);
+    d->done(d);
+}
+
+static void journals_listed(struct journal_list *list)
+{
+    struct drain *d = list->arg;
+    d->asking = false;
+    d->home = !list->lost && list->n == 0;
+    heap_free(list->all);
+    buf_free(&list->texts);
+    takeover_soon(&d->lane->takeover);
+}
+
+static void all_merged(struct sync_wait *w)
+{
+    struct drain *d = w->arg;
+    d->asking = false;
+    if (w->outcome == ASK_DONE)
+        d->done(d);
+    else if (w->outcome == ASK_MYSQL_DOWN)
+        drain_fail(d, "MySQL cannot be reached; what is not merged stands in Redis");
+    else if (w->outcome == ASK_HELD)
+        drain_fail(
+            d, "counts of this Redis are held: the log says why. `tallyd check` names what MySQL refuses");
+}
+
+/* A batch of a tallyd that has just ended is adopted when its sign of life is old, so the wait may begin again. */
+void drain_tick(struct drain *d)
+{
+    struct core *c = &d->lane->core;
+    if (d->asking || d->failed || !core_up(c)) return;
+    d->asking = true;
+    if (!d->home) {
+        d->journals = (struct journal_list){.done = journals_listed, .arg = d};
+        redis_journals(&c->sync_link, &d->journals);
+        return;
+    }
+    d->wait = (struct sync_wait){.done = all_merged, .arg = d};
+    sync_wait_for(c->sync, &d->wait);
+}

@@ -1,0 +1,30 @@
+/* redis/move_op.h - who may count while a Redis' counts move to a cluster: nobody on that Redis from the mark on, for ever (the
+ * handshake refuses); nobody in the cluster until the move ends. */
+#ifndef REDIS_MOVE_OP_H
+#define REDIS_MOVE_OP_H
+
+#include "redis/link.h"
+
+enum redis_move_step {
+    MOVE_LOOK,  /* on the Redis that is left: does the mark stand? */
+    MOVE_MARK,  /* sets it */
+    MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow */
+    MOVE_BEGIN, /* no tallyd begins to count there */
+    MOVE_END    /* they may; refused when another mover has begun since */
+};
+
+enum redis_move_state { MOVE_FREE, MOVE_UNDER_WAY, MOVE_DONE, MOVE_IN_USE };
+
+struct redis_moving {
+    enum redis_move_step step;
+    uint32_t lanes;
+    int64_t
+        told; /* out: of look and mark, whether it stood before; of the others, tally:lanes as it is then */
+    bool lost;
+    char text[200];
+    void (*done)(struct redis_moving *m); /* once */
+    void *arg;
+};
+void redis_move(struct redis_link *l, struct redis_moving *m);
+
+#endif

@@ -1,0 +1,95 @@
+/* series/moved.c - see moved.h. */
+#include "series/moved.h"
+
+#include "series/names.h"
+#include "series/slot.h"
+
+#define DAY_BYTES 11 /* _2007_12_04 */
+
+static struct slice without(struct slice s, size_t lead)
+{
+    return slice_of(s.p + lead, s.n - lead);
+}
+
+static struct slice behind_colon(struct slice s)
+{
+    const char *colon = s.n == 0 ? NULL : memchr(s.p, ':', s.n);
+    return colon == NULL ? slice_of(s.p + s.n, 0) : without(s, (size_t)(colon + 1 - s.p));
+}
+
+static struct slice before_last_colon(struct slice s)
+{
+    const char *colon = s.n == 0 ? NULL : memrchr(s.p, ':', s.n);
+    return slice_of(s.p, colon == NULL ? 0 : (size_t)(colon - s.p));
+}
+
+/* <name>_2007_12_04, or with :hll behind it: how much of it is the name; 0: it is no such key. */
+static size_t visitors_name(struct slice key)
+{
+    static const char shape[] = "_0000_00_00";
+    if (slice_ends(key, SLICE(":hll"))) key.n -= 4;
+    if (key.n <= DAY_BYTES) return 0;
+    const char *day = key.p + key.n - DAY_BYTES;
+    for (size_t i = 0; i < DAY_BYTES; i++)
+        if (shape[i] == '_' ? day[i] != '_' : day[i] < '0' || day[i] > '9') return 0;
+    return key.n - DAY_BYTES;
+}
+
+static struct moved_key whole(const struct counters *cs, enum op_kind kind, struct slice name,
+                              const char *type, unsigned lanes)
+{
+    return (struct moved_key){MOVED_WHOLE, type, lane_of_name(cs, kind, name, lanes)};
+}
+
+static struct moved_key of_token(struct slice key, unsigned lanes)
+{
+    struct slice store = without(key, strlen(KEY_TOKEN_PREFIX));
+    store.n -= behind_colon(store).n;
+    if (store.n > 0) store.n--; /* the colon */
+    return (struct moved_key){MOVED_TOKEN, "string", lane_of_store(store, lanes)};
+}
+
+static bool is_own(struct slice key)
+{
+    for (size_t i = 0; i < NAME_LEADS_N; i++)
+        if (slice_starts(key, name_leads[i])) return true;
+    return false;
+}
+
+/* Keys that begin with a client's text. */
+static struct moved_key of_text(const struct counters *cs, struct slice key, unsigned lanes)
+{
+    struct slice name, type, ticker = SLICE(":" EVENT_TICKER_TYPE);
+    size_t n = visitors_name(key);
+    if (n > 0) return whole(cs, OP_UNIQ, slice_of(key.p, n), "string", lanes);
+    if (slice_ends(key, ticker))
+        return whole(cs, OP_EVENT, slice_of(key.p, key.n - ticker.n), "string", lanes);
+    if (!event_split(key, &name, &type)) return (struct moved_key){.kind = MOVED_NOT};
+    return (struct moved_key){MOVED_LOG, "zset", lane_of_name(cs, OP_EVENT, name, lanes)};
+}
+
+struct moved_key moved_key_of(const struct counters *cs, struct slice key, unsigned lanes)
+{
+    static const struct slice tokens = SLICE(KEY_TOKEN_PREFIX), samples = SLICE("count:"),
+                              windows = SLICE("statcache:"), buckets = SLICE("tb."), hits = SLICE("pv.");
+    if (slice_starts(key, tokens)) return of_token(key, lanes);
+    if (slice_starts(key, samples))
+        return whole(cs, OP_SERIES, behind_colon(without(key, samples.n)), "hash", lanes);
+    if (slice_starts(key, buckets) || slice_starts(key, hits))
+        return whole(cs, OP_TIMEBOX, without(key, buckets.n), "zset", lanes);
+    if (slice_eq(key, SLICE(KEY_KNOWN)) || slice_eq(key, SLICE(KEY_EVENTS)))
+        return (struct moved_key){MOVED_BY_MEMBER, "zset", 0};
+    if (slice_eq(key, SLICE(KEY_LEASED)) || slice_starts(key, windows))
+        return (struct moved_key){MOVED_BY_MEMBER, "hash", 0};
+    if (is_own(key) || counters_match(cs, key) != NULL) return (struct moved_key){.kind = MOVED_NOT};
+    return of_text(cs, key, lanes);
+}
+
+unsigned moved_lane_of(const struct counters *cs, struct slice key, struct slice member, unsigned lanes)
+{
+    if (slice_eq(key, SLICE(KEY_KNOWN))) return lane_of_name(cs, OP_SERIES, behind_colon(member), lanes);
+    struct slice name = before_last_colon(member); /* <name>:<type>, <name>:windows */
+    bool window = slice_starts(key, SLICE("statcache:")) && !slice_ends(member, SLICE(":windows"));
+    if (window) name = before_last_colon(name); /* <name>:<start>:<window> */
+    return lane_of_name(cs, OP_EVENT, name, lanes);
+}

@@ -1,0 +1,246 @@
+"""`tallyd move`: from one Redis to a cluster of three masters, under load; killed on its way and run again."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness.account import Account
+from harness.books import counted, nothing_left, read_redis
+from harness.cluster import Cluster
+from harness.daemon import TALLYD, counters
+from harness.load import Load
+from harness.resp import RespError
+from harness.slots import tag_of_lane
+from harness.wait import wait_until
+
+FED = {"feeds": {"series": "s<store>:views", "box": "s<store>:views", "event": "s<store>:view"}}
+FAMILIES = counters(hits=200, every="60s", product_views=FED)
+MORE = {"uniques": {"name": "s<store>:people", "feeds": {"counter": "unique_visitors"}}, "tokens": {"keep": "24h"}}
+STORES = 200
+LANES = 16
+DAYS = (20250101, 20250102)
+
+
+def pick(rng):
+    return b"s%d:product_views" % rng.randrange(1, STORES + 1), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+
+
+@pytest.fixture
+def cluster(workdir):
+    made = Cluster(workdir, replicas=0, lanes=LANES)
+    yield made.start()
+    made.close()
+
+
+def kept_of(client, key, kind):
+    """What a key holds, in a form that does not depend on how Redis packs it."""
+    if kind == b"hash":
+        return client.hgetall(key)
+    return client.zrange(key, 0, -1, withscores=True) if kind == b"zset" else client.get(key)
+
+
+STAYS = (b"tally:seq:", b"tally:fence:", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move", b"tally:lanes",
+         b"tally:dirty", b"tally:held", b"tally:batch", b"tally:events:gone", b"tally:journals:taken")
+BY_MEMBER = (b"known:", b"tally:events", b"tally:leased", b"statcache:")
+
+
+def all_of(clients):
+    """Bare key -> what it holds; sets and hashes of all lanes are put together."""
+    found = {}
+    for client in clients:
+        for key in client.scan_iter(count=1000):
+            bare = key.partition(b"}")[2] if key.startswith(b"{") else key
+            if bare.startswith(STAYS) or bare.endswith(b":sync"):
+                continue
+            value = kept_of(client, key, client.type(key))
+            if bare == b"tally:tokens":
+                value = sum(map(int, value.values())) + found.get(bare, 0)
+            elif bare.startswith(BY_MEMBER) and bare in found:
+                value = {**found[bare], **value} if isinstance(value, dict) else sorted(found[bare] + value)
+            assert bare not in found or bare.startswith(BY_MEMBER) or bare == b"tally:tokens", bare
+            found[bare] = sorted(value) if isinstance(value, list) else value
+    return found
+
+
+class Mover:
+    def __init__(self, old, new):
+        self.words = [TALLYD, "move", "--from", old.config_path, "-c", new.config_path]
+
+    def start(self):
+        return subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def killed_at(self, text, lines=1):
+        """SIGKILL when it has said this so often."""
+        mover = self.start()
+        said = []
+        for line in mover.stdout:
+            said.append(line)
+            if sum(text in each for each in said) == lines:
+                os.kill(mover.pid, signal.SIGKILL)
+                break
+        mover.stdout.close()
+        assert mover.wait(60) == -signal.SIGKILL, said
+        return said
+
+    def to_end(self):
+        mover = self.start()
+        said = mover.communicate(timeout=180)[0]
+        return mover.returncode, said
+
+
+def moved(old, new):
+    code, said = Mover(old, new).to_end()
+    assert code == 0 and "done: start tallyd" in said, said
+    return said
+
+
+@pytest.fixture
+def shops(make_redis, make_daemon, mysql, cluster):
+    """The tallyd before, running, and the one of the cluster, not started."""
+    server = make_redis(appendfsync="always", in_memory=True)
+    old = make_daemon(server, instance="old", families=FAMILIES, more=MORE)
+    new = make_daemon(cluster, start=False, instance="new", families=FAMILIES, more=MORE, redis_url={"url": cluster.url, "lanes": LANES})
+    done = new.verb("migrate", "--another-redis")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return old, new
+
+
+def tokens(daemon):
+    with daemon.client() as client:
+        return client.pipeline([("CTR.INCRBY", f"s{store}:searches", "hat", 1, "TOKEN", f"t-{store}") for store in range(1, STORES + 1)])
+
+
+def people(daemon):
+    with daemon.client() as client:
+        return client.pipeline([("UNIQ.ADD", f"s{store}:people", day, visitor) for store in range(1, 20) for day in DAYS
+                                for visitor in ("7", "somebody")])
+
+
+READS = [("SERIES.GET", "clicks", 3600), ("BOX.RECENT", "clicks", 0, 9), ("EVENT.RANGE", "web", "login", 0, 9999999999),
+         ("UNIQ.COUNT", "s3:people", *DAYS), ("UNIQ.COUNT", "visitors", *DAYS)]
+
+
+def begin(old):
+    """Something of all kinds, and names enough that copying takes a while."""
+    with old.client() as client:
+        client.pipeline([("SERIES.INCRBY", f"name{i}", 1) for i in range(3000)])
+        client.pipeline([("SERIES.INCRBY", "clicks", 3), ("BOX.INCRBY", "clicks", 3), ("EVENT.ADD", "web", "login"), ("EVENT.ADD", "web", "login"),
+                         ("UNIQ.ADD", "visitors", DAYS[0], "7")])
+        return tokens(old), people(old)
+
+
+def reads(daemon):
+    with daemon.client() as client:
+        return client.pipeline(READS)
+
+
+def test_under_load_and_killed_three_times(shops, cluster, mysql):
+    old, new = shops
+    server, account = old.redis, Account(None, mysql, FAMILIES)
+    said = begin(old)
+    read = reads(old)
+    load = Load(old.socket, account.shadow, pick, 8, 20, 4000)
+    try:
+        load.go()
+        wait_until(lambda: account.shadow.answered > 4000, 60, "hits are answered")
+        mover = Mover(old, new)
+        mover.killed_at("takes no more hits")
+        done = new.verb("run")
+        assert done.returncode == 78 and "tallyd move" in done.stderr, done.stderr
+        mover.killed_at("copying keys", 2)
+        mover.killed_at("copying keys", 6)
+        done = new.verb("run")
+        assert done.returncode == 78 and "tallyd move" in done.stderr, done.stderr
+        wait_until(lambda: sum(account.shadow.refused.values()) > 100, 60, "hits are refused")
+        moved(old, new)
+    finally:
+        load.stop()
+    assert read_redis(server.client()) == ({}, {}), "all that waited is merged"
+    before, after = all_of([server.client()]), all_of([node.client() for node in cluster.living()])
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") == STORES
+    assert before == after
+    assert tokens_in(server.client()) == STORES
+    old.verify()
+    old.terminate()
+    new.start()
+    assert reads(new) == read and not [reply for reply in read if isinstance(reply, RespError)]
+    assert (tokens(new), people(new)) == (said[0], [0] * len(said[1])), "counted before"
+    load = Load(new.socket, account.shadow, pick, 8, 20, 4000, seed=2)
+    try:
+        so_far = account.shadow.answered
+        load.go()
+        wait_until(lambda: account.shadow.answered > so_far + 4000, 60, "hits are answered")
+    finally:
+        load.stop()
+    settle(new, cluster)
+    seen = counted(cluster.client(), mysql, FAMILIES)
+    views = {name: n for name, n in seen.items() if name[0].endswith(b":product_views")}
+    account.shadow.check(views)
+    assert sum(n for (key, _), n in seen.items() if key.endswith(b":searches")) == STORES
+    assert sum(n for (key, _), n in seen.items() if b":unique_visitors" in key) == sum(said[1])
+    new.verify()
+
+
+def tokens_in(client):
+    return len(list(client.scan_iter("tally:token:*")))
+
+
+def settle(daemon, cluster):
+    daemon.sync_all()
+    wait_until(lambda: read_redis(cluster.client()) == ({}, {}), 30, "nothing is left in Redis")
+
+
+def test_done_is_done(shops, cluster):
+    """Run again behind its end it changes nothing; the tallyd before stays refused, also when it is started anew."""
+    old, new = shops
+    with old.client() as client:
+        assert client.call("HINCRBY", "s1:searches", "hat", 2) == 2
+    moved(old, new)
+    old.terminate()
+    done = old.verb("run")
+    assert done.returncode == 78 and "move to a cluster" in done.stderr, done.stderr
+    new.start()
+    with new.client() as client:
+        assert client.call("CTR.TOTAL", "s1:searches", "hat") == [2]
+        assert client.call("HINCRBY", "s1:searches", "hat", 1) == 1
+        assert client.call("SERIES.INCRBY", "clicks", 1) == 7
+        before = client.call("SERIES.GET", "clicks", 3600)
+        code, said = Mover(old, new).to_end()
+        assert code == 0 and "was moved to this cluster before" in said, said
+        assert client.call("SERIES.GET", "clicks", 3600) == before
+        assert client.call("CTR.TOTAL", "s1:searches", "hat") == [3]
+
+
+def test_a_cluster_in_use_is_refused(shops, cluster):
+    """Then nothing has happened: the tallyd before counts on."""
+    old, new = shops
+    new.start()
+    code, said = Mover(old, new).to_end()
+    assert code == 78 and "move into an empty one" in said, said
+    with old.client() as client:
+        assert client.call("HINCRBY", "s1:searches", "hat", 1) == 1
+
+
+def test_given_up(shops, cluster):
+    """The mark deleted: the Redis before has all that it had, and a cluster with a half of it is refused until it is emptied."""
+    old, new = shops
+    begin(old)
+    Mover(old, new).killed_at("copying keys", 3)
+    with old.client() as client:
+        assert isinstance(client.call("HINCRBY", "s1:searches", "hat", 1), RespError)
+        assert old.redis.client().delete("tally:move") == 1
+        wait_until(lambda: client.call("HINCRBY", "s1:searches", "hat", 1) == 1, 30, "it counts again")
+    code, said = Mover(old, new).to_end()
+    assert code == 78 and "FLUSHALL" in said, said
+    for node in cluster.living():
+        node.client().flushall()
+    moved(old, new)
+
+
+def test_what_is_no_move(shops, cluster):
+    old, new = shops
+    assert old.verb("move").returncode == 64
+    for mover in (Mover(new, new), Mover(old, old)):
+        code, said = mover.to_end()
+        assert code == 78 and "to a cluster" in said, said

@@ -50,7 +50,7 @@ packages_need() {
     if ! packages_install $missing >/tmp/tallyd-packages.$$ 2>&1; then
         tail -n 20 /tmp/tallyd-packages.$$ >&2
         rm -f /tmp/tallyd-packages.$$
-        echo "apt-get could not install$missing; the reason stands above." >&2
+        echo "apt-get could not install$missing; the reason is above." >&2
         return 1
     fi
     rm -f /tmp/tallyd-packages.$$

@@ -151,7 +151,7 @@ static enum err one(struct adjusting *a, struct error *e)
     if (code == ERR_NONE) code = adjust(a->db, a->counter, &row, &outcome, e);
     if (code == ERR_UNAVAILABLE)
         fprintf(stderr,
-                "tallyd: nobody knows whether it was done; repeat the command with --id " SLICE_FMT "\n",
+                "tallyd: it is not known whether it was done; repeat the command with --id " SLICE_FMT "\n",
                 SLICE_ARG(row.id));
     if (code != ERR_NONE) return code;
     if (outcome == ADJUST_OTHER)

@@ -162,7 +162,7 @@ const struct option options[] = {
     {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the field: a date, an id or a text"},
     {"by", 0, OPTION_TEXT, "N", AT(by), OF(ADJUST), "add N, which may be negative"},
     {"set", 0, OPTION_TEXT, "N", AT(set), OF(ADJUST), "make the stored count N"},
-    {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "why, for those who look at the list"},
+    {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "the reason, as the list shows it"},
     {"id", 0, OPTION_TEXT, "ID", AT(id), OF(ADJUST),
      "of this adjustment: the same one again changes nothing"},
     {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS) | OF(ADJUST), "list at most N, by default 100"},

@@ -79,7 +79,7 @@ static void report_end(struct store_report *r)
         BUF_LIT(&r->text, "]}\n");
     } else {
         buf_put_slice(&r->text, buf_slice(&r->problems));
-        if (r->problems_n == 0) BUF_LIT(&r->text, "Each count stands in one place, and is on its way.\n");
+        if (r->problems_n == 0) BUF_LIT(&r->text, "Each count is in one place, and on its way.\n");
     }
     buf_free(&r->problems);
 }

@@ -182,6 +182,7 @@ static void group_send_again(struct coalesce *c, struct group *g)
     checkpoint_redo(c, g);
     ops_send_again(c, g);
     g->state = GROUP_SENT;
+    g->unheard |= !g->astray && c->seq_known == 0;
     g->astray = false;
     STAT_ADD(frames_resent, 1);
     c->ports.send_frame(c->ports.arg, &g->frame);
@@ -293,14 +294,15 @@ void coalesce_on_values(struct coalesce *c, struct frame *f)
 /* Clients of a frame in doubt wait for doubt_ms. (!) A frame whose clients were told so is never sent again. */
 static void give_up(struct coalesce *c, struct group *g)
 {
-    log_event(LOG_ERROR, g->astray ? "frame_astray" : "outcome_unknown", "seq=%llu answers=%u",
+    bool none_ran = g->astray && !g->unheard;
+    log_event(LOG_ERROR, none_ran ? "frame_astray" : "outcome_unknown", "seq=%llu answers=%u",
               (unsigned long long)g->frame.seq, g->answers_n);
     uint64_t hits = g->answers_n - g->literals_count;
-    if (g->astray)
+    if (none_ran)
         STAT_ADD(hits_refused, hits);
     else
         STAT_ADD(hits_unknown, hits);
-    group_fail(g, slice_str(g->astray ? astray_text : unknown_text));
+    group_fail(g, slice_str(none_ran ? astray_text : unknown_text));
     g->given_up = true;
     flight_answer(c, g);
 }

@@ -46,7 +46,7 @@ void group_reuse(struct group *g, uint64_t epoch)
     g->weight = 0;
     g->doubt_ms = 0;
     g->state = GROUP_COLLECTS;
-    g->given_up = g->astray = g->undone = false;
+    g->given_up = g->astray = g->unheard = g->undone = false;
     ops_clear(g);
     further_clear(g);
     g->epoch = epoch;

@@ -50,6 +50,7 @@ struct group {
     bool undone;   /* known not to have run: what it did to journals is taken back until it is sent again */
     bool given_up; /* its clients were told "outcome unknown": never sent again */
     bool astray;   /* when last sent, it was refused since its slot is moving: nothing of it ran */
+    bool unheard;  /* an old link may run it yet: no number was there that it watches */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
     /* Hash of key and field -> its cell's number + 1, 0: free. The first cell of a hash is in hash_entry instead. */

@@ -151,7 +151,7 @@ void run_replay(struct exchange *x, struct worker *w)
     if (rejects_replay(db, &which, &replay, &e) != ERR_NONE)
         refuse_error(x, &e);
     else if (replay.replayed + replay.refused == 0)
-        exchange_refuse(x, 404, "see /api/rejects", "somebody else replayed or dropped it just now");
+        exchange_refuse(x, 404, "see /api/rejects", "another request replayed or dropped it just now");
     else
         done_put(x, &id, replay.refused > 0 ? "refused" : "replayed", reason);
     db_destroy(&db);
@@ -168,7 +168,7 @@ void run_drop(struct exchange *x, struct worker *w)
     if (rejects_drop(db, &which, &dropped, &e) != ERR_NONE)
         refuse_error(x, &e);
     else if (dropped == 0)
-        exchange_refuse(x, 404, "see /api/rejects", "somebody else replayed or dropped it just now");
+        exchange_refuse(x, 404, "see /api/rejects", "another request replayed or dropped it just now");
     else
         done_put(x, &id, "dropped", "");
     db_destroy(&db);

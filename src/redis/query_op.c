@@ -59,7 +59,7 @@ void query_refuse(struct redis_query *r, const char *format, ...)
 void query_refuse_key(struct redis_query *r, struct slice key, struct slice held)
 {
     char shown_key[100], shown_held[40];
-    query_refuse(r, "ERR key '%s' holds '%s', which tallyd did not write; somebody else uses that key",
+    query_refuse(r, "ERR key '%s' holds '%s', which tallyd did not write; another program uses that key",
                  slice_show(key, 90, shown_key, sizeof shown_key),
                  slice_show(held, 30, shown_held, sizeof shown_held));
 }

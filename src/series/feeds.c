@@ -64,7 +64,7 @@ static enum err key_free(const struct look *at, struct slice before, const struc
         bool key = pattern_overlap(&m.pattern, at->store, &c->key, c->store);
         if (key || pattern_overlap(&m.pattern, at->store, &c->lock, c->store))
             code = error_set(at->e, ERR_CONFIG,
-                             "what it moves would stand in \"%s\", which can be the %s of counter " SLICE_FMT
+                             "what it moves would be in \"%s\", which can be the %s of counter " SLICE_FMT
                              "; choose another name",
                              pattern_show(&m.pattern, shown), key ? "key" : "lock", SLICE_ARG(c->name));
     }

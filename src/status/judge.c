@@ -158,7 +158,7 @@ static void counter_judge(struct judging *j, const struct status_counter *c)
     struct slice name = c->counter->name;
     if (c->stalled[0] != '\0')
         found(j, ERR_FAILED, STALLED_NEXT,
-              "merging stands still: " SLICE_FMT
+              "merging does not go on: " SLICE_FMT
               " is due, and nothing of it was merged for sync.every and 30 s (%s)",
               SLICE_ARG(name), c->stalled);
     int64_t most_ms = (int64_t)c->counter->every_s * 1000 * LATE_TIMES + LATE_MS;

@@ -195,7 +195,7 @@ static void store_judge(struct seen *s)
     index_judge(s);
     claims_judge(s);
     if (s->odd > 0)
-        problem_tell(s, "a merge puts them into tally_rejects; find who writes this hash besides tallyd",
+        problem_tell(s, "a merge puts them into tally_rejects; find which other program writes this hash",
                      "%" PRIu64
                      " values are not integers, or their fields not of its kind; they are in no sum",
                      s->odd);

@@ -306,7 +306,7 @@ size_t sums_print(const struct sums *s, struct buf *out)
         buf_printf(
             out,
             "MySQL is behind: %llu batches that were merged are in no ledger. After `tallyd migrate "
-            "--ledger-lost` that is normal until the next merge. Otherwise somebody restored it from a "
+            "--ledger-lost` that is normal until the next merge. Otherwise it was restored from a "
             "backup, or it failed over to a copy that lagged, and what was merged since is in no table any "
             "more. Next: bring tally_ledger, tally_counters and the counters' tables forward together (a "
             "later backup, the binary log) while every tallyd of this Redis is stopped; what stays lost is "

@@ -89,7 +89,7 @@ static enum err key_load(SSL_CTX *ctx, const char *path, struct fault *f)
     if (rc == 1 && !other_kind) return ERR_NONE;
     if (asked)
         return refuse(
-            f, "it has a passphrase, which nobody can type",
+            f, "it has a passphrase, which tallyd cannot ask for",
             "write it without one (openssl pkey -in old -out new), where only tallyd's user may read it");
     if (other_kind || ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
         return refuse(f, "it is not the key of the certificate",

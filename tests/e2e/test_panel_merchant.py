@@ -194,3 +194,4 @@ def test_midnight_under_an_open_page(shop, browser):
             browser.run("stepClock(20)")
             shop.hit(VISITORS, days[2], 1)
             seen(browser, shown, later, "after midnight")
+            assert browser.run("return document.querySelector('#range-to').value") == f"{midnight.astimezone(store):%Y-%m-%d}"

@@ -249,7 +249,7 @@ def test_so_many_stand_and_no_more(make_still):
     with still.daemon.client() as client:
         replies = client.pipeline([("CTR.INCRBY", VIEWS, "7", 1, "TOKEN", f"t{n}") for n in range(150)])
         assert [reply for reply in replies[:100] if isinstance(reply, RespError)] == []
-        assert set(replies[100:]) == {"OOM 100 tokens stand in Redis (tokens.max); nothing was counted"}
+        assert set(replies[100:]) == {"OOM 100 tokens are in Redis (tokens.max); nothing was counted"}
         assert client.call("CTR.INCRBY", VIEWS, "7", 1, "TOKEN", "t5") == replies[5]
         assert isinstance(client.call("CTR.INCRBY", VIEWS, "7", 1), int)  # the others go on
         still.step(2 * 3600)

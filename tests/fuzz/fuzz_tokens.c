@@ -233,7 +233,7 @@ static void model_runs_token(const struct increment *q, bool full)
     const struct known_token *t = token_known(q);
     int64_t keep_ms = limits.token_keep_s * 1000;
     char line[100];
-    snprintf(line, sizeof line, "-OOM %lld tokens stand in Redis (tokens.max); nothing was counted",
+    snprintf(line, sizeof line, "-OOM %lld tokens are in Redis (tokens.max); nothing was counted",
              (long long)limits.tokens_most);
     if (model.tokens_spoilt || model.dirty_spoilt) {
         expect_line(q, "-" WRONGTYPE);

@@ -13,6 +13,9 @@
 #ifndef ASTRAY_LAST
 #define ASTRAY_LAST 1 /* 0: a refused frame that was sent again is told as not counted all the same */
 #endif
+#ifndef UNHEARD
+#define UNHEARD 1 /* 0: also one that an old link may run yet, as there is no number that it watches */
+#endif
 #ifndef GIVEN_UP_NEVER_SENT
 #define GIVEN_UP_NEVER_SENT 1
 #endif
@@ -69,11 +72,12 @@ link_state L[3];
 
 typedef frame_state {
     byte seq, hit; /* hit > 0: sent, and not answered by Redis */
-    bool astray, given_up;
+    bool astray, unheard, given_up;
 };
 frame_state F;
 byte link, answer, suspect = NOWHERE, last;
 byte told[HITS + 1];
+bool numbered = !FIRST; /* a frame of this life is known to be applied */
 
 byte hits, faults = FAULTS, moves;
 bool calm;
@@ -170,6 +174,7 @@ inline finish()
     F.seq = 0;
     F.hit = 0;
     F.astray = false;
+    F.unheard = false;
     F.given_up = false
 }
 
@@ -185,6 +190,7 @@ inline applied()
 {
     printf("daemon   frame %d is applied\n", F.seq);
     MUST(HAS_RUN(F.hit), LOSS);
+    numbered = true;
     tell(COUNTED);
     finish()
 }
@@ -204,6 +210,7 @@ inline settle()
         finish()
     :: F.hit > 0 && !(F.seq <= found && ASK_NUMBER) && !(F.given_up && GIVEN_UP_NEVER_SENT) ->
         printf("daemon   sends frame %d again, to node %d\n", F.seq, L[NOW].at);
+        F.unheard = F.unheard || (!F.astray && !numbered && UNHEARD);
         F.astray = F.astray && !ASTRAY_LAST;
         send()
     :: else
@@ -264,10 +271,10 @@ end:
         fi
     }
     :: d_step { !calm && link != READY && F.hit > 0 && !F.given_up ->
-        told[F.hit] = (F.astray -> NOT_COUNTED : UNKNOWN);
+        told[F.hit] = (F.astray && !F.unheard -> NOT_COUNTED : UNKNOWN);
         F.given_up = true;
         printf("daemon   gives frame %d up (astray %d)\n", F.seq, F.astray);
-        MUST(!(F.astray && HAS_RUN(F.hit)), ANSWER)
+        MUST(told[F.hit] != NOT_COUNTED || !HAS_RUN(F.hit), ANSWER)
     }
     od
 }

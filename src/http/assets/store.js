@@ -8,7 +8,7 @@ import { Chart } from "./chart.js";
 import { el, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
-import { daysBefore, daysOf, hoursOf, rangeForm, rangeTitle } from "./range.js";
+import { daysBefore, daysOf, hoursOf, lastDays, rangeForm, rangeTitle } from "./range.js";
 import { saver } from "./saver.js";
 
 const HOUR_S = 3600;
@@ -118,8 +118,15 @@ export class StoreView {
     return chart;
   }
 
+  /** A day may have begun. */
+  goOn() {
+    if (this.lead.textContent === longToday()) return;
+    say(this.lead, longToday());
+    if (this.range.days !== null) this.rangeForm.set(lastDays(this.range.days));
+  }
+
   async figures(counter, query, signal) {
-    say(this.lead, longToday()); // a day may have begun
+    this.goOn();
     const figures = await get(path`stores/${this.store}/counters/${counter.name}`, query, signal);
     this.onFigures(figures);
     return figures;

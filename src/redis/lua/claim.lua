@@ -12,7 +12,7 @@ local pack_fields, pack_bytes = tonumber(ARGV[9]), tonumber(ARGV[10])
 local dirty, gen_key, gens, batches, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') end
+if call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' exists') end
 local small, packed, large, lengths, locks, seen, gone, odd = {}, {}, {}, {}, {}, {}, {}, {}
 local taken, fields, left, gen = 0, 0, 0, 0
 local function whole(key, n)

@@ -42,7 +42,7 @@ local function add(token, pending, field, n, counter, payload)
     return redis.error_reply('ERR this token came with another increment before: key, field or n differ; nothing was counted')
   end
   if stand >= most then
-    return redis.error_reply('OOM ' .. ARGV[3] .. ' tokens stand in Redis (tokens.max); nothing was counted')
+    return redis.error_reply('OOM ' .. ARGV[3] .. ' tokens are in Redis (tokens.max); nothing was counted')
   end
   local value = count(pending, field, n, counter)
   if bad(value) then return value end

@@ -6,7 +6,7 @@ local accept, gen_key, gens, batches, registry = ARGV[6] == '1', KEYS[1], KEYS[2
 local accepted, gens_kept = KEYS[5], ARGV[7]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') end
+if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' exists') end
 redis.call('HGET', accepted, counter)
 local take, seen, fields, left, odd = {}, {}, 0, 0, 0
 for i = 8, #ARGV do

@@ -45,6 +45,11 @@ class Node(Process):
         tls = {} if self.secure is None else {"ssl": True, "ssl_ca_certs": self.secure[0].cert}
         return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s, **tls)
 
+    @property
+    def socket(self):
+        """As harness/resp.py takes it."""
+        return self.host, self.port
+
     def cluster(self, *words, timeout_s=20):
         return self.client(timeout_s).execute_command("CLUSTER", *words)
 

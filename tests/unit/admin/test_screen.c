@@ -216,7 +216,7 @@ static void test_problems(void **state)
     hasnt(shown(&s, &plain), "its oldest hit");
     snprintf(c.stalled, sizeof c.stalled, "mysql_down");
     has(shown(&s, &plain),
-        "! merging stands still: product_views is due, and nothing of it was merged for sync.every "
+        "! merging does not go on: product_views is due, and nothing of it was merged for sync.every "
         "and 30 s (mysql_down)\n  -> its log says");
     const struct screen_style colour = {.colour = true};
     has(shown(&s, &colour), "\033[1;31m! product_views: MySQL refused 2 rows\033[0m\n");

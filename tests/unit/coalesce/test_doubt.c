@@ -281,6 +281,34 @@ static void sent_again_and_not_answered_it_is_unknown(void **state)
     assert_told('a', UNKNOWN);
 }
 
+/* Once before it went without an answer, down a link that may still be read where the slot comes back to. */
+static void astray_after_doubt(void)
+{
+    HIT('a', "p2", "5", 1);
+    turn();
+    cut();
+    link_up(RUN_B, 8);
+    look_answered(NULL);
+    frame_astray();
+    cut();
+    tick_after(5000);
+}
+
+static void without_a_number_an_old_link_may_still_run_it(void **state)
+{
+    (void)state;
+    astray_after_doubt();
+    assert_told('a', UNKNOWN);
+}
+
+static void with_a_number_no_old_link_runs_it(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    astray_after_doubt();
+    assert_told('a', ":1\r\n" ASTRAY);
+}
+
 static void given_up_but_applied_still_owes_and_is_due(void **state)
 {
     (void)state;
@@ -601,6 +629,8 @@ int main(void)
         TEST(every_cut_forgets_what_was_dirty_and_locked),
         TEST(what_is_astray_is_sent_again_where_its_slot_is),
         TEST(astray_for_too_long_it_was_not_counted),
+        TEST(without_a_number_an_old_link_may_still_run_it),
+        TEST(with_a_number_no_old_link_runs_it),
         TEST(sent_again_and_not_answered_it_is_unknown),
         TEST(given_up_after_doubt_ms_and_never_sent_again),
         TEST(given_up_but_applied_still_owes_and_is_due),

@@ -124,7 +124,7 @@ static void a_key_of_somebody_else_is_named(void **state)
                         "WRONGTYPE Operation against a key holding the wrong kind of value");
     assert_string_equal(
         answer(g, samples(5, 0, 9)),
-        "ERR key 'count:5:views' holds 'many', which tallyd did not write; somebody else uses that key");
+        "ERR key 'count:5:views' holds 'many', which tallyd did not write; another program uses that key");
 }
 
 static void names_come_in_pages_and_sorted(void **state)
@@ -181,7 +181,7 @@ static void a_box_with_one_foreign_set_is_refused(void **state)
     redis_ask(&g->w->server, "ZADD tb.page 60 sixty");
     assert_string_equal(
         answer(g, box(QUERY_TIMEBOX_RECENT, 0, 2)),
-        "ERR key 'tb.page' holds 'sixty', which tallyd did not write; somebody else uses that key");
+        "ERR key 'tb.page' holds 'sixty', which tallyd did not write; another program uses that key");
 }
 
 static void a_long_box_comes_whole(void **state)

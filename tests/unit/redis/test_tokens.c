@@ -251,7 +251,7 @@ static void test_so_many_stand_and_no_more(void **state)
         send_applied(g);
         token_is(g, 0, 3, round == 0);
         token_is(g, 1, 6, round == 0);
-        token_fails(g, 2, "OOM 2 tokens stand in Redis (tokens.max); nothing was counted");
+        token_fails(g, 2, "OOM 2 tokens are in Redis (tokens.max); nothing was counted");
         token_is(g, 3, 3, false);
         assert_redis(s, "unique_visitors 6", "HGETALL tally:accepted");
     }

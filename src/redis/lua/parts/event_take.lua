@@ -16,7 +16,7 @@ local function take(ticker, n, is_taken)
     drawn = drawn + n + skip
     if last < n then
       give_back(ticker, drawn, last)
-      return redis.error_reply('ERR the ticker ' .. bare(ticker) .. ' is below 0, set by somebody: set it to the highest number that its log had')
+      return redis.error_reply('ERR the ticker ' .. bare(ticker) .. ' is below 0, which tallyd did not write: set it to the highest number that its log had')
     end
     local taken = is_taken(last)
     if bad(taken) then

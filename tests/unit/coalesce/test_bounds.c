@@ -1,4 +1,4 @@
-/* test_bounds.c - a full frame parks its clients, in their order and for so long; the cache of hashes forgets. */
+/* test_bounds.c - a full frame parks its clients, in order and for a limited time; the cache of hashes forgets. */
 #include "unit/coalesce/world.h"
 
 #include "coalesce/inside.h"

@@ -124,7 +124,7 @@ static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
     assert_did("Fab"); /* its connection hears of it, so that it can free itself */
 }
 
-/* --- who does not want to hear --- */
+/* --- clients that want no replies --- */
 
 static void hush(char letter, uint32_t n)
 {

@@ -86,7 +86,7 @@ static void times_of_a_name_are_a_chain(void **state)
     }
     assert_int_equal(i, OP_END);
     assert_int_equal(first(OP_TIMEBOX, "a", ""), OP_END);
-    assert_int_equal(j->texts.n, 2); /* a name stands once */
+    assert_int_equal(j->texts.n, 2); /* each name is there once */
 }
 
 static void a_name_has_so_many_times(void **state)

@@ -175,7 +175,7 @@ static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
     kept_ran(1);
 }
 
-/* It is none that fences speak of: others may have merged what is kept. */
+/* The fences were of another server: others may have merged what is kept. */
 static void a_server_without_what_was_fenced_gets_nothing(void **state)
 {
     (void)state;

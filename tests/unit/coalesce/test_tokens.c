@@ -85,7 +85,7 @@ static void key_field_and_n_make_the_payload(void **state)
         for (int j = i + 1; j < 6; j++)
             assert_memory_not_equal(t[i].payload, t[j].payload, TOKEN_PAYLOAD);
     assert_memory_equal(t[0].payload, "186d033fb8d4a324",
-                        TOKEN_PAYLOAD); /* stands in Redis for a day: never change */
+                        TOKEN_PAYLOAD); /* kept in Redis for a day: never change */
 }
 
 static void answers_keep_the_order_of_requests(void **state)

@@ -66,7 +66,7 @@ struct world {
     uint32_t rows_n;
     int64_t accepted;        /* of all counters */
     int64_t ticker;          /* of all events */
-    int64_t gone;            /* tally:events:gone; -1: it is somebody else's */
+    int64_t gone;            /* tally:events:gone; -1: another program's key */
     uint64_t given;          /* events whose ids were known before */
     int64_t given_sum;       /* of those ids */
     int64_t seq;             /* -1: no key */
@@ -373,14 +373,14 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
     if (draws) op->value = world->ticker += op->lease_n;
 }
 
-static inline struct kept_journal *journal_of(const char *name) /* NULL: none stands */
+static inline struct kept_journal *journal_of(const char *name) /* NULL: there is no such journal */
 {
     for (int i = 0; i < 8; i++)
         if (strcmp(world->journals[i].name, name) == 0) return &world->journals[i];
     return NULL;
 }
 
-static inline struct kept_token *token_of(struct slice name) /* NULL: none stands */
+static inline struct kept_token *token_of(struct slice name) /* NULL: there is no such token */
 {
     for (uint32_t i = 0; i < world->tokens_n; i++)
         if (slice_eq(slice_str(world->tokens[i].name), name)) return &world->tokens[i];
@@ -554,7 +554,7 @@ static inline void cut(void)
     coalesce_cut(world->c, WHY);
 }
 
-/* What stands, one a claim that was out; NULL: none stands. */
+/* Whether each claim that was out exists, one value a claim; NULL: none exists. */
 static inline void look_answered(const bool *stands)
 {
     static const bool none[8];

@@ -1,5 +1,5 @@
-/* What concerns connections: clients that want no answers, what CLIENT INFO and LIST say of one, who is closed by CLIENT KILL
- * and who may that. */
+/* Connections: clients that want no replies, what CLIENT INFO and LIST say of a connection, which ones CLIENT KILL closes, and who
+ * may call it. */
 #include "world.h"
 
 #include "command/inside.h"
@@ -104,7 +104,7 @@ static void what_takes_time_is_quiet_as_well(void **state)
     sync_out->outcome = ASK_TRY_AGAIN;
     sync_out->done(sync_out);
     conn_take(client);
-    assert_null(pending_out); /* the barrier waits for a hit that nobody hears of */
+    assert_null(pending_out); /* the barrier waits for a hit whose client wants no reply */
     frame_answered();
     assert_non_null(pending_out);
     pending_out->done(pending_out);

@@ -286,7 +286,7 @@ static bool parse_without(const char *text, struct conf *c, struct buf *problems
     return conf_parse("t.yaml", slice_str(text), groups, c, problems);
 }
 
-/* What stands there may be wrong and need not be given; what is only called alike is not passed over. */
+/* The groups left out may have errors and may be missing; a name that is only similar is not skipped. */
 static void test_without_groups(void **state)
 {
     (void)state;

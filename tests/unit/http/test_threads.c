@@ -1,5 +1,5 @@
-/* HTTP's threads together, on a socket, without the loop: a thread of the test answers as the service would. When it begins and
- * ends beside requests, everybody is answered or let go, and nobody hears of a service that was not asked yet. */
+/* HTTP's threads together, on a socket, without the loop: a thread of the test answers as the service would. When the service
+ * begins and ends during requests, each request is answered or dropped, and no reply speaks of a service that was not asked yet. */
 #include "lib/unit.h"
 #include "lib/zones.h"
 
@@ -227,7 +227,7 @@ static bool stops(void)
     return is;
 }
 
-/* Of those who wait for a service that stands, only they are waited for who have a worker. */
+/* When the service is blocked, the end waits only for requests that have a worker. */
 static void who_waits_for_a_worker_is_refused_at_the_end(void **state)
 {
     static char text[65536];

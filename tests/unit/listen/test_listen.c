@@ -731,7 +731,7 @@ static void a_crowd_comes_in_over_turns(void **state)
         close(fds[i]);
 }
 
-/* A connection that is held when all ends is none of anybody's. */
+/* A connection that is still held when all ends has no owner. */
 static void stops_with_a_crowd_outside(void **state)
 {
     (void)state;
@@ -914,7 +914,7 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
         close(clients[i]);
 }
 
-/* Nothing of it stays: no socket that nobody reads. */
+/* Nothing of it stays: no socket without a reader. */
 static void session_may_drop_as_it_opens(void **state)
 {
     (void)state;

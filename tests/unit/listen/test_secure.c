@@ -377,7 +377,7 @@ static void no_tls_no_service(void **state)
     until(closed_n == 1);
     close(fd);
     assert_int_equal(STAT_GET(tls_refused), before + 1);
-    fd = socket_open(); /* who only looks whether the port is open is none of those */
+    fd = socket_open(); /* a client that only checks whether the port is open does not count */
     until(opened == 2);
     close(fd);
     until(closed_n == 2);
@@ -422,7 +422,8 @@ static int flood_step(struct client *all)
     return through;
 }
 
-/* Who is through does not wait for them; and all come through, though it takes longer than one handshake may. */
+/* A client with a finished handshake does not wait for the others; and all finish, though together they take longer than one
+ * handshake may. */
 static void handshakes_wait_for_their_turn(void **state)
 {
     (void)state;
@@ -441,7 +442,7 @@ static void handshakes_wait_for_their_turn(void **state)
     client_close(&c);
 }
 
-/* Whoever has no answer to its hello and is gone costs no handshake. */
+/* A client that leaves before its hello is answered costs no handshake. */
 static void who_leaves_is_not_waited_for(void **state)
 {
     (void)state;

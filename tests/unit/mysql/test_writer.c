@@ -1,5 +1,5 @@
-/* The pool of writer threads: everything is answered once on the loop, up and down are told, and it closes in
- * time, also when the server stands still. */
+/* The pool of writer threads: each job is answered once on the loop, up and down are told, and the pool closes in time, also when
+ * the server is stopped. */
 #include "shop.h"
 
 #include "lib/child.h"

@@ -44,8 +44,8 @@ static void feeder_close(struct feeder *f)
     buf_free(&f->story);
 }
 
-/* in is all bytes that have come so far. It is copied to a block of its exact size, so that a sanitizer sees
- * whoever reads past its end. */
+/* in is all bytes that have come so far. It is copied to a block of its exact size, so that a sanitizer sees a read past its end.
+ * */
 static void feed(struct feeder *f, struct slice in)
 {
     char *block = heap_alloc(in.n - f->used);

@@ -208,7 +208,7 @@ static void test_beat_and_instance(void **state)
     five_batches(w);
     redis_ask(&w->server, "CONFIG SET maxmemory 1");
     assert_true(batch_id_read(SLICE(ID(3)), &ids[0]));
-    assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not stand: stays away */
+    assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not exist: is not added */
     redis_beat(&w->link, &w->life, SLICE("web1"), ids, 2);
     answers = 0;
     redis_instance(&w->link, &i);

@@ -1,4 +1,4 @@
-/* The cleaner's and the preener's requests on a real server, with times around Redis' own now. */
+/* The cleaner's requests on a real server, with times around Redis' own now. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "lib/child.h"
@@ -88,7 +88,7 @@ static void page_free(struct got *g)
     heap_free(g->page.all);
 }
 
-/* Members come and go between the pages; who stands from the first to the last is seen once. */
+/* Members come and go between the pages; one that is there from the first page to the last is seen once. */
 static void test_pages_skip_nobody(void **state)
 {
     struct got *g = got_open();

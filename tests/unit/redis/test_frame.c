@@ -415,7 +415,7 @@ static void test_not_run_behind_the_look(void **state)
     got_close(g);
 }
 
-/* Nobody hits: TIME is asked for every two seconds, and the number with it. */
+/* Without hits TIME is read every two seconds, and the number with it. */
 static void test_idle_link_looks(void **state)
 {
     struct got *g = got_open();
@@ -464,8 +464,7 @@ static void test_refused_at_exec(void **state)
     }
 }
 
-/* Answers that are no transaction's: the link is cut, the frame is in doubt, nobody is told that it was
- * applied. */
+/* Answers that are not those of a transaction: the link is cut, the frame is in doubt, no client is told that it was applied. */
 static void test_no_transaction(void **state)
 {
     static const char *const says[] = {

@@ -111,7 +111,7 @@ static void a_frame_opens_appends_and_ends(void **state)
     got_close(g);
 }
 
-/* All that was in it was taken out before Redis ever heard of it. */
+/* All its ops were taken out before Redis ever got the journal. */
 static void what_ends_before_it_began_leaves_nothing(void **state)
 {
     struct got *g = got_open();
@@ -393,7 +393,8 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     struct journal_take t = take_of(g, "a", OTHER);
     take(g, &t);
     assert_true(t.taken && !t.lost);
-    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) > 0); /* touched: who watches it hears of it */
+    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) >
+                0); /* touched: a link that watches it notices */
     assert_slice(buf_slice(&t.bytes), "records");
     assert_redis(s, g->mine, "HGET tally:journals a");
     assert_redis(s, OTHER, "HGET tally:journals b");
@@ -454,7 +455,7 @@ static void our_own_is_taken_again(void **state)
     got_close(g);
 }
 
-/* Whoever took it before us died before it had ended the links of the owner. Ours stay: we had it once before. */
+/* The one that took it before us died before it had ended the owner's links. Our links stay: we owned it once before. */
 static void of_one_taken_twice_all_owners_have_no_link(void **state)
 {
     struct got *g = got_open();

@@ -155,7 +155,7 @@ static void test_what_older_versions_left_is_looked_at(void **state)
     got_close(g);
 }
 
-/* Numbers are above 0, and so is what coalesce hands out of a lease: one below is Redis', or somebody else's, to answer for. */
+/* Numbers are above 0, and so are those that coalesce takes from a lease: a lower one is Redis' or another program's. */
 static void test_a_ticker_that_somebody_set_below_0(void **state)
 {
     struct got *g = got_open();
@@ -295,7 +295,7 @@ static void test_given_in_pieces(void **state)
     got_close(g);
 }
 
-/* Who came first was drawing when the log was not known yet. */
+/* The first op was drawing when the log was not known yet. */
 static void test_what_draws_runs_first(void **state)
 {
     struct got *g = got_open();
@@ -356,7 +356,7 @@ static void test_given_drops_windows(void **state)
     got_close(g);
 }
 
-/* --- what nobody waits for --- */
+/* --- without a waiter --- */
 
 static void lose_events(void *arg)
 {

@@ -101,7 +101,7 @@ static void test_tcp_refused(void **state)
     socklen_t n = sizeof address;
     (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
-                     0); /* bound, not listening: nobody else gets it */
+                     0); /* bound, not listening: no other program gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
     w->url = (struct redis_url){.hosts = {{loopback_host(), ntohs(address.sin_port)}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");

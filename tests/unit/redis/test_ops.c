@@ -1,4 +1,4 @@
-/* The ops of a frame on a real server: what stands in Redis, what is answered, and that what fails does nothing. */
+/* The ops of a frame on a real server: what is in Redis, what is answered, and that a failing op changes nothing. */
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/frame_cell.h"
@@ -142,7 +142,7 @@ static void test_box(void **state)
     got_close(g);
 }
 
-/* Of n0 to n9, where n4 is somebody else's, and n7 in two buckets. */
+/* n0 to n9: n4 is another program's, and n7 has two buckets. */
 static void test_first_hits_of_many_boxes_share_commands(void **state)
 {
     struct got *g = got_open();
@@ -201,7 +201,7 @@ static void test_box_errors(void **state)
     got_close(g);
 }
 
-/* Hits on buckets that are known to stand go alone, beside the script of the others. */
+/* Hits on buckets that are known to exist are sent outside the script of the others. */
 static void test_box_stands(void **state)
 {
     struct got *g = got_open();
@@ -227,7 +227,7 @@ static void test_box_stands(void **state)
     assert_op_error(g, 3, wrong_type);
     assert_int_equal(g->f.ops[4].value, 8);
     for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(g->f.ops[i].fresh, i == 2); /* somebody had deleted it */
+        assert_int_equal(g->f.ops[i].fresh, i == 2); /* another program had deleted it */
     assert_redis(s, "60 60 120 120", "ZRANGE tb.b 0 -1 WITHSCORES");
     assert_redis(s, "120 3 60 8", "ZRANGE pv.b 0 -1 WITHSCORES");
     assert_redis(s, "0", "EXISTS tb.c");
@@ -271,8 +271,8 @@ static void test_box_owed(void **state)
     got_close(g);
 }
 
-/* Hits that stand in pv. alone, of a tallyd that died and never heard of it, have their place with the next new bucket; or,
- * where newer ones stand in their way, go. What is no bucket of ours stays. */
+/* Hits that are in pv. alone, because a tallyd died before it knew of them, get their place with the next new bucket; or, where
+ * newer buckets leave no room, are deleted. A member that is not one of our buckets stays. */
 static void test_box_strays(void **state)
 {
     struct got *g = got_open();

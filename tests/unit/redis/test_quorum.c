@@ -9,7 +9,7 @@
 
 static struct quorum q;
 static uint64_t now;
-static char at[64], looked[64]; /* where we are; who is looked at */
+static char at[64], looked[64]; /* where we are; the server being looked at */
 static bool held;
 static int moves;
 
@@ -126,7 +126,7 @@ static void majority_moves(void **state)
     assert_string_equal(at, C ":6379");
 }
 
-/* The first choice: a majority at once, or after half a second who is there. */
+/* The first choice: a majority at once, or after half a second the servers that are there. */
 static void first_choice(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void planned(void **state)
     quorum_up(&q, now);
     assert_false(held);
     passes(900);
-    all_name(A); /* what they say until they have heard of it is no reason to go back */
+    all_name(A); /* what they name before they know of it is no reason to go back */
     assert_int_equal(moves, 2);
     hears(1, "+promoted-slave", EVENT_B); /* about the primary that we left */
     assert_false(held);
@@ -215,8 +215,8 @@ static void promotion_was_nothing(void **state)
     assert_string_equal(at, A ":6379");
 }
 
-/* Back to where we came from, ten seconds not being over: that is news from those who had named the other meanwhile, and
- * the server is known, whatever the new primary has as replicas. */
+/* Back to the server we came from, within ten seconds: that is news from those that had named the other meanwhile, and the server
+ * is known, whatever replicas the new primary has. */
 static void there_and_back(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void replicas_are_remembered(void **state)
     quorum_primary(&q, &alone);
     hears(0, "+selected-slave", EVENT_B);
     assert_string_equal(looked, B);
-    struct replication demoted = says(false, "else", "0"); /* a primary that is none says nothing */
+    struct replication demoted = says(false, "else", "0"); /* a demoted primary tells nothing */
     quorum_primary(&q, &demoted);
     candidate_answers(true, "history");
     assert_string_equal(at, B ":6379");

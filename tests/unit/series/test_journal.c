@@ -152,7 +152,7 @@ static void every_extreme_comes_back(void **state)
     buf_free(&out);
 }
 
-/* What stands in Redis is read by other versions as well: these bytes are the format. */
+/* Other versions read these bytes from Redis too: they are the format. */
 static void the_bytes_are_these(void **state)
 {
     struct buf out = {0};

@@ -24,7 +24,7 @@ static bool build(const char *text, struct conf *conf, struct setup *setup, stru
     return setup_init(setup, conf, problems);
 }
 
-/* All that is expected stands there, in this order; SECRET does not. */
+/* All that is expected is there, in this order; SECRET is not. */
 static void refused(const char *text, const char *first, const char *second)
 {
     struct conf conf;

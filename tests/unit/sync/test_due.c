@@ -219,7 +219,7 @@ static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
     assert_slice(claim_out(0)->keys[0], "p1");
 }
 
-/* 2,500 names of a long `every` stand before the ones that are due. */
+/* 2,500 names of a long `every` come before the ones that are due. */
 static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-/* Also behind a full page: the next one is a millisecond of Redis, and nobody could claim its names. */
+/* Also after a full page: the next page costs Redis a millisecond, and its names could not be claimed. */
 static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
 {
     (void)state;

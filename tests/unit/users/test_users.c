@@ -189,7 +189,7 @@ static void test_share(void **state)
     users_close(&u);
 }
 
-/* A transaction goes into one frame whole; what is over the share is taken from the next ones. Alone nobody is owed. */
+/* A transaction goes into one frame whole; what exceeds the share is taken from the next ones. A single user owes nothing. */
 static void test_share_of_transactions(void **state)
 {
     (void)state;
@@ -264,8 +264,8 @@ static void test_passwords(void **state)
 #define SALT22 "k2XAnEHBqQ1Ct2aMXFKNa/"
 #define DIGEST43 "qdVSV23znpN3oRX4v17E59IodBxO1bzdFa3VKKRlE98"
 
-/* What a hash costs stands in it, and any stranger may have it proved: what crypt_gensalt(3) makes of 1 to 64 MiB is taken.
- * The others here are of more, of less, or such that libcrypt would never say yes to any password. */
+/* A hash says what it costs, and any stranger may have it verified: the costs that crypt_gensalt(3) makes of 1 to 64 MiB are
+ * accepted. The others here cost more, or less, or libcrypt would accept no password for them. */
 static void test_costs(void **state)
 {
     (void)state;

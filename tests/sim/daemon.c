@@ -260,7 +260,7 @@ void daemon_connect(struct process *life, enum role role)
     daemon_leave(life, before);
 }
 
-/* Whoever waits for a reply of this link is told, later, that it is lost; of the frame link coalesce_cut() says so. */
+/* Requests that wait for a reply of this link are told, later, that it is lost; for the frame link coalesce_cut() does this. */
 static void lose_requests(struct process *life, struct list *requests, enum role role)
 {
     list_for_each (node, requests) {

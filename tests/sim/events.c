@@ -347,8 +347,8 @@ static void run_leave(struct world *w, struct daemon *d)
     daemon_link_lost(d->life, (enum role)draw_role(w, d, is_demoted));
 }
 
-/* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
- * client reads afterwards is what its increment met. */
+/* Another program puts a string in the place of a pending hash; only while no frame is in doubt, so that a client reads afterwards
+ * what its increment met. */
 static bool can_wrong_type(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -369,8 +369,8 @@ static void run_wrong_type(struct world *w, struct daemon *d)
     redis_wrote(w, NULL);
 }
 
-/* Somebody sets a field that holds no counts so high that nothing can be added, or takes that out again. What it is set to
- * is none of the hits, and is not followed. */
+/* Another program sets a field that holds no counts so high that nothing can be added, or takes that out again. The value it sets
+ * is not made of hits, and is not followed. */
 static void run_full(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -436,7 +436,7 @@ static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
     if (w->config.sync.keep_ms > 0 && world_percent(w, 60) &&
-        !world_any_restored(w)) { /* or nobody has what shows it */
+        !world_any_restored(w)) { /* or no copy shows it */
         TRACE(w, "mysql: its replica is promoted, %llu ms behind",
               (unsigned long long)(w->now_ms - w->mysql.copy.at_ms));
         mysql_promote(w);
@@ -479,7 +479,7 @@ static bool can_leap(struct world *w, struct daemon *d)
     return !w->calm && w->config.leap_most_ms > 0;
 }
 
-/* Somebody sets Redis' clock; its monotonic one, and ours, go on. */
+/* An operator sets Redis' clock; its monotonic clock, and ours, go on. */
 static void run_leap(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -559,7 +559,7 @@ static void run_crash(struct world *w, struct daemon *d)
     daemon_crash(w, d);
 }
 
-/* It has taken a journal, and its owner's links stand. */
+/* It has taken a journal whose owner's links are still open. */
 static bool can_crash_taking(struct world *w, struct daemon *d)
 {
     if (!can_crash(w, d) || d->life->links[ROLE_FRAME] == NULL) return false;
@@ -597,7 +597,7 @@ static void run_abandon(struct world *w, struct daemon *d)
     daemon_abandon(d);
 }
 
-/* Somebody alters a table, or what all share, and starts MySQL anew. */
+/* An operator alters a table, or the shared schema, and restarts MySQL. */
 static void run_unfit(struct world *w, struct daemon *d)
 {
     (void)d;

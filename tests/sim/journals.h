@@ -1,5 +1,5 @@
-/* tests/sim/journals.h - journals: what frames append to them, what Redis holds, how a dead one's is taken over, and reads
- * that wait until what they ask for stands in its keys. The bytes are the real ones. */
+/* tests/sim/journals.h - journals: what frames append to them, what Redis holds, how a dead daemon's journal is taken over, and
+ * reads that wait until what they ask for is in its keys. The bytes are the real ones. */
 #ifndef SIM_JOURNALS_H
 #define SIM_JOURNALS_H
 

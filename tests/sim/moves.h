@@ -1,5 +1,5 @@
-/* tests/sim/moves.h - a Redis that moves. Beside the primary (world->redis) there is one other process, at first a replica that
- * nobody is linked to. A failover makes it the primary, with a prefix of what the old one wrote that has all it acknowledged
+/* tests/sim/moves.h - a Redis that moves. Apart from the primary (world->redis) there is one other process, at first a replica that
+ * no daemon is linked to. A failover makes it the primary, with a prefix of what the old one wrote that has all it acknowledged
  * (redis->durable: redis.replicas is 1). The old one is demoted at once, or, as a split brain, some time later. It keeps its
  * links, or ends them, and takes over the new one's data some time later: nothing is acknowledged before.
  *

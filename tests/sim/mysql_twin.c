@@ -170,8 +170,8 @@ static bool session_lost(const struct world *w, const struct job *job)
     return w->now_ms - job->opened_ms > w->config.wait_timeout_ms;
 }
 
-/* Another transaction that has inserted the same ledger row: whoever comes second waits for its end. A lost session has
- * rolled back, and holds nothing any more. */
+/* Another transaction that has inserted the same ledger row: the second one waits for its end. A lost session has rolled back, and
+ * holds nothing any more. */
 static struct job *rival(struct world *w, const struct job *job)
 {
     list_for_each (node, &w->mysql.jobs) {
@@ -194,8 +194,8 @@ static bool take_lock(struct world *w, struct job *job)
     return true;
 }
 
-/* Somebody committed this chunk before: with the same digest its ledger row is made young again, so that it
- * outlives every run that still holds these rows. */
+/* This chunk was committed before: if the digest is the same, its ledger row is made young again, so that it outlives every run
+ * that still holds these rows. */
 static void known_chunk(struct world *w, struct job *job, struct ledger_row *row)
 {
     bool same =

@@ -98,7 +98,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
         const struct wire_cell *c = &f->cells[i];
         if (c->error != NULL) {
             cell_failed(w, c, f->again);
-            w->oracle.books_blurred |= !l->client_open; /* nobody will read of it */
+            w->oracle.books_blurred |= !l->client_open; /* no client will read of it */
             continue;
         }
         e->cells[e->cells_n++] = *c;
@@ -294,7 +294,7 @@ void oracle_sent(struct world *w, int h, int f, int64_t delta)
             fault_at(w, FAULT_ANSWER, h, f, k, "answered with outcome unknown, then sent again");
 }
 
-/* What stands in MySQL. */
+/* What is in MySQL. */
 
 void oracle_merged(struct world *w, int h, int f)
 {
@@ -319,7 +319,8 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-/* Another daemon may say so while Redis waits for what it lost, and one that has not noticed yet that its server is none. */
+/* Another daemon may say so while Redis waits for what it lost, and so may one that has not noticed yet that its server is no
+ * primary any more. */
 static bool is_owed(struct world *w, const struct hit *hit, int life)
 {
     bool knows = hit->ran_by == life && !moves_astray(daemon_life(w, life));

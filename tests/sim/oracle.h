@@ -1,5 +1,5 @@
-/* tests/sim/oracle.h - what must be true. Every hit is followed: what its client was told, and how often it
- * stands in Redis' history and in MySQL's row. The first thing found wrong ends the run. */
+/* tests/sim/oracle.h - what must be true. Every hit is followed: what its client was told, and how often it is in Redis' history
+ * and in MySQL's row. The first thing found wrong ends the run. */
 #ifndef SIM_ORACLE_H
 #define SIM_ORACLE_H
 
@@ -9,8 +9,8 @@ enum told { TOLD_NOTHING, TOLD_DONE, TOLD_UNKNOWN, TOLD_REFUSED };
 
 struct hit {
     enum told told;
-    unsigned applied; /* in Redis' history as it stands: 0 or 1 */
-    bool ran;         /* it was in some history, which may be lost: whoever read then has seen it */
+    unsigned applied; /* in Redis' current history: 0 or 1 */
+    bool ran;         /* it was in some history, which may be lost: a client that read then has seen it */
     bool lost;        /* Redis lost it after its daemon knew it to be applied, or never had it (rule C15) */
     bool awaited;     /* Redis lost it, and its daemon will send it again */
     bool exact;       /* the reply must be `value` */
@@ -33,8 +33,8 @@ struct oracle {
     struct hit hits[SIM_HASHES][SIM_FIELDS][SIM_HITS];
     unsigned ops_n[OP_TARGETS];
     struct hit ops[OP_TARGETS][SIM_HITS];
-    bool events_deleted, series_deleted, box_deleted; /* by somebody, at least once */
-    bool ops_lost;                                    /* of frames that nobody sends again */
+    bool events_deleted, series_deleted, box_deleted; /* by another program, at least once */
+    bool ops_lost;                                    /* of frames that no daemon sends again */
     bool tail_lost;     /* Redis lost its tail, so a journal may have come into other hands */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */

@@ -25,12 +25,13 @@ struct twin_batch {
 };
 struct twin_state {
     struct twin_hash pending[SIM_HASHES];
-    bool wrong_type[SIM_HASHES]; /* somebody else's string stands in the place of the pending hash */
-    uint8_t full[SIM_HASHES];    /* set of fields: somebody has set them so high that nothing can be added */
-    int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
+    bool wrong_type[SIM_HASHES]; /* another program's string is in the place of the pending hash */
+    uint8_t
+        full[SIM_HASHES]; /* set of fields: another program has set them so high that nothing can be added */
+    int64_t dirty[SIM_HASHES]; /* score; 0: not a member */
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
-    bool realm; /* tally:realm stands */
+    bool realm; /* tally:realm exists */
     uint64_t gen;
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
     int64_t seq[SIM_LIVES];          /* -1: no key */
@@ -65,7 +66,7 @@ struct redis {
     unsigned run, runs;          /* this process; how many there were, each start of one counted */
     unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
     bool is_other;               /* see moves_swap() */
-    bool alone;                  /* after a failover: nobody acknowledges */
+    bool alone;                  /* after a failover: no replica acknowledges */
     uint64_t chosen, chosen_ms; /* a failover is announced, to a copy that has so much; UINT64_MAX: none is */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */
@@ -97,7 +98,7 @@ void redis_mend(struct world *w); /* and sees that it was the wrong thing to do:
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
 void redis_kill_life(struct redis *r, int life);
 bool redis_has_link(struct redis *r, int life); /* one that the server has open */
-void redis_reap(struct list *links);            /* frees links that nobody holds */
+void redis_reap(struct list *links);            /* frees links that neither end holds */
 /* What an increment of the field meets there, as Redis says it; NULL: nothing. */
 const char *redis_cell_error(const struct redis *r, int hash, int field);
 int redis_seq_slot(const struct world *w, const struct link *l); /* which number in seq its frames set */

@@ -6,7 +6,7 @@
 #define SHOWS(f) (1U << FAULT_##f)
 #define STUCK_PROFILE(c) ((c)->world_off |= WORLD_WALK_TIMER, (c)->for_good_percent = 0)
 
-/* Few hits, frequent claims, nothing but the faults named by whoever calls it. */
+/* Few hits, frequent claims, no faults except those given. */
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
@@ -129,7 +129,7 @@ static void profile_older(struct sim_config *c)
     c->older = true;
 }
 
-/* Cut, and away for so long that the other one adopts the batch whose claim was not answered. */
+/* Cut, and away until the other daemon adopts the batch whose claim was not answered. */
 static void profile_claim_once(struct sim_config *c)
 {
     profile_cut(c);
@@ -157,7 +157,7 @@ static void profile_other_cut(struct sim_config *c)
     c->sync.stale_ms = 200;
     c->faults_most = 1;
     c->faults_from = 100;
-    c->for_good_percent = 100; /* who knows the right cut does not come back */
+    c->for_good_percent = 100; /* the daemon that knows the right cut does not come back */
     often(c, EVENT_merge, 10);
     often(c, EVENT_crash, 3);
 }
@@ -285,14 +285,14 @@ static void profile_until(struct sim_config *c)
     often(c, EVENT_clock, 60);
 }
 
-/* Whoever prunes stands still between asking what stands and deleting what is old. */
+/* The pruning daemon pauses between asking which batches exist and deleting what is old. */
 static void profile_slow_prune(struct sim_config *c)
 {
     profile_old(c);
     c->prune_ms = 2000;
 }
 
-/* A life that stands still for so long that the others have merged, discarded and pruned. */
+/* A life that is paused until the others have merged, discarded and pruned. */
 static void profile_sleep(struct sim_config *c)
 {
     profile_old(c);
@@ -468,7 +468,7 @@ static void profile_journal_restart(struct sim_config *c)
     often(c, EVENT_reconnect, 100);
 }
 
-/* Whoever takes one dies before it has ended its owner's links. */
+/* A daemon that takes one dies before it has ended its owner's links. */
 static void profile_journal_taker(struct sim_config *c)
 {
     profile_journal_restart(c);

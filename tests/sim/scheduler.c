@@ -95,7 +95,7 @@ bool scheduler_step(struct world *w)
 }
 
 #define CALM_MS 40000
-#define CALM_STEP_MS 80 /* at most: who polls first must be a matter of luck */
+#define CALM_STEP_MS 80 /* at most: which daemon polls first must be a matter of luck */
 #define CALM_STEPS_MOST                                                                                      \
     200000 /* more is a busy loop: something happens all the time, and nothing comes of it */
 
@@ -118,7 +118,7 @@ static void calm_down(struct world *w)
         lane_calms(w);
 }
 
-/* Whoever put an old copy back sees that it was the wrong thing to do. */
+/* The operator who put an old copy back sees that this was wrong. */
 static void mend_all(struct world *w)
 {
     bool any = world_any_restored(w);
@@ -168,7 +168,7 @@ static void go_away(struct world *w, unsigned lane)
     w->away = (int)lane;
 }
 
-/* Who starts, or stops, waits for all lanes. */
+/* A daemon that starts, or stops, waits for all lanes. */
 static bool all_run(const struct world *w)
 {
     for (unsigned i = 0; i < w->config.daemons; i++) {

@@ -1,4 +1,4 @@
-/* tests/sim/world.h - one run: the twins, the daemons, the clock, and who may act next. */
+/* tests/sim/world.h - one run: the twins, the daemons, the clock, and the order in which they act. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 

@@ -1,6 +1,6 @@
 /* fuzz_resp.c - RESP bytes to requests (protocol/). What is parsed depends on the bytes alone: every way of cutting
  * them gives the same requests, the same error, the same number of bytes used up, and nothing is read that has not come.
- * And the short way of a hit (protocol/hit.c) says of every request what the general parser says of it. */
+ * And the fast parser for hits (protocol/hit.c) agrees with the general parser on every request. */
 #include "fuzz.h"
 
 #include "protocol/hit.h"
@@ -80,7 +80,7 @@ static bool is_plain_hit(const struct request *r)
     return plain;
 }
 
-/* What the short way says of the bytes at `in`, when the general parser takes `r` from them (NULL: nothing). */
+/* What the fast parser makes of the bytes at `in`, when the general parser takes `r` from them (NULL: nothing). */
 static void hit_agrees(struct slice in, const struct request *r)
 {
     struct hit_bytes h;

@@ -56,7 +56,7 @@ int uv_queue_work(uv_loop_t *loop, uv_work_t *req, uv_work_cb work, uv_after_wor
     return 0;
 }
 
-/* ---- what was said of rows, in the order of saying ---- */
+/* ---- what the replies said of rows, in their order ---- */
 
 struct row {
     struct slice hash, field, value;

@@ -446,7 +446,7 @@ static struct redis_answer redis_eval(const struct slice *args, size_t n)
     return r;
 }
 
-/* One request of the wire, as redis/ writes it; *in moves behind it. */
+/* One request of the wire, as redis/ writes it; *in moves past it. */
 static struct redis_answer redis_wire(struct slice *in)
 {
     static struct slice args[REDIS_ARGS_MAX];

@@ -44,7 +44,7 @@ static void takes_between(struct sign *s, unsigned char a, unsigned char b)
         s->takes[c] = true;
 }
 
-/* Behind `[`; what is behind the class. */
+/* From after `[`; returns what follows the class. */
 static struct slice class_read(struct slice p, struct sign *s)
 {
     bool inverted = p.n > 0 && p.p[0] == '^';

@@ -285,7 +285,7 @@ inline take_epoch(d)
         D[d].again = true;
         D[d].seen = top
     :: !fits && (!GATE_TWICE || D[d].again) ->
-        /* behind what the ledger had before Redis was read: is it still? */
+        /* behind what the ledger had before Redis was read: is it still behind? */
         top = D[d].seen;
         top_gen = batch_gen[top];
         fits = GATE_TWICE && top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top);

@@ -482,7 +482,7 @@ inline dies(d)
     :: D[d].flight_n > 0 -> finish(d)
     :: else -> break
     od;
-    finish(d); /* clears the place behind the last, too */
+    finish(d); /* clears the place after the last, too */
     D[d].flight_n = 0;
     n = 0
 }

@@ -16,7 +16,7 @@
 #define JOURNAL_KILL 1 /* 0: no links are ended before it is read */
 #endif
 #ifndef JOURNAL_LOOK
-#define JOURNAL_LOOK 1 /* 0: a link that comes up does not look whose it is */
+#define JOURNAL_LOOK 1 /* 0: a link that comes up does not look which life owns the journal */
 #endif
 #ifndef TAKE_OWNER
 #define TAKE_OWNER 1 /* 0: it is taken even if it has another owner by now */
@@ -41,11 +41,11 @@ bool up[LIVES];       /* a link of that life is open */
 mtype sent[LIVES] = NOTHING; /* on it, unread */
 mtype late[LIVES] = NOTHING; /* the same on a link that the life has given up */
 byte from[LIVES];     /* TAKE: the owner named */
-byte to_end[LIVES];   /* KILL: whose links */
+byte to_end[LIVES];   /* KILL: the lives whose links it ends */
 bool answered[LIVES]; /* what was sent ran, and the answer is read */
 bool good[LIVES];     /* that answer: taken, still taken, there is something to read */
 bool homed[LIVES];    /* its HOME ran: what a look at its seq tells */
-byte inst[LIVES];     /* whose life it is, a daemon */
+byte inst[LIVES];     /* the daemon of each life */
 
 byte lives = DAEMONS, faults;
 hidden byte i;
@@ -145,7 +145,7 @@ end:
 #define MAY_SEND open && up[me] && asked == NOTHING
 #define FAULT faults < FAULTS && listed
 
-/* What it asked of a take is asked anew. A list and its kills are driven by their asker: none run behind a link. */
+/* What it asked of a take is asked anew. The asker drives a list and its kills: none of them run after its link. */
 inline link_is_lost()
 {
     late[me] = (up[me] && (sent[me] == HOME || sent[me] == TAKE || sent[me] == ENDED) -> sent[me] : late[me]);

@@ -12,7 +12,7 @@
  *              found. Time: a daemon adopts any batch at any time, the owner alive or not (prune.pml has ages). gate.c: nothing
  *              holds the merges of a Redis that was rolled back. Rows that MySQL refuses, replicas (WAIT is the same step).
  *              Run ids have two values: at most one restart. A hash is renamed or packed: either way its rows go from
- *              pending to the batch in one step. They differ in who reads them, and when.
+ *              pending to the batch in one step. They differ in what reads them, and when.
  * Ends         when nothing can move any more, after clients and faults have ended (`calm`).
  *
  * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
@@ -38,10 +38,10 @@
 #define CLAIM_ONCE 1 /* 0: a claim in doubt whose batch does not exist is sent again */
 #endif
 #ifndef REGISTRY_IN_SCRIPT
-#define REGISTRY_IN_SCRIPT 1 /* 0: a command of its own behind the renames */
+#define REGISTRY_IN_SCRIPT 1 /* 0: a separate command after the renames */
 #endif
 #ifndef PACK_IN_SCRIPT
-#define PACK_IN_SCRIPT 1 /* 0: what was packed is deleted by a command of its own behind the script */
+#define PACK_IN_SCRIPT 1 /* 0: what was packed is deleted by a separate command after the script */
 #endif
 #ifndef FORMAT_KNOWN
 #define FORMAT_KNOWN 1 /* 0: an older daemon adopts batches that have packed hashes */

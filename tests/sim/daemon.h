@@ -19,7 +19,7 @@ struct world;
 struct daemon;
 struct filing;
 
-/* A request of sync's that found no link, or whose link was lost: answered so at one of the next turns. */
+/* A request of sync that found no link, or whose link was lost: answered as lost at one of the next turns. */
 struct lost {
     struct list link;
     enum request_kind kind;

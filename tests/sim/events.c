@@ -265,7 +265,7 @@ static void run_dump(struct world *w, struct daemon *d)
     redis_dump(w->redis);
 }
 
-/* One that lacks claims which are merged: that merges are held then is what is to be seen. */
+/* A copy that lacks claims that are merged: the test is that merges are then held. */
 static bool can_restore(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -283,7 +283,7 @@ static void run_restore(struct world *w, struct daemon *d)
 static bool can_announce(struct world *w, struct daemon *d)
 {
     (void)d;
-    for (unsigned i = 0; i < w->config.daemons; i++) /* one that starts later would not hear of it */
+    for (unsigned i = 0; i < w->config.daemons; i++) /* a daemon that starts later would not learn of it */
         if (w->daemons[i].life == NULL) return false;
     return !w->calm && w->config.third_copy && w->redis->chosen == UINT64_MAX;
 }

@@ -33,7 +33,7 @@ struct wire_journals { /* all of tally:journals */
     } all[SIM_JOURNALS];
 };
 struct wire_take {
-    char list_run_id[RUN_ID_BYTES]; /* of the server whose list it goes by */
+    char list_run_id[RUN_ID_BYTES]; /* of the server that gave its list */
     char name[SIM_JOURNAL_NAME];
     int owner; /* as it was named */
     uint64_t to_end;

@@ -13,8 +13,8 @@
  *   and that must be empty after a clean end
  * - oracle.c knows, since the k-th hit on a field adds or takes 4^k, which hits are in any sum. Every hit must be once
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
- *   lost later, and then frames_lost named it; never twice; never after a refusal. Running values are exact, tally:accepted is right,
- *   CTR.SYNC, CTR.TOTAL and complete_until tell the truth, nothing is left over, nothing leaks
+ *   lost later, and then frames_lost named it; never twice; never after a refusal. Running values are exact, tally:accepted
+ *   balances, CTR.SYNC, CTR.TOTAL and complete_until tell the truth, nothing is left over, nothing leaks
  * - rules.c names the rules (coalesce/README.md, sync/README.md) that can be taken out, each with a profile that brings its fault
  *
  * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]

@@ -13,7 +13,7 @@
 #define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
-#define SIM_HIT_FIELDS 6 /* that hits are on; the field behind them counts visitors */
+#define SIM_HIT_FIELDS 6 /* that hits are on; the field after them counts visitors */
 #define SIM_VISITORS SIM_HIT_FIELDS
 #define SIM_DOWN 1 /* a field whose hits, or some of them, may count down */
 #define SIM_VISITORS_DAY 20140920
@@ -67,7 +67,7 @@ enum world_rule {
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
     WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
     WORLD_TOKEN_ONCE = 1 << 11,  /* off: an increment with a token is counted even if the token exists */
-    WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command behind the frame */
+    WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command after the frame */
     WORLD_TAKE_OWNER = 1 << 13,  /* off: a journal is taken over even if it has another owner by now */
     WORLD_CLOCK = 1 << 14,       /* off: a life's clock stops while the life is paused */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
@@ -78,8 +78,8 @@ enum world_rule {
     WORLD_EPOCH = 1 << 25,      /* off: MySQL merges under whatever epoch */
     WORLD_CAUGHT_UP = 1 << 21,  /* off: Redis is read before it has again what it lost */
     WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, even if it is taken */
-    WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
-    WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
+    WORLD_ALL_LINKS = 1 << 17,   /* off: the gate uses the Redis of the sync link alone */
+    WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a separate command after the script */
     WORLD_REALM_FENCE = 1 << 27, /* off: a realm's first epoch is taken without a fence */
     WORLD_TAKE_ALL = 1 << 26,    /* off: of a journal taken twice only the last owner's links are ended */
     WORLD_WATCH = 1 << 30, /* off: a frame runs whatever became of the life's number since the frame before */
@@ -154,7 +154,7 @@ enum sim_event {
 #undef X
         EVENT_COUNT
 };
-#define EVENTS_DRAWN EVENT_announce /* those behind are of profiles alone */
+#define EVENTS_DRAWN EVENT_announce /* those after it are in profiles alone */
 
 /* Everything that one seed draws before its run begins. */
 struct sim_config {
@@ -185,7 +185,7 @@ struct sim_config {
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
     bool keeps_all;        /* of frames that could be lost; else a few, or none */
-    uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
+    uint64_t leap_most_ms; /* Redis' clock is off by up to this, either way; 0: never */
     uint64_t claim_fields_max;
     unsigned pack_fields; /* a claim packs hashes with at most this many; 0: none */
     bool older;           /* the second daemon is of the version before: it packs and reads none */

@@ -43,7 +43,7 @@ struct link *moves_connect(struct process *life, enum role role);
 bool moves_lacks(
     const struct process *life); /* the primary, which its links are at, a frame that was there */
 bool moves_astray(const struct process *life); /* some link is at a server that is not the primary */
-/* Beside others, one came up at such a server since: what they are told meanwhile it need not see. */
+/* Since then a link came up at such a server, next to others: it need not see what they are told meanwhile. */
 bool moves_strayed(const struct process *life, unsigned strays);
 void moves_tick(struct process *life);
 

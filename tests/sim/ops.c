@@ -30,7 +30,7 @@ static struct slice store_of(const struct world *w, int hash)
     return slice_of(name.p + 1, (size_t)(end - name.p) - 1);
 }
 
-/* The hash of the first counter whose store the name ends in, behind one letter. */
+/* The hash of the first counter whose store the name ends in, after one letter. */
 static int hash_of_store(const struct world *w, struct slice name)
 {
     for (int h = 0; h < SIM_HASHES; h++)
@@ -321,7 +321,7 @@ void ops_run(struct world *w, const struct link *l, struct wire_frame *f)
 {
     struct twin_ops *o = &w->redis->now.ops, was = *o;
     run_boxes(o, f, true);
-    run_boxes(o, f, false); /* the script is behind the plain ones */
+    run_boxes(o, f, false); /* the script runs after the plain ones */
     for (unsigned i = 0; i < f->ops_n; i++) {
         struct wire_op *op = &f->ops[i];
         if (op->silent) continue;
@@ -526,7 +526,7 @@ static void clean_box(struct world *w, struct twin_box *b)
     redis_wrote(w, NULL);
 }
 
-/* All that went is older than any that comes; what was leased before may be used after. */
+/* All deleted events are older than any later one; what was leased before may be used after. */
 static void clean_events(struct world *w)
 {
     struct twin_log *l = &w->redis->now.ops.log;

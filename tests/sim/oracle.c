@@ -52,7 +52,7 @@ static void hit_ran(struct world *w, int life, const struct wire_cell *c, unsign
     hit->at_ms = until_time(w, c->hash, dirty_ms);
     if (hit->at_ms != 0 && hit->at_ms < mysql_complete_until(w, world_counter_of(w, c->hash)))
         fault_at(w, FAULT_LOSS, c->hash, c->field, k, "complete_until was past it when it came");
-    int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
+    int64_t later = 0; /* hits on the field come in the order of k: those after this one in the frame */
     for (unsigned j = k + 1; j < SIM_HITS; j++)
         later += (int64_t)world_times(w, c->field, c->delta, j) * world_delta(w, c->field, j);
     hit->value = c->value - later;
@@ -304,7 +304,7 @@ void oracle_merged(struct world *w, int h, int f)
             fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
 }
 
-/* With a split brain and no replica to wait for, hits of the other side come behind it. */
+/* With a split brain and no replica to wait for, hits of the other side come after it. */
 void oracle_until(struct world *w, int counter)
 {
     if (w->config.unfenced) return;

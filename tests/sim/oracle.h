@@ -35,7 +35,7 @@ struct oracle {
     struct hit ops[OP_TARGETS][SIM_HITS];
     bool events_deleted, series_deleted, box_deleted; /* by another program, at least once */
     bool ops_lost;                                    /* of frames that no daemon sends again */
-    bool tail_lost;     /* Redis lost its tail, so a journal may have come into other hands */
+    bool tail_lost;     /* Redis lost its tail, so a journal may have another owner now */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */
     bool cell_errors;
@@ -50,14 +50,14 @@ void fault_found(struct world *w, enum fault f, const char *fmt, ...) __attribut
 void oracle_executed(struct world *w, struct link *l,
                      struct wire_frame *f);                  /* notes the execution, fills f->execution */
 void oracle_known(struct world *w, struct execution *e);     /* the daemon learned that it is applied */
-void oracle_named(struct world *w, int life, int64_t found); /* frames_lost: those behind that number */
+void oracle_named(struct world *w, int life, int64_t found); /* frames_lost: those after that number */
 void oracle_named_all(struct world *w, const struct process *life); /* at the end: of all that it lost */
 void oracle_life_ends(struct world *w, int life);                   /* what Redis lost of it is lost */
 void oracle_lost_tail(struct world *w, uint64_t offset);            /* what came after it is gone */
 void oracle_restored(struct world *w); /* what came after the copy is put aside */
 void oracle_mended(struct world *w);   /* and is back, instead of what came then */
 void oracle_told(struct world *w, int hash, int field, unsigned k, enum told told, const int64_t *value);
-/* The same of a hit with a token: it may come again, whatever was heard. */
+/* The same for a hit with a token: it may come again, whatever was answered. */
 void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum told told,
                        const int64_t *value);
 void oracle_sent(struct world *w, int hash, int field, int64_t delta); /* a cell leaves the daemon */

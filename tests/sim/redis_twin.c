@@ -725,7 +725,7 @@ void redis_refuse_fence(struct world *w, struct link *l)
     list_push(&l->done, &q->link);
 }
 
-/* A claim that succeeded may run a second time, behind whatever else is queued. */
+/* A claim that succeeded may run a second time, after whatever else is queued. */
 static void maybe_again(struct world *w, struct link *l, const struct request *q)
 {
     if (q->kind != REQ_CLAIM || q->target == NULL || q->claim.outcome != CLAIM_STANDS) return;

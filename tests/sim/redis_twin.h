@@ -67,7 +67,8 @@ struct redis {
     unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
     bool is_other;               /* see moves_swap() */
     bool alone;                  /* after a failover: no replica acknowledges */
-    uint64_t chosen, chosen_ms; /* a failover is announced, to a copy that has so much; UINT64_MAX: none is */
+    uint64_t chosen,
+        chosen_ms; /* a failover is announced, to a copy that has this much; UINT64_MAX: no failover */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */
     size_t newest_executions;

@@ -364,7 +364,7 @@ static void profile_deleted(struct sim_config *c)
     c->clean_percent = 20;
 }
 
-/* And what a dead life sent is read behind that. */
+/* And what a dead life sent is read after that. */
 static void profile_unheard(struct sim_config *c)
 {
     only(c, 1);
@@ -486,7 +486,7 @@ static void profile_tokens(struct sim_config *c)
     often(c, EVENT_hit, 200);
 }
 
-/* Redis fails over again and again, beside all else that fails, and the links follow one by one. */
+/* Redis fails over again and again, with all other faults, and the links follow one by one. */
 static void profile_moves(struct sim_config *c)
 {
     if (c->seed % 2 == 0) eager(c);
@@ -643,8 +643,8 @@ static void profile_replay_total(struct sim_config *c)
     often(c, EVENT_total, 60);
 }
 
-/* Each Redis, and each of its links, fails alone, beside what fails for all: of eight seeds two with failovers, and two where an
- * old copy of one is put back. */
+/* Each Redis, and each of its links, fails alone, in addition to what fails for all: of eight seeds two have failovers, and in two
+ * an old copy of one is put back. */
 static void profile_lanes(struct sim_config *c)
 {
     unsigned kind = (unsigned)(c->seed / 3 % 8);

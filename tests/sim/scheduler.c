@@ -142,7 +142,7 @@ static void calm_tick(struct world *w)
         lane_ticks(w);
 }
 
-/* All that is not away. */
+/* All lanes that are not away. */
 static void come_to_rest(struct world *w)
 {
     uint64_t until_ms = w->now_ms + CALM_MS, until_step = w->step + CALM_STEPS_MOST;
@@ -155,7 +155,7 @@ static void come_to_rest(struct world *w)
     if (unrest != NULL && w->oracle.fault == FAULT_NONE) fault_found(w, FAULT_STUCK, "%s", unrest);
 }
 
-/* Its links are cut, or nothing comes by them. */
+/* Its links are cut, or deliver nothing. */
 static void go_away(struct world *w, unsigned lane)
 {
     bool cut = world_percent(w, 50);
@@ -178,7 +178,7 @@ static bool all_run(const struct world *w)
     return true;
 }
 
-/* For as long as the others need: they need none of it. One that holds an old copy is held as well. */
+/* For as long as the others need: they need nothing of it. A lane that holds an old copy is held as well. */
 static void rest_without(struct world *w)
 {
     if (!all_run(w)) return;

@@ -107,7 +107,7 @@ static void frame_runs(struct lane *l, struct frame *f)
     l->seq = (int64_t)f->seq;
 }
 
-/* Each field is one hit's, whose n is its number. */
+/* Each field belongs to one hit, whose n is its number. */
 static void frame_files(struct frame *f)
 {
     buf_reset(&f->errors);
@@ -318,7 +318,7 @@ static void hit_put(struct client *c, unsigned store, bool answered)
     if (answered) expect_add(c, WANT_HIT)->hit = hits_n - 1;
 }
 
-/* Some hits of a store, a PING behind each. */
+/* Some hits of a store, a PING after each. */
 static void multi_put(struct client *c)
 {
     unsigned store = store_draw(c), n = (unsigned)dice_below(&dice, 4), first = hits_n;

@@ -29,7 +29,7 @@ static struct {
     const char *recovered, *dry; /* answers of CTR.RECOVER [DRYRUN]; NULL: hangs up */
     int infos_before_answer;     /* so often progress is asked before recover is answered */
     atomic_bool stop;
-    int infos, waiting; /* the fd whose recover waits, -1 */
+    int infos, waiting; /* the fd whose CTR.RECOVER waits, or -1 */
 } service;
 
 static void answer(int fd, const char *text)
@@ -259,7 +259,7 @@ static void test_alone_fails(void **state)
     assert_non_null(strstr(said, "tallyd: MySQL is away\n"));
 }
 
-/* What the socket does not offer goes by itself, also beside a service. */
+/* What the socket does not offer is done without it, even while a service runs. */
 static void test_decisions_go_alone(void **state)
 {
     (void)state;

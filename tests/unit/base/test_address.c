@@ -1,5 +1,4 @@
-/* Addresses to listen on. The test has its own groups: one of them has so many members that its entry does not fit into a first,
- * small buffer. */
+/* Addresses to listen on. The test has its own groups: one has so many members that its entry exceeds any first buffer. */
 #include "lib/unit.h"
 
 #include "base/address.h"

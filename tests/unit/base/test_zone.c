@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Every zone of the system: a line `name t offset t offset ...`, t at and beside changes, and far away. */
+/* Every zone of the system: a line `name t offset t offset ...`, with t at changes, next to them, and far from them. */
 static const char script[] =
     "import zoneinfo, datetime, random, sys\n"
     "random.seed(7)\n"

@@ -380,7 +380,7 @@ static void a_full_journal_is_followed_by_another(void **state)
     turn();
     assert_true(coalesce_has_journal(world->c, SLICE(FIRST)) &&
                 coalesce_has_journal(world->c, SLICE(SECOND)));
-    assert_int_equal(sent("s")->delta, 1); /* the first one comes out already */
+    assert_int_equal(sent("s")->delta, 1); /* one from the first journal is sent already */
     assert_null(sent("t"));
     frame_applied();
     assert_int_equal(waits_in(FIRST, "t") + waits_in(SECOND, "u"), 2);
@@ -423,7 +423,7 @@ static void two_full_journals_take_no_more(void **state)
         assert_int_equal(home(name), name[0] == 's' ? 3 : 2);
 }
 
-/* A frame that could hold four thousand of them takes few while the journal fills faster than the one before comes home. */
+/* A frame that could hold four thousand of them takes few while the journal fills faster than the previous one is brought home. */
 static void what_fills_too_fast_waits_at_the_door(void **state)
 {
     (void)state;
@@ -509,7 +509,7 @@ static void what_is_in_comes_out_after_a_while(void **state)
     assert_null(world->frame);
 }
 
-/* What was added and taken away again: its samples come into being as if they had gone straight. */
+/* A sum of 0, added and taken away again: its samples are made as if it had gone to its key directly. */
 static void a_sum_of_nothing_comes_out_as_well(void **state)
 {
     (void)state;

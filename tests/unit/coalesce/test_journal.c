@@ -137,7 +137,7 @@ static void what_is_added_is_pending_until_it_is_taken(void **state)
     uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_TIMEBOX, "b", "", 1);
     assert_int_equal(j->pending, 0);
     journal_add(j, a, 5);
-    journal_add(j, a, -5); /* a sum of nothing is to be brought home as well: its key comes into being */
+    journal_add(j, a, -5); /* a sum of 0 must be brought home as well: it creates its key */
     journal_add(j, b, 2);
     assert_int_equal(j->pending, 2);
     assert_int_equal(j->ops[a].n, 0);
@@ -200,7 +200,7 @@ static void what_did_not_run_is_undone(void **state)
 
 #define LOG "e", "t", EVENT_GIVEN
 
-/* Its events that are still to be added, their ids one behind the other. */
+/* Its events that are still to be added, their ids one after the other. */
 static void assert_events(const struct journal *of, uint32_t number, const char *want)
 {
     const struct journal_op *op = &of->ops[number];
@@ -361,7 +361,7 @@ static void what_is_done_is_not_pending(void **state)
     buf_free(&bytes);
 }
 
-/* Reads the OP and ADD of `a`, then what the test put behind it. */
+/* Reads the OP and ADD of `a`, then what the test put after them. */
 static void assert_torn_behind_a(struct buf *tail)
 {
     struct buf bytes = {0};

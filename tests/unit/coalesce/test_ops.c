@@ -139,7 +139,7 @@ static void events_get_their_ids_in_the_order_of_arrival(void **state)
     assert_int_equal(world->frame->ops[0].items_n, 3);
     assert_int_equal(world->frame->items[world->frame->ops[0].last_item].at, NOW - 3);
     frame_applied();
-    assert_told('a', "$1\r\n1\r\n$2\r\n35\r\n"); /* behind the other's lease */
+    assert_told('a', "$1\r\n1\r\n$2\r\n35\r\n"); /* after the other's lease */
     assert_told('b', "$4\r\nmine\r\n$1\r\n2\r\n");
 }
 

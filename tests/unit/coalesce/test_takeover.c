@@ -52,7 +52,7 @@ static void list_answered(bool lost)
     listing->done(listing);
 }
 
-/* It asks for that one, and hears that. */
+/* Checks that it asks for that journal, and answers whether it was taken. */
 static void take_answered(const char *name, bool taken)
 {
     struct journal_take *take = taking;

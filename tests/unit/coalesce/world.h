@@ -3,7 +3,7 @@
  * Header only: each test is one program.
  *
  * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
- * due by time, ^key due by its hits, J journals are lost; and a client's letter: in lower case answered, in upper case told of room. */
+ * due by time, ^key due by its hits, J journals are lost; and a client's letter: lower case for an answer, upper case for room. */
 #ifndef COALESCE_WORLD_H
 #define COALESCE_WORLD_H
 
@@ -418,7 +418,7 @@ static inline void append_runs(const struct frame *f, const struct frame_append 
     *j = (struct kept_journal){0};
 }
 
-/* Redis ran the frame; whether anybody hears of it is another matter. */
+/* Redis ran the frame; whether tallyd gets the answer is another matter. */
 static inline void redis_runs(struct frame *f)
 {
     for (uint32_t i = 0; i < f->cells_n; i++) {
@@ -501,7 +501,7 @@ static inline void frame_applied_but_op(const char *name, const char *error)
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
 }
 
-/* Its slot is on its way to another node of a cluster; the link is cut behind it. */
+/* Its slot is moving to another node of a cluster; the link is cut after it. */
 static inline void frame_astray(void)
 {
     struct frame *f = world->frame;

@@ -1,5 +1,4 @@
-/* Connections: clients that want no replies, what CLIENT INFO and LIST say of a connection, which ones CLIENT KILL closes, and who
- * may call it. */
+/* Connections: clients that want no replies, what CLIENT INFO and LIST show, which ones CLIENT KILL closes, and who may use it. */
 #include "world.h"
 
 #include "command/inside.h"
@@ -26,7 +25,7 @@ static void quiet_hits_count_and_say_nothing(void **state)
     frame_answered();
     heard(client, ":1\r\n");
     say(client, SHORT(8) SHORT(8));
-    say(client, "CLIENT REPLY ON\r\n" SHORT(9) "PING\r\n"); /* its answer is behind one that says nothing */
+    say(client, "CLIENT REPLY ON\r\n" SHORT(9) "PING\r\n"); /* its answer follows one that is suppressed */
     heard(client, "");
     frame_answered();
     heard(client, "+OK\r\n:9\r\n+PONG\r\n");

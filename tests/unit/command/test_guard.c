@@ -196,7 +196,7 @@ static void transactions_of_a_user(void **state)
     conn_close(other);
 }
 
-/* False: it heard that there were too many. */
+/* False: the client was told that there were too many guesses. */
 static bool guess_from(const char *peer)
 {
     static int n;
@@ -315,7 +315,7 @@ static void too_many_passwords_wait(void **state)
     prover_destroy(&p);
 }
 
-/* The name that CLIENT KILL USER goes by is the one that CLIENT LIST shows. */
+/* CLIENT KILL USER takes the name that CLIENT LIST shows. */
 static void others_connections_are_an_admins(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void others_connections_are_an_admins(void **state)
     conn_close(root);
 }
 
-/* Whose replies are off is a user all the same. */
+/* A client whose replies are off becomes a user all the same. */
 static void a_quiet_client_becomes_a_user(void **state)
 {
     (void)state;

@@ -98,7 +98,7 @@ static void who_asks_what_takes_time_is_blocked(void **state)
     assert_int_equal(told("clients", "blocked_clients:"), 0);
     say(client, HIT(1));
     assert_int_equal(told("clients", "blocked_clients:"), 0);
-    say(client, "CTR.SYNC ALL\r\n"); /* first behind the hit, then for itself */
+    say(client, "CTR.SYNC ALL\r\n"); /* first waits for the hit, then for itself */
     assert_int_equal(told("clients", "blocked_clients:"), 1);
     frame_answered();
     assert_non_null(sync_out);

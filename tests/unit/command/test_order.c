@@ -305,7 +305,7 @@ static void a_barrier_waits_for_all_lanes(void **state)
     heard(client, ":1\r\n:2\r\n-MASTERDOWN Redis is away\r\n");
 }
 
-/* 64 KiB of answers behind one that does not come: no more is taken, and then it goes on. */
+/* After 64 KiB of answers that wait for an earlier one, no more input is taken until that one comes. */
 static void answers_ahead_are_bounded(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* WAIT and WAITAOF at the door: behind the hits, what is asked for, the replies, and a client that goes meanwhile. */
+/* WAIT and WAITAOF as commands: they wait for the hits before them; what they ask for, the replies, and a client that leaves. */
 #include "unit/command/world.h"
 
 static void answered(enum ask_outcome outcome, int64_t local, int64_t replicas)

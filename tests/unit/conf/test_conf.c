@@ -604,7 +604,7 @@ static void test_secrets_stay(void **state)
             "\"unix:///run/tallyd/tallyd.sock\"\n");
 }
 
-/* A password file beside a configuration file, both in a fresh directory. */
+/* A password file next to a configuration file, both in a fresh directory. */
 struct files {
     char dir[64], conf[96], secret[96];
 };
@@ -685,7 +685,7 @@ static void test_password_file(void **state)
     }
 }
 
-/* systemd's: before the file, behind the environment; its mode is systemd's business (0440 where it has ACLs). */
+/* systemd's credential: it goes before the file, after the environment; systemd chooses its mode (0440 where it has ACLs). */
 static void test_password_credential(void **state)
 {
     struct files *f = *state;

@@ -1,5 +1,5 @@
-/* A stream that is not read: what it keeps for its reader is bounded, and once the client reads, all that was kept comes. It runs
- * in a daemon of libmicrohttpd, on one end of a socketpair. */
+/* A stream that is not read: what it keeps for its reader is bounded, and all that was kept comes once the client reads. It runs in
+ * a daemon of libmicrohttpd, on one end of a socketpair. */
 #include "lib/unit.h"
 
 #include "base/clock.h"

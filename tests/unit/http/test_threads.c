@@ -196,7 +196,7 @@ static void starts_with(const char *path, const char *line, const char *body)
     if (strstr(text, body) == NULL) fail_msg("%s", text);
 }
 
-/* A supervisor that asks at once neither hears of a loop that hangs, nor sends traffic. */
+/* A supervisor that asks at once is not told that the loop hangs, and sends no traffic yet. */
 static void health_before_the_service_was_asked(void **state)
 {
     (void)state;

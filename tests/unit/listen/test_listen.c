@@ -244,7 +244,7 @@ static void put(int fd, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* Everything that has come until now; -1: the connection is at its end, and nothing more had come. */
+/* All input so far; -1: the connection has ended, and there was no more input. */
 static ssize_t got_now(int fd, char *into, size_t size)
 {
     ssize_t n = recv(fd, into, size, 0);
@@ -709,7 +709,7 @@ static int64_t came(void)
     return STAT_GET(connections_accepted) + STAT_GET(connections_refused);
 }
 
-/* However many come, a turn of the loop is not for them alone. */
+/* However many connections come, a turn of the loop serves the others too. */
 static void a_crowd_comes_in_over_turns(void **state)
 {
     (void)state;
@@ -755,7 +755,7 @@ static void on_enough(uv_timer_t *timer)
     enough = true;
 }
 
-/* No descriptor is left: those inside are served, those outside are turned away, and the loop sleeps. */
+/* No descriptor is left: clients inside are served, those outside are refused, and the loop sleeps. */
 static void no_descriptors_left(void **state)
 {
     (void)state;

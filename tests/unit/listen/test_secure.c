@@ -116,7 +116,7 @@ static int files_remove(void **state)
     return rmdir(dir);
 }
 
-#define MANY 60 /* whose handshakes, in a hundredth of the time, take longer than one may */
+#define MANY 60 /* their handshakes, in a hundredth of the time, take longer than one may */
 
 static int world_open_for(uint32_t greeting_ms, uint32_t handshakes_percent)
 {
@@ -194,7 +194,7 @@ struct client {
     int fd;
     bool at_end;
     struct tls_session *tls;
-    struct buf text; /* heard */
+    struct buf text; /* what came */
 };
 
 static int socket_open(void)
@@ -289,7 +289,7 @@ static void serves_who_sends_byte_by_byte(void **state)
     client_close(&c);
 }
 
-/* What it is sent waits for it, and then comes whole. */
+/* What tallyd sends waits for the client, and then comes whole. */
 static void waits_for_a_slow_reader(void **state)
 {
     (void)state;

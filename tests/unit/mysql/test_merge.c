@@ -104,7 +104,7 @@ static void once(void **state)
     bench_close(&t);
 }
 
-/* Or pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
+/* Otherwise pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
 static void found_again_is_young_again(void **state)
 {
     struct bench t;
@@ -893,7 +893,7 @@ static void packet_too_small_for_a_row(void **state)
     bench_close(&t);
 }
 
-/* A link lost behind a large statement: the next is half as large, and success lets it grow again. */
+/* A link was lost after a large statement: the next is half as large, and success lets it grow again. */
 static void large_statement_cut(void **state)
 {
     struct bench t;

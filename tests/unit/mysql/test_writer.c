@@ -366,8 +366,8 @@ static void close_with_a_stopped_server(void **state)
     load_free(&l);
 }
 
-/* Before the first probe has answered, beside the first chunks, with a deadline that is over at once: everything is answered
- * once, and what is said to be in MySQL is. (More may be: a COMMIT whose answer was cut off.) */
+/* Before the first probe was answered, during the first chunks, with a deadline that is over at once: everything is answered once,
+ * and what is reported as merged is in MySQL. (More may be: a COMMIT whose answer was cut off.) */
 static void closes_at_any_moment(void **state)
 {
     struct world w;

@@ -170,7 +170,7 @@ static void test_standing(void **state)
     world_close(w);
 }
 
-/* It says of which history it is, and asks for the number: less than what was there is of other data. */
+/* The answer names the history, and the number is read too: a lower number than before means other data. */
 static void test_standing_history(void **state)
 {
     struct world *w = world_open();

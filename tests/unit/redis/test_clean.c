@@ -111,7 +111,7 @@ static void test_pages_skip_nobody(void **state)
         if (g->page.n > 0) snprintf(last, sizeof last, SLICE_FMT, SLICE_ARG(g->page.all[g->page.n - 1]));
         end = g->page.at_end;
         page_free(g);
-        if (g->pages % 2 == 0) redis_ask(s, "ZREM known: %s", last); /* which the next page begins behind */
+        if (g->pages % 2 == 0) redis_ask(s, "ZREM known: %s", last); /* the next page begins after it */
         for (int i = 0; i < 5; i++) {
             int gone = 2 * (int)dice_below(&d, 150) + 1; /* odd ones go */
             redis_ask(s, "ZREM known: %d:m%d", gone % 7, gone);

@@ -98,7 +98,7 @@ static void test_always_and_nothing(void **state)
     got_close(&g);
 }
 
-/* What would pass does not while a failover is under way, and does again behind it. */
+/* A fence that would pass does not pass while a failover is under way; after it, it does. */
 static void test_held(void **state)
 {
     static const char *const args[] = {"--appendfsync", "always", NULL};

@@ -1,4 +1,4 @@
-/* Journals on a real server: what frames leave of them, whose they are, and how one of a dead service is taken over. */
+/* Journals on a real server: what frames leave of them, which life owns them, and how a dead service's journal is taken over. */
 #include "base/heap.h"
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
@@ -79,7 +79,7 @@ static void send_and_wait(struct got *g)
     WAIT_UNTIL(g->w, g->frames_n == before + 1);
 }
 
-/* One frame that appends so much, and does no more. */
+/* One frame that appends this text, and does no more. */
 static void append(struct got *g, const char *name, const char *records, bool opens, bool ends)
 {
     begin(g);
@@ -208,7 +208,7 @@ static void keys_of_another_kind_fail_no_client(void **state)
     got_close(g);
 }
 
-/* --- whose they are --- */
+/* --- owners --- */
 
 static void look(struct got *g, struct slice *names, uint32_t n, int looks)
 {

@@ -93,7 +93,7 @@ static void test_numbers(void **state)
     got_close(g);
 }
 
-/* Numbers that were drawn are kept when they were told; own ids come as they came. */
+/* Drawn numbers are kept when clients were told of them; own ids stay as they were given. */
 static void test_drawn(void **state)
 {
     struct got *g = got_open();

@@ -1,4 +1,4 @@
-/* Events whose ids are there when the frame is sent, and the leases that such ids come from, on a real server. */
+/* Events whose ids are known when the frame is sent, and the leases that give such ids, on a real server. */
 #include "base/heap.h"
 #include "lib/child.h"
 #include "unit/redis/ops_world.h"
@@ -68,7 +68,7 @@ static void test_no_number_of_a_lease_stands(void **state)
     got_close(g);
 }
 
-/* One event that draws, with a lease of 32 behind it; returns its number. */
+/* One event that draws, with a lease of 32 after it; returns its number. */
 static int64_t draw(struct got *g, const char *name)
 {
     begin(g);
@@ -291,7 +291,7 @@ static void test_given_in_pieces(void **state)
     assert_no_errors(g);
     assert_redis(s, "2500", "ZCARD e:x");
     assert_redis(s, "1000", "ZCARD f:x");
-    assert_int_equal(g->f.items[3500].value, 1); /* the answers behind them are filed right */
+    assert_int_equal(g->f.items[3500].value, 1); /* the answers after them are filed right */
     got_close(g);
 }
 

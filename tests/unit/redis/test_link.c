@@ -224,7 +224,7 @@ static void test_password(void **state)
     world_close(w);
 }
 
-/* A right that an operator forgot, and a managed service that has no CLIENT: neither is an outage that ends. */
+/* A right that an operator forgot, and a managed service that has no CLIENT: neither ends by itself. */
 static void test_no_client(void **state)
 {
     struct world *w = world_with_server(NULL);

@@ -48,7 +48,7 @@ static void test_series_joined(void **state)
     for (int i = 0; i < 4; i++)
         op_new(g, OP_SERIES, "hits", at[i], 1 + i)->joined = i > 0;
     g->f.ops[0].known = 7;
-    g->f.ops[2].silent = true; /* what comes behind it joins nothing */
+    g->f.ops[2].silent = true; /* the op after it joins nothing */
     op_new(g, OP_SERIES, "other", NOW, 5);
     op_new(g, OP_SERIES, "other", NOW + 1, INT64_C(1) << 48)->joined = true; /* too large */
     send_applied(g);
@@ -296,7 +296,7 @@ static void test_box_strays(void **state)
     assert_redis(s, "180 1 120 4", "ZRANGE pv.b 0 -1 WITHSCORES");
     assert_redis(s, "180 240 300", "ZRANGE tb.old 0 -1");
     assert_redis(s, "180 240 300", "ZRANGE pv.old 0 -1");
-    assert_true(g->f.ops[2].late); /* behind the stray there is no room for it */
+    assert_true(g->f.ops[2].late); /* after the stray there is no room for it */
     assert_redis(s, "120 180 240", "ZRANGE tb.late 0 -1");
     assert_redis(s, "120 180 240 9999999999999999 x", "ZRANGE pv.late 0 -1");
     assert_int_equal(g->f.ops[3].value, 5);
@@ -600,7 +600,7 @@ static void test_visitors_errors(void **state)
 
 /* --- the whole frame --- */
 
-/* All kinds beside cells and locks: each answer finds its place. */
+/* All kinds, with cells and locks: each answer finds its place. */
 static void test_mixed(void **state)
 {
     struct got *g = got_open();
@@ -653,7 +653,7 @@ static void test_refused(void **state)
     got_close(g);
 }
 
-/* A frame in doubt without cells has no values to read: the answer comes all the same, and not inside the call. */
+/* A frame in doubt without cells has no values to read: it is answered all the same, and not inside the call. */
 static void test_values_of_ops_only(void **state)
 {
     struct got *g = got_open();

@@ -87,7 +87,7 @@ static void candidate_answers(bool master, const char *id2)
     quorum_looked(&q, &r, now);
 }
 
-/* Three sentinels, all of which name A, whose primary has answered. */
+/* Three sentinels that all name A, whose primary has answered. */
 static int begin(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void liar(void **state)
     assert_string_equal(looked, "");
 }
 
-/* It lists twenty friends: neither are they asked, nor do they make a majority of the others too few. */
+/* A sentinel lists twenty others: they are not asked, and the majority stays that of the real ones. */
 static void liar_with_friends(void **state)
 {
     (void)state;

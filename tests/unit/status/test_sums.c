@@ -231,7 +231,7 @@ static void test_only(void **state)
     sums_close(&s);
 }
 
-/* Of each lane its own sums; what was adjusted by hand is of none, so each look at MySQL has it whole. */
+/* Each lane has its own sums; adjustments by hand belong to no lane, so each look at MySQL has all of them. */
 static void test_lanes(void **state)
 {
     (void)state;

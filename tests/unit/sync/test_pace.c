@@ -358,7 +358,7 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
     assert_int_equal(claim_out(0)->keys_n + claim_out(1)->keys_n, 10);
 }
 
-/* --- beside what is due by time --- */
+/* --- with names that are due by time --- */
 
 static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state)
 {
@@ -374,7 +374,7 @@ static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state
     assert_int_equal(of_hits, 1);
 }
 
-/* Else each page would be asked for right behind the one before, and again, for as long as one name waits. */
+/* Otherwise each page would be asked for right after the previous one, again and again, while one name waits. */
 static void pages_in_which_nothing_is_due_are_not_asked_for_in_haste(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* `tallyd recover`: through a service when one answers, else by itself; what it prints and exits with. The
- * service is a thread that speaks as much RESP as is asked of it. */
+/* `tallyd recover`: through a service when one answers, else without one; what it prints and how it exits. The service is a thread
+ * that speaks as much RESP as the test needs. */
 #include "admin/admin.h"
 
 #include <errno.h>
@@ -114,7 +114,7 @@ static void service_end(void)
     unlink(path);
 }
 
-/* --- by itself --- */
+/* --- without a service --- */
 
 static struct {
     int calls;

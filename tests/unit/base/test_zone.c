@@ -1,5 +1,5 @@
-/* Time zones against Python's zoneinfo, which reads the same tzdata by itself: over two centuries, at the changes and around
- * them; damaged files; and names that are none. */
+/* Time zones against Python's zoneinfo, which reads the same tzdata with its own code: over two centuries, at the changes and
+ * around them; damaged files; and names of no zone. */
 #include "lib/unit.h"
 
 #include "base/buf.h"

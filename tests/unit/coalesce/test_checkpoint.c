@@ -9,7 +9,7 @@
 #define FIRST "unit:0123456789abcdef:1"
 #define SECOND "unit:0123456789abcdef:2"
 
-/* From `least` ops on a frame's go into the journal; `lines` commands of theirs in a frame bring them home. */
+/* With `least` ops or more on it, a frame's ops go into the journal; `lines` of their commands in a frame bring them home. */
 static void bounds(uint32_t least, uint32_t lines)
 {
     struct coalesce_config config = coalesce_config_default;
@@ -34,7 +34,7 @@ static int64_t home(const char *name)
     return row(name, "1:1700000000");
 }
 
-/* One that goes straight, so that later ones may wait. */
+/* One op that goes directly to its key, so that later ones may wait. */
 static void known(const char *name)
 {
     series('z', name, 1);
@@ -45,7 +45,7 @@ static void known(const char *name)
     assert_int_equal(home(name), 1);
 }
 
-/* The op of the frame that is out on this name, with a command of its own or without; NULL: none. */
+/* The op on this name in the frame that is out, with a command of its own or without; NULL: no such op. */
 static const struct frame_op *sent(const char *name)
 {
     const struct frame *f = world->frame;
@@ -242,7 +242,7 @@ static void box(char letter, int64_t n)
     box_of("b", letter, n);
 }
 
-/* The first hit on it goes straight, which tells its hits; the second waits. */
+/* The first hit on it goes directly, and so its hits become known; the second waits. */
 static void box_waits(void)
 {
     bounds(1, 500);

@@ -29,7 +29,7 @@ static struct journal_record record(enum op_kind kind, const char *name, const c
     return (struct journal_record){.kind = kind, .name = slice_str(name), .type = slice_str(type), .at = at};
 }
 
-/* All share one, so that names are told apart by themselves. */
+/* All ops share one code, so that only their names tell them apart. */
 static uint64_t one_code(void *arg, const struct journal_record *of)
 {
     (void)of;
@@ -505,7 +505,7 @@ static void assert_same_pending(const struct journal *a, const struct journal *b
     }
 }
 
-/* What a daemon remembers of its journal and what another one reads of it are the same, whatever was refused. */
+/* A daemon's own state of its journal is what another daemon reads from it, whatever was refused. */
 static void the_other_reads_what_this_one_remembers(void **state)
 {
     struct dice d = dice_new(__func__);

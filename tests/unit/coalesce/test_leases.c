@@ -224,7 +224,7 @@ static void a_number_refused_fails_its_client_alone(void **state)
     assert_told('b', "$1\r\n1\r\n");
 }
 
-/* The log becomes known, or is forgotten, between the two: the second goes where the first one is seen first. */
+/* The log becomes known, or is forgotten, between the two: the second goes where the first is seen first. */
 static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
 {
     (void)state;

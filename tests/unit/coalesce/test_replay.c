@@ -207,7 +207,7 @@ static void the_oldest_go_when_there_are_too_many(void **state)
     kept_ran(4);
     kept_ran(5);
     assert_int_equal(STAT_GET(frames_lost) - lost, 2);
-    back_behind(RUN_B, 0); /* now the first as well */
+    back_behind(RUN_B, 0); /* now the first too */
     kept_ran(4);
     assert_int_equal(STAT_GET(frames_lost) - lost, 3);
 }

@@ -1,4 +1,4 @@
-/* test_tokens.c - increments with a token: one script's business, in the frame of the cells, and moved by nothing else. */
+/* test_tokens.c - increments with a token: one script applies them, in the frame of the cells, and nothing else moves them. */
 #include "unit/coalesce/world.h"
 
 static enum add_result token(char letter, const char *key, const char *field, int64_t delta, const char *id)

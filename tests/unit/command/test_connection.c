@@ -1,4 +1,4 @@
-/* Connections: clients that want no replies, what CLIENT INFO and LIST show, which ones CLIENT KILL closes, and who may use it. */
+/* Connections: clients that want no replies, what CLIENT INFO and LIST show, which ones CLIENT KILL closes, and for which users. */
 #include "world.h"
 
 #include "command/inside.h"

@@ -214,7 +214,7 @@ static bool guess_from(const char *peer)
     return tried;
 }
 
-/* As many as may be at once, and those that the time since then gives back, are tried. format: with a number twice. */
+/* As many guesses as may be made at once, and those that the time since then allows, are tried. format: with a number twice. */
 static void guesses_run_out(const char *format)
 {
     char peer[80];

@@ -470,7 +470,7 @@ static void split_does_not_matter(void **state)
     buf_free(&whole);
 }
 
-/* One random request into `in`, and what it must be answered into `told`. */
+/* Writes one random request into `in`, and the reply it must get into `told`. */
 static void any_request(struct dice *d, struct buf *in, struct buf *told)
 {
     int n = (int)dice_below(d, 1000);

@@ -44,7 +44,7 @@ static void waitaof_answers_both(void **state)
     heard(client, "*2\r\n:1\r\n:2\r\n");
 }
 
-/* What was answered before this connection's last WAIT is not asked about again. */
+/* Hits answered before this connection's last WAIT are not asked about again. */
 static void each_wait_is_about_what_came_since(void **state)
 {
     (void)state;

@@ -214,7 +214,7 @@ static inline void frame_has_room(uint32_t room)
     fake_room(&fake, room);
 }
 
-/* What the client was sent since it was asked last. */
+/* The text that the client was sent since the last call. */
 #define heard(c, text)                                                                                       \
     do {                                                                                                     \
         buf_put_char(&(c)->said, '\0');                                                                      \

@@ -1,5 +1,5 @@
-/* The names of items: asked for once a minute, the last known one where MySQL is away, and no more of them than LABELS_MOST.
- * MySQL is a function here, and the clock goes as it is told. */
+/* The names of items: asked for once a minute, the last known one where MySQL is away, and at most LABELS_MOST of them. MySQL is a
+ * function here, and the test sets the clock. */
 #include "lib/unit.h"
 
 #include "http/labels.h"

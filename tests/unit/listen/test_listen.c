@@ -562,8 +562,7 @@ static void a_slow_reader_is_not_read_from(void **state)
     close(other);
 }
 
-/* It goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without
- * end. */
+/* The client goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without end. */
 static void a_slow_reader_that_goes_on_sending(void **state)
 {
     (void)state;
@@ -586,7 +585,7 @@ static void a_slow_reader_that_goes_on_sending(void **state)
     close(slow);
 }
 
-/* One answer may be longer than all that it may leave unread: it is not cut, and it is served again when it has read. */
+/* One answer may be longer than the limit of unread bytes: the client is not cut, and is served again when it has read. */
 static void one_long_answer_ends_nothing(void **state)
 {
     (void)state;

@@ -829,7 +829,7 @@ static void packet_lowered(void **state)
     bench_close(&t);
 }
 
-/* A reject that no packet holds cannot be dropped: held until the bound is raised. */
+/* A reject that fits into no packet cannot be dropped: it is held until the bound is raised. */
 static void packet_too_small_for_a_reject(void **state)
 {
     struct bench t;

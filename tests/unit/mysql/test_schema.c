@@ -1,5 +1,4 @@
-/* What check refuses, one fault at a time, and that the SQL it prints mends it; migrate twice, at once, and
- * half done. */
+/* What check refuses, one fault at a time, and that the SQL it prints repairs it; migrate twice, at once, and half done. */
 #include "shop.h"
 
 #include <pthread.h>

@@ -75,7 +75,7 @@ static void on_chunk(struct chunk *c)
     w->outcomes[c->outcome]++;
 }
 
-/* One that met the others too often to be merged; as the service does, it is submitted again. */
+/* A chunk that met the others too often to be merged; as the service does, the test submits it again. */
 static void on_contended(struct chunk *c)
 {
     struct world *w = c->arg;
@@ -263,7 +263,7 @@ static void down_while_read_only(void **state)
     mariadb_do(&server, "DROP USER app@localhost");
 }
 
-/* All leave the server and are back before the loop looks: it is told of both, since what it knew may be over. */
+/* All leave the server and are back before the loop looks: the loop is told of both, since what it knew may be over. */
 static void down_and_up_in_one_turn(void **state)
 {
     static const char sessions[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'",

@@ -57,7 +57,7 @@ static void five_batches(struct world *w)
     batch_make(w, ID(5), "shop2:0123456789abcdef", "strange", 70000);
 }
 
-/* After a reconnect: what is ours already, and nothing else. */
+/* After a reconnect: batches that are ours already, and nothing else. */
 static void test_adopt_own(void **state)
 {
     struct world *w = world_open();

@@ -178,7 +178,7 @@ static void test_series(void **state)
     got_close(g);
 }
 
-/* Whichever of the two clocks leaps ahead, the other one holds; when Redis is full it works all the same. */
+/* Whichever of the two clocks leaps ahead, the other one limits the cleaner; a full Redis is cleaned all the same. */
 static void test_series_when_a_clock_leaps(void **state)
 {
     struct got *g = got_open();
@@ -315,7 +315,7 @@ static void test_windows(void **state)
     got_close(g);
 }
 
-/* A cache of many windows goes in pages: what is old is gone after them, what lives has stayed. */
+/* A cache of many windows goes in pages: after them old entries are gone, and live ones have stayed. */
 static void test_windows_in_pieces(void **state)
 {
     struct got *g = got_open();

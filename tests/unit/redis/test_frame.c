@@ -620,7 +620,7 @@ static void test_claim(void **state)
     got_close(g);
 }
 
-/* What has many fields or long ones is renamed, in the same batch; a fresh lock stays as it is. */
+/* A hash with many fields or long ones is renamed, in the same batch; a fresh lock stays unchanged. */
 static void test_claim_small_and_large(void **state)
 {
     struct got *g = got_open();
@@ -662,7 +662,7 @@ static void test_claim_small_and_large(void **state)
     got_close(g);
 }
 
-/* A Redis user that may not UNLINK: nothing is packed, so nothing is there twice. */
+/* A Redis user that may not UNLINK: nothing is packed, so that nothing exists twice. */
 static void test_claim_may_not_unlink(void **state)
 {
     struct got *g = got_open();

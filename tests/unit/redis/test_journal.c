@@ -188,7 +188,7 @@ static void a_full_redis_takes_nothing(void **state)
     got_close(g);
 }
 
-/* Trouble with a journal's own keys is told in the log; what clients wait for is answered. */
+/* Trouble with a journal's own keys is logged; requests that clients wait for are answered. */
 static void keys_of_another_kind_fail_no_client(void **state)
 {
     struct got *g = got_open();

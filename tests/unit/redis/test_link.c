@@ -165,7 +165,7 @@ static void test_stopped_server(void **state)
     world_close(w);
 }
 
-/* Our own loop stood still for longer than the limit: the answer is there, unread. That is no cut. */
+/* Our own loop was blocked for longer than the limit: the answer is there, unread. That is no cut. */
 static void test_own_stall(void **state)
 {
     struct world *w = world_open();

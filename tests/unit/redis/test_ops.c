@@ -346,7 +346,7 @@ static void test_events(void **state)
     got_close(g);
 }
 
-/* Ids of the clients' own that are numbers: the ticker goes around them, and none is lost. */
+/* Ids that clients gave and that are numbers: the ticker skips them, and none is lost. */
 static void test_event_ids_that_are_numbers(void **state)
 {
     struct got *g = got_open();
@@ -634,7 +634,7 @@ static void test_mixed(void **state)
     got_close(g);
 }
 
-/* Refused at queue time, so nothing of the frame ran; EVALs alone, that no other command speaks for them. */
+/* Refused at queue time, so nothing of the frame ran; EVALs alone, so that no other command answers for them. */
 static void test_refused(void **state)
 {
     struct got *g = got_open();

@@ -1,4 +1,4 @@
-/* What follows from what sentinels say, at a clock of the test's own. */
+/* Decisions from what sentinels say, with the test's own clock. */
 #include "lib/unit.h"
 #include "redis/quorum.h"
 #include <stdio.h>
@@ -250,7 +250,7 @@ static void called_off(void **state)
     assert_int_equal(moves, 1);
 }
 
-/* A sentinel that holds for nothing: for three seconds, and then not again for a minute; the others may. */
+/* A sentinel that holds without reason: for three seconds, and then not again for a minute; the others may. */
 static void hold_is_bounded(void **state)
 {
     (void)state;
@@ -272,8 +272,8 @@ static void hold_is_bounded(void **state)
     assert_true(held);
 }
 
-/* One that lies: it names a server of its own, which is asked nothing, or a replica that was not promoted, or one that was
- * promoted out of another history. */
+/* A lying sentinel: it names a server of its own, which is not asked, or a replica that was not promoted, or one that was promoted
+ * out of another history. */
 static void liar(void **state)
 {
     (void)state;

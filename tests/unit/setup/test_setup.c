@@ -151,7 +151,7 @@ static void test_feeds(void **state)
             "t.yaml:8:41: uniques.feeds.counter: ", "both or none must hold it");
 }
 
-/* What would be TLS in name only is refused, and a name that may be a key is not shown. */
+/* A setting that would be TLS in name only is refused, and a name that may be a key is not shown. */
 static void test_tls(void **state)
 {
     (void)state;

@@ -98,7 +98,7 @@ static void test_adopted_and_not_read(void **state)
     assert_stalled("");
 }
 
-/* Under load something is always due: what is merged meanwhile says that it goes on. */
+/* Under load something is always due: merges that go on show that there is no stall. */
 static void test_load(void **state)
 {
     (void)state;

@@ -343,7 +343,7 @@ static void wait_until_it_asks(struct waiter *w)
     assert_int_equal(world->standings.n, 1);
 }
 
-/* What was in no index then may be in no batch now: the server took over other data, and its links lived through that. */
+/* A name that was in no index then may be in no batch now: the server took over other data, and its links stayed open. */
 static void batches_of_another_history_do_not_end_a_wait_well(void **state)
 {
     (void)state;
@@ -528,7 +528,7 @@ static void recovery_does_not_wait_for_what_is_held(void **state)
     assert_int_equal(recover.held, 1);
 }
 
-/* What is held is looked at now, since an operator may have mended it. */
+/* Held batches are looked at now, since an operator may have mended them. */
 static void recovery_tries_what_waits_at_once(void **state)
 {
     (void)state;

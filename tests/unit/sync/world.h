@@ -406,7 +406,7 @@ static inline void all_lost(void)
         poll_answered();
 }
 
-/* Abandoned in whatever state a test left it, the machine asks for nothing more and can be destroyed. */
+/* Abandoned in any state that a test left it in, the machine asks for nothing more and can be destroyed. */
 static inline int world_close(void **state)
 {
     (void)state;

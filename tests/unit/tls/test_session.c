@@ -153,7 +153,7 @@ static void same_text_at_every_split(void **state)
     pair_close(&p);
 }
 
-/* What is held back of a record, and the room that a reader must have for it. */
+/* The bytes held back of a record, and the room that a reader must have for them. */
 static void much_text(void **state)
 {
     (void)state;

@@ -129,8 +129,8 @@ static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
     return user_find(u, SLICE("a"));
 }
 
-/* A burst; then nothing but what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a
- * burst again. What is unused does not add up beyond it, and a debt is paid first. */
+/* A burst; then only what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a burst again.
+ * What is unused does not add up beyond it, and a debt is paid first. */
 static void test_budget(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_budget(void **state)
     users_close(&u);
 }
 
-/* Alone one may have all of a frame, beside another half of what makes a short one; each frame anew. */
+/* A single user may have all of a frame; with another one, half of what makes a short frame; each frame anew. */
 static void test_share(void **state)
 {
     (void)state;

@@ -296,7 +296,7 @@ static void total_answer(void *request)
 
 static const char *const series[] = {"1:s1:views", "60:s2:views", "5:p1", "5::", "1:"};
 
-/* Of all names exactly those that may be named; a stranger by now is shown none. */
+/* The reply names exactly those of all names that it may; a client that has become a stranger sees none. */
 static void names_shown(const struct session *s, struct slice reply)
 {
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
@@ -440,7 +440,7 @@ static void conn_end(size_t i)
     fake_client_close(c);
 }
 
-/* One step of all that waits; false: nothing did. */
+/* One step of everything that waits; false: nothing moved. */
 static bool round_goes(void)
 {
     bool moved = work != NULL || fake.n > 0 || fake.parked_n > 0 || pacing;
@@ -591,7 +591,7 @@ static bool storable(struct slice password)
     return password.n > 0 && password.n <= PASSWORD_BYTES_MAX && memchr(password.p, 0, password.n) == NULL;
 }
 
-/* What was collected goes to its client, in pieces of `step` bytes, 0: whole. */
+/* The input collected so far goes to its client, in pieces of `step` bytes, 0: whole. */
 static void chunk_send(size_t i, struct buf *chunk, size_t step)
 {
     struct conn *c = &conns[i];

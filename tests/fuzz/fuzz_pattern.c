@@ -37,7 +37,7 @@ static struct counter counter_of(const char *name, const char *column, const str
     return c;
 }
 
-/* A set that is taken has no name that two of it, a lock, or tallyd itself could mean. */
+/* A set that is accepted has no name that two of its patterns, a lock, or tallyd itself could mean. */
 static void set_keeps_apart(const struct counters *set, bool taken, struct slice name)
 {
     unsigned owners = 0;

@@ -224,7 +224,7 @@ static void field_answer(const struct hash *h, uint32_t i)
     buf_free(&value);
 }
 
-/* From field `at` on some, before them some that were told already. */
+/* Some fields from `at` on, before them some that were sent already. */
 static void page_answer(const struct hash *h, uint32_t at)
 {
     bool all = choices.n == 0;

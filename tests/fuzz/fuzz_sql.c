@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define CHUNKS_MAX 16
-#define ROUNDS 12 /* of each chunk, until MySQL is well again */
+#define ROUNDS 12 /* of each chunk, until MySQL works again */
 
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
@@ -216,7 +216,7 @@ static bool ledger_run(struct sql *s)
     return !db->in[db->at].stands;
 }
 
-/* What the table refuses, whatever else is in the statement. */
+/* Values that the table refuses, whatever else is in the statement. */
 static bool is_poison(const struct upsert *u)
 {
     return (u->delta & 15) == 13;

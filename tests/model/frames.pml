@@ -144,7 +144,7 @@ hidden byte zadd, fresh, applied, gone; /* bits */
 #define LOSS "BROKEN loss\n" /* a client is told that its hit counts, and it does not */
 #define DOUBLE "BROKEN double\n"
 #define STUCK "BROKEN stuck\n"
-#define ANSWER "BROKEN answer\n" /* sent although its clients were told that it was given up */
+#define ANSWER "BROKEN answer\n" /* sent after its clients were told that it was given up */
 #define MUST(holds, otherwise)                                                                               \
     if                                                                                                       \
     :: holds -> skip                                                                                         \

@@ -83,7 +83,7 @@
 #define PACKED 2 /* hashes that a claim packs, a bit each: the second; the first is renamed */
 #endif
 #ifndef OLDER
-#define OLDER 0 /* 1: daemon 1 is of the version before: it packs none, and sees none in a batch */
+#define OLDER 0 /* 1: daemon 1 is of the version before: it packs no hashes, and sees none in a batch */
 #endif
 
 #define LOSS 1
@@ -157,7 +157,7 @@ hidden byte i, rows, chunks, digest, size;
 
 /* --- Redis --- */
 
-/* claim_op.c. An id is drawn when the script runs, and something is there: none is wasted on an empty claim. */
+/* claim_op.c. An id is drawn when the script runs and there are hits: an empty claim wastes none. */
 inline run_claim(d)
 {
     if
@@ -238,7 +238,7 @@ inline fsync()
     printf("redis    has all of it on disk\n")
 }
 
-/* What clients were told and Redis lost is no loss of ours, unless MySQL has it. */
+/* A hit that clients were told of and Redis lost is no loss of ours, unless MySQL has it. */
 inline restart()
 {
     pending = kept_pending;

@@ -133,7 +133,7 @@ static void draw_ops(struct sim_config *c, struct prng *p)
     c->again_percent = (unsigned)between(p, 10, 80);
 }
 
-/* What the times of series, boxes and events should be is known only while the clock does not leap. */
+/* Only while the clock does not leap are the times of series, boxes and events known in advance. */
 static void draw_leaps(struct sim_config *c, struct prng *p)
 {
     bool leaps = c->ops_percent == 0 && !c->feeds && prng_percent(p, 60);

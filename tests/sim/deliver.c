@@ -136,7 +136,7 @@ static void deliver_scan(struct process *life, struct request *q)
     s->done(s);
 }
 
-/* As redis/fence_op.c has it: while frames are held for a failover, none passes. */
+/* As in redis/fence_op.c: while frames are held for a failover, no fence passes. */
 static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;

@@ -464,7 +464,7 @@ static void run_tell_mysql(struct world *w, struct daemon *d)
     daemon_tell_mysql(d->life);
 }
 
-/* One row, which goes to the rejects, or all of a hash, which are too many for a chunk. */
+/* One row, which goes to the rejects, or all rows of a hash, which are too many for a chunk. */
 static void run_poison(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -488,7 +488,7 @@ static void run_leap(struct world *w, struct daemon *d)
     TRACE(w, "redis: its clock is off by %lld ms", (long long)w->leap_ms);
 }
 
-/* What a service does now and then. */
+/* What a service does from time to time. */
 
 static bool can_walk(struct world *w, struct daemon *d)
 {
@@ -634,7 +634,7 @@ static void run_resume(struct world *w, struct daemon *d)
     }
 }
 
-/* A failover is announced; the primary moves meanwhile, or it is called off. */
+/* A failover is announced; later the primary moves, or the failover is called off. */
 static void run_hold(struct world *w, struct daemon *d)
 {
     TRACE(w, "life %d holds its frames", d->life->index);

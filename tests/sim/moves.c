@@ -88,7 +88,7 @@ static void end_links(struct list *links)
         link_kill(CONTAINER_OF(node, struct link, all));
 }
 
-/* The other reads what has arrived before its role changes, and says READONLY. */
+/* The other server reads what has arrived before its role changes, and then says READONLY. */
 static void refuse_unread(struct world *w)
 {
     moves_swap(w);

@@ -25,7 +25,7 @@ struct other { /* the process that was the primary before */
 
 void moves_init(struct world *w);
 void moves_close(struct world *w);
-/* While one of the other's requests runs, world->redis is the other. */
+/* While one of the other server's requests runs, world->redis is that server. */
 void moves_swap(struct world *w);
 bool moves_is_away(const struct world *w, const struct link *l);    /* at the other */
 bool moves_refuses(const struct world *w, const struct request *q); /* READONLY */
@@ -38,7 +38,7 @@ void moves_follow(struct world *w); /* the other takes over the primary's data *
 void moves_rest(struct world *w);   /* in the calm: both, all leave it, and nothing is announced */
 void moves_clock(struct world *w);
 
-/* NULL: it is cut at once, since others of the life are at another server. */
+/* NULL: the link is cut at once, since others of the life are at another server. */
 struct link *moves_connect(struct process *life, enum role role);
 bool moves_lacks(
     const struct process *life); /* the primary, which its links are at, a frame that was there */

@@ -38,7 +38,7 @@ struct job {
     } rows[SIM_ROWS];
 };
 
-/* What a lane's Redis is in MySQL: the primary that the epoch is for, and complete_until, 0: not said yet. */
+/* What MySQL has of a lane's Redis: the primary that the epoch is for, and complete_until, 0: not known yet. */
 struct twin_realm {
     struct epoch epoch;
     int64_t until_ms[SIM_COUNTERS];

@@ -266,7 +266,7 @@ static void run_events(struct world *w, struct wire_frame *f, struct wire_op *op
         run_draws(&o->log, f, op);
 }
 
-/* The script: a new visitor moves the pending hash and the books, and puts the hash into the index. No visitor comes twice here, so
+/* The script: a new visitor moves the pending hash and the books, and the hash goes into the index. No visitor comes twice here:
  * each is new. */
 static void run_visitors(struct world *w, struct wire_frame *f, struct wire_op *op)
 {
@@ -400,7 +400,7 @@ static bool op_ran(struct world *w, const struct wire_frame *f, const struct wir
     return true;
 }
 
-/* Out of a journal, where it was told of long ago. */
+/* Out of a journal: its client was answered long ago. */
 static void check_brought_home(struct world *w, const struct wire_frame *f, const struct wire_op *op)
 {
     for (unsigned i = 0; i < op->items_n; i++) {
@@ -590,7 +590,7 @@ int64_t ops_visitors(const struct world *w, int hash)
     return n;
 }
 
-/* What was added is what ran, once each; feeds follow the hits that were sent, also when these met an error. */
+/* The sums are those of the ops that ran, once each; feeds follow the hits that were sent, also when these met an error. */
 static void totals_at_end(struct world *w)
 {
     const struct twin_ops *o = &w->redis->now.ops;

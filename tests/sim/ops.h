@@ -94,7 +94,7 @@ void ops_run(struct world *w, const struct link *l, struct wire_frame *f);
 void ops_executed(struct world *w, struct wire_frame *f, struct execution *e);
 void ops_exact(struct world *w, const struct wire_frame *f); /* its answers come */
 
-/* A client's request: an op on the target, the k-th; and what it was told (without CR LF; of a bulk string its text). */
+/* A client's request: an op on the target, the k-th; and its reply (without CR LF; of a bulk string its text). */
 enum add_result ops_send(struct process *life, struct outlet *o, int target, unsigned k);
 void ops_told(struct world *w, int target, unsigned k, struct slice reply);
 void ops_told_unknown(struct world *w, int target, unsigned k);

@@ -38,7 +38,7 @@ static void fault_at(struct world *w, enum fault f, int hash, int field, unsigne
 
 /* What Redis runs. */
 
-/* What Redis took later than may be, or what was in no index then, is not promised. */
+/* A hit that Redis took later than allowed, or whose hash was in no index then, is not promised. */
 static int64_t until_time(const struct world *w, int hash, int64_t dirty_ms)
 {
     int64_t lag_ms = 2 * (int64_t)w->config.answer_ms + w->config.coalesce.doubt_ms + UNTIL_SLACK_MS;
@@ -89,7 +89,7 @@ static struct execution *execution_add(struct redis *r)
 
 static void take_back(struct world *w, struct execution *e);
 
-/* What the other server runs in a split brain is lost from the beginning. */
+/* Hits that the other server runs in a split brain are lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
     struct execution *e = execution_add(w->redis);
@@ -199,7 +199,7 @@ void oracle_named(struct world *w, int life, int64_t found)
     }
 }
 
-/* What was answered and is in no history any more has been named. */
+/* A hit that was answered and is in no history any more has been named. */
 void oracle_named_all(struct world *w, const struct process *life)
 {
     for (size_t i = 0; i < w->redis->executions_n; i++) {

@@ -62,9 +62,9 @@ void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum to
                        const int64_t *value);
 void oracle_sent(struct world *w, int hash, int field, int64_t delta); /* a cell leaves the daemon */
 void oracle_merged(struct world *w, int hash, int field);              /* MySQL's row grew */
-/* Of the hits answered so far. A life at a server that was demoted does not see what others are told, so none then. */
+/* Of the hits answered so far. A life at a demoted server does not see other clients' answers, so none of those then. */
 void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS]);
-/* A live total: every hit answered before it was asked for, and none twice. */
+/* A live total: every hit answered before the total was asked for, and none twice. */
 void oracle_total(struct world *w, int life, int hash, int field, int64_t answered, int64_t total);
 void oracle_until(struct world *w, int counter); /* it was moved */
 void oracle_synced(struct world *w, int life, int hash, int field,

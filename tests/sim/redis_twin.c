@@ -351,7 +351,7 @@ static void run_claim_rest(struct world *w, struct link *l, struct wire_claim *c
     redis_wrote(w, l);
 }
 
-/* The same request runs a second time, as when a proxy tries again, while the batch exists: it may touch only what the first run
+/* The same request runs a second time, as when a proxy tries again, while the batch exists: it touches only what the first run
  * renamed. */
 static void run_claim_again(struct world *w, struct link *l, struct wire_claim *c)
 {

@@ -45,7 +45,7 @@ struct past {
     uint64_t offset, at_ms;
     struct twin_state state;
 };
-/* A frame that ran, for the oracle: what a lost tail takes back, and whether the daemon had been told. */
+/* A frame that ran, for the oracle: what a lost tail takes back, and whether the daemon knew of it. */
 struct execution {
     uint64_t offset, seq;
     int life;
@@ -95,7 +95,7 @@ void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is ol
 void redis_restart(struct world *w, bool lose_tail);
 void redis_dump(struct redis *r);
 void redis_restore(struct world *w); /* an operator puts the copy back */
-void redis_mend(struct world *w); /* and sees that it was the wrong thing to do: all services were stopped */
+void redis_mend(struct world *w);    /* the operator sees that this was wrong: all services were stopped */
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
 void redis_kill_life(struct redis *r, int life);
 bool redis_has_link(struct redis *r, int life); /* one that the server has open */

@@ -53,7 +53,7 @@ static void lazy(struct sim_config *c)
     often(c, EVENT_hit, 40);
 }
 
-/* Cells fail, for one reason or the other. */
+/* Cells fail, for one of two reasons. */
 static void profile_cell_errors(struct sim_config *c)
 {
     only(c, 6);
@@ -429,7 +429,7 @@ static void profile_events_lost(struct sim_config *c)
     often(c, EVENT_fsync, 1);
 }
 
-/* And frames are held meanwhile, as before a failover. */
+/* And frames are held during that, as before a failover. */
 static void profile_events_held(struct sim_config *c)
 {
     profile_events_lost(c);
@@ -437,7 +437,7 @@ static void profile_events_held(struct sim_config *c)
     often(c, EVENT_hold, 40);
 }
 
-/* Two services, and one of them again and again cut off for as long as the other needs to take over. */
+/* Two services, one of them cut off again and again for as long as the other needs to take over. */
 static void profile_journal(struct sim_config *c)
 {
     only(c, 8);
@@ -457,7 +457,7 @@ static void profile_journal(struct sim_config *c)
     often(c, EVENT_execute_dead, 1);
 }
 
-/* All links end at once, and each service notices that of one link before the other. */
+/* All links end at once, and each service notices the end of one link before the other. */
 static void profile_journal_restart(struct sim_config *c)
 {
     profile_journal(c);
@@ -476,7 +476,7 @@ static void profile_journal_taker(struct sim_config *c)
     often(c, EVENT_crash_taking, 400);
 }
 
-/* Sent again and again, over cuts, to one daemon and the other. */
+/* Sent again and again, over cuts, to both daemons. */
 static void profile_tokens(struct sim_config *c)
 {
     profile_cut(c);
@@ -524,7 +524,7 @@ static void profile_moves_only(struct sim_config *c)
     often(c, EVENT_wait, 20);
 }
 
-/* What one daemon was answered it must see, wherever it looks. */
+/* A daemon must see what it was answered, wherever it looks. */
 static void profile_moves_alone(struct sim_config *c)
 {
     profile_moves_only(c);
@@ -702,7 +702,7 @@ static void profile_lanes_until(struct sim_config *c)
     {                                                                                                        \
         name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile, 0                               \
     }
-/* Owed ZADDs heal what these prevent, so that only both together show it; alone, a daemon needs none. */
+/* Owed ZADDs heal what these prevent, so the fault shows only when both are off; alone, a daemon needs none. */
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile, 0                                   \
@@ -741,7 +741,7 @@ static void profile_lanes_until(struct sim_config *c)
         name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile, 0                               \
     }
 
-/* Without these others, too, it shows. */
+/* The fault shows only when these others are off too. */
 #define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
     {                                                                                                        \
         name, without, 0, sync, world, 0, too, faults, seeds, profile, 0                                     \

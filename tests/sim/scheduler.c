@@ -10,7 +10,7 @@ struct choice {
 };
 #define CHOICES (EVENT_COUNT * SIM_DAEMONS * SIM_LANES)
 
-/* Faults are spread over the run: is this step one of theirs? */
+/* Faults are spread over the run: is this step one for faults? */
 static bool draw_fault(struct world *w)
 {
     const struct sim_config *c = &w->config;

@@ -422,7 +422,7 @@ static void client_opens(struct client *c)
     c->open = true;
 }
 
-/* Its memory stays while it is owed something. */
+/* Its memory stays while it is owed an answer. */
 static void client_leaves(struct client *c)
 {
     if (!c->open) return;

@@ -185,8 +185,7 @@ static void gives_nobody_once_it_is_quiet(void **state)
     client_close(&c);
 }
 
-/* A connection that ends by itself just when the relay is told to end: each of the two closes a part, and neither may count on the
- * other's. */
+/* A connection ends by itself just as the relay is told to end: each of the two closes a part, and must not count on the other. */
 static void ends_while_a_connection_ends(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* fuzz_doors.c - three clients of a service with users: AUTH, HELLO, and every command of the table (command/, users/), on a
- * coalesce and ports that check who asks. An input is two users, a line each for password, patterns and commands, then what
+ * coalesce and ports that check the asking user. An input is two users, a line each for password, patterns and commands, then what
  * the clients do: requests made of words, bytes as they are, reloads, time, hanging up.
  *   By the reference, nothing that a session's user may not do reaches coalesce, Redis or MySQL, and no such name or figure
  *   reaches the client. A client becomes a user only with all bytes of its password; a reload keeps the sessions it may keep.

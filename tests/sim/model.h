@@ -9,7 +9,7 @@
 #include "sync/sync.h"
 
 #define SIM_DAEMONS 2
-#define SIM_LANES 4  /* each has its own Redis */
+#define SIM_LANES 4  /* of each daemon, each with its own Redis */
 #define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
@@ -71,15 +71,15 @@ enum world_rule {
     WORLD_TAKE_OWNER = 1 << 13,  /* off: a journal is taken over even if it has another owner by now */
     WORLD_CLOCK = 1 << 14,       /* off: a life's clock stops while the life is paused */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
-    WORLD_MENDED = 1 << 16,     /* off: nothing mends what was made after a deletion that no daemon noticed */
-    WORLD_ONE_SERVER = 1 << 19, /* off: links of one life may be at different servers */
-    WORLD_HOLD = 1 << 20,       /* off: a fence counts while frames are held for a failover */
-    WORLD_BY_CHUNK = 1 << 18,   /* off: a batch of which any chunk is in the ledger counts as merged */
-    WORLD_EPOCH = 1 << 25,      /* off: MySQL merges under whatever epoch */
-    WORLD_CAUGHT_UP = 1 << 21,  /* off: Redis is read before it has again what it lost */
+    WORLD_MENDED = 1 << 16,      /* off: what was made after an unnoticed deletion is not mended */
+    WORLD_ONE_SERVER = 1 << 19,  /* off: links of one life may be at different servers */
+    WORLD_HOLD = 1 << 20,        /* off: a fence counts while frames are held for a failover */
+    WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
+    WORLD_EPOCH = 1 << 25,       /* off: MySQL merges under whatever epoch */
+    WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
     WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, even if it is taken */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate uses the Redis of the sync link alone */
-    WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a separate command after the script */
+    WORLD_PACK = 1 << 22,        /* off: what a claim packed is deleted by another command after the script */
     WORLD_REALM_FENCE = 1 << 27, /* off: a realm's first epoch is taken without a fence */
     WORLD_TAKE_ALL = 1 << 26,    /* off: of a journal taken twice only the last owner's links are ended */
     WORLD_WATCH = 1 << 30, /* off: a frame runs whatever became of the life's number since the frame before */

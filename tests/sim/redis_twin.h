@@ -26,9 +26,8 @@ struct twin_batch {
 struct twin_state {
     struct twin_hash pending[SIM_HASHES];
     bool wrong_type[SIM_HASHES]; /* another program's string is in the place of the pending hash */
-    uint8_t
-        full[SIM_HASHES]; /* set of fields: another program has set them so high that nothing can be added */
-    int64_t dirty[SIM_HASHES]; /* score; 0: not a member */
+    uint8_t full[SIM_HASHES];    /* set of fields: so high that nothing can be added */
+    int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
     bool realm; /* tally:realm exists */
@@ -67,8 +66,7 @@ struct redis {
     unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
     bool is_other;               /* see moves_swap() */
     bool alone;                  /* after a failover: no replica acknowledges */
-    uint64_t chosen,
-        chosen_ms; /* a failover is announced, to a copy that has this much; UINT64_MAX: no failover */
+    uint64_t chosen, chosen_ms;  /* of the failover announced: its copy has this much; UINT64_MAX: none */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */
     size_t newest_executions;

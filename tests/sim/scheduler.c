@@ -118,7 +118,7 @@ static void calm_down(struct world *w)
         lane_calms(w);
 }
 
-/* The operator who put an old copy back sees that this was wrong. */
+/* An operator put an old copy back, and sees that this was wrong. */
 static void mend_all(struct world *w)
 {
     bool any = world_any_restored(w);

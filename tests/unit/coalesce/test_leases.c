@@ -351,8 +351,7 @@ static void ids_that_were_given_are_told_also_without_an_answer(void **state)
     event("f", "");
     turn();
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
-    assert_int_equal(sent("f", EVENT_DRAWS)->lease_n,
-                     FIRST); /* the numbers that that frame drew are unused */
+    assert_int_equal(sent("f", EVENT_DRAWS)->lease_n, FIRST); /* that frame's numbers are unused */
 }
 
 /* --- names in tally:events --- */

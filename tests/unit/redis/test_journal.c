@@ -393,8 +393,7 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     struct journal_take t = take_of(g, "a", OTHER);
     take(g, &t);
     assert_true(t.taken && !t.lost);
-    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) >
-                0); /* touched: a link that watches it notices */
+    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) > 0); /* touched: its watchers notice */
     assert_slice(buf_slice(&t.bytes), "records");
     assert_redis(s, g->mine, "HGET tally:journals a");
     assert_redis(s, OTHER, "HGET tally:journals b");

@@ -369,8 +369,7 @@ static void test_total(void **state)
     redis_total(&w->link, &t);
     WAIT_UNTIL(w, answers == 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
-    t.key =
-        SLICE("s1:product"); /* its bytes occur in the packed text, but it is not one of the hashes there */
+    t.key = SLICE("s1:product"); /* its bytes are in the packed text, but not as a hash */
     redis_total(&w->link, &t);
     WAIT_UNTIL(w, answers == 3);
     assert_int_equal(s.claimed, 70 + 5 * 3);

@@ -254,7 +254,7 @@ static void all_waits_for_what_it_has_queued(void **state)
     wait_for(&w, "");
     for (int i = 0; i < 20; i++)
         tick();
-    assert_int_equal(world->claims.n, 2); /* out, and once more: the first one may not have run */
+    assert_int_equal(world->claims.n, 2); /* out, and once more: tallyd cannot know that the first ran */
     assert_int_equal(world->standings.n, 0);
     world->dirty_n = 0;
     for (int i = 0; i < 20; i++)

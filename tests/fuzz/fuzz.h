@@ -90,7 +90,7 @@ static inline struct slice take_bytes(struct slice *in, size_t n)
     return taken;
 }
 
-/* A byte that says how many, then so many. */
+/* A byte is the length; that many bytes follow. */
 static inline struct slice take_text(struct slice *in)
 {
     size_t n = take_byte(in);

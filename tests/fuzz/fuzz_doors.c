@@ -1,10 +1,10 @@
 /* fuzz_doors.c - three clients of a service with users: AUTH, HELLO, and every command of the table (command/, users/), on a
- * coalesce and ports that look who asks. An input is two users, a line each for password, patterns and commands, then what
+ * coalesce and ports that check the asking user. An input is two users, a line each for password, patterns and commands, then what
  * the clients do: requests made of words, bytes as they are, reloads, time, hanging up.
- *   Nothing reaches coalesce, Redis or MySQL for a session whose user may not that, by the reference; nor a name or a figure
- *   the client. Nobody becomes a user who did not say all bytes of its password; a reload keeps whom it may.
- *   The same bytes in small pieces hear the same.
- * libcrypt is replaced by a hash of no cost, so it shows as well what it is asked for; the thread pool by a queue. */
+ *   By the reference, nothing that a session's user may not do reaches coalesce, Redis or MySQL, and no such name or figure
+ *   reaches the client. A client becomes a user only with all bytes of its password; a reload keeps the sessions it may keep.
+ *   The same bytes in small pieces get the same replies.
+ * libcrypt is replaced by a hash of no cost, which also records what it is asked for; the thread pool by a queue. */
 #include "fuzz.h"
 #include "kept_command.h"
 #include "lib/fake_coalesce.h"
@@ -100,7 +100,7 @@ char *__wrap_crypt_rn(const char *phrase, const char *setting, void *data, int s
     return d->output;
 }
 
-/* ---- who may what ---- */
+/* ---- what each user may do ---- */
 
 static const struct rule *rule_named(struct slice name)
 {
@@ -173,7 +173,7 @@ static void on_took(const struct fake_taken *t)
         must_name(r, "hincrby", t->key);
 }
 
-/* ---- who is who ---- */
+/* ---- which user each session is ---- */
 
 static size_t number_of(const struct session *s)
 {
@@ -296,7 +296,7 @@ static void total_answer(void *request)
 
 static const char *const series[] = {"1:s1:views", "60:s2:views", "5:p1", "5::", "1:"};
 
-/* Of all names exactly those that may be named; a stranger by now is shown none. */
+/* The reply names exactly those of all names that it may; a client that has become a stranger sees none. */
 static void names_shown(const struct session *s, struct slice reply)
 {
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
@@ -411,7 +411,7 @@ static void port_pace(void *arg)
     (void)arg;
     pacing = true;
 }
-/* Figures of all stores together: whoever is being run. */
+/* Figures of all stores together: asked by the client whose input is run. */
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     (void)arg, (void)asked, (void)out;
@@ -440,7 +440,7 @@ static void conn_end(size_t i)
     fake_client_close(c);
 }
 
-/* One step of all that waits; false: nothing did. */
+/* One step of everything that waits; false: nothing moved. */
 static bool round_goes(void)
 {
     bool moved = work != NULL || fake.n > 0 || fake.parked_n > 0 || pacing;
@@ -572,7 +572,7 @@ static void reload(size_t which)
     doors_stand();
 }
 
-/* shop and jobs; shop with the rights of jobs, and a jobs of another password; nobody. */
+/* shop and jobs; shop with the rights of jobs, and a jobs with another password; no users. */
 static void sets_take(struct slice *in)
 {
     sets[0] = (struct rules){.n = 2};
@@ -591,7 +591,7 @@ static bool storable(struct slice password)
     return password.n > 0 && password.n <= PASSWORD_BYTES_MAX && memchr(password.p, 0, password.n) == NULL;
 }
 
-/* What was collected goes to its client, in pieces of `step` bytes, 0: whole. */
+/* The input collected so far goes to its client, in pieces of `step` bytes, 0: whole. */
 static void chunk_send(size_t i, struct buf *chunk, size_t step)
 {
     struct conn *c = &conns[i];
@@ -710,7 +710,7 @@ static void close_all(void)
     heap_free(users);
 }
 
-/* False: nobody can be configured so. */
+/* False: such users cannot be configured. */
 static bool run(struct slice in, size_t step)
 {
     sets_take(&in);

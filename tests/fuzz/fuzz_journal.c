@@ -51,7 +51,7 @@ static void written_again(const struct journal_record *r)
     bool read = journal_next(&rest, &again);
     MUST(read && rest.n == 0);
     MUST(same(r, &again));
-    for (size_t part = 0; part < bytes.n; part++) { /* a part of a record is none */
+    for (size_t part = 0; part < bytes.n; part++) { /* a part of a record is not a record */
         rest = slice_of(bytes.p, part);
         MUST(!journal_next(&rest, &again) && rest.n == part);
     }

@@ -1,5 +1,5 @@
-/* fuzz_pattern.c - key patterns (series/counter.c): which names are whose is what keeps two counters, and tallyd's own
- * keys, apart. Lines: two patterns, two letters for the kinds of their stores, then names.
+/* fuzz_pattern.c - key patterns (series/counter.c): which counter a name belongs to, so that two counters, and tallyd's own
+ * keys, stay apart. Lines: two patterns, two letters for the kinds of their stores, then names.
  *   A name that both match: pattern_overlap() knows that they can meet, and so does counters_validate().
  *   A store out of a name, put into the pattern again, is the name. */
 #include "fuzz.h"
@@ -37,7 +37,7 @@ static struct counter counter_of(const char *name, const char *column, const str
     return c;
 }
 
-/* A set that is taken has no name that two of it, a lock, or tallyd itself could mean. */
+/* A set that is accepted has no name that two of its patterns, a lock, or tallyd itself could mean. */
 static void set_keeps_apart(const struct counters *set, bool taken, struct slice name)
 {
     unsigned owners = 0;

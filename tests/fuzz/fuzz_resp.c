@@ -1,6 +1,6 @@
 /* fuzz_resp.c - RESP bytes to requests (protocol/). What is parsed depends on the bytes alone: every way of cutting
  * them gives the same requests, the same error, the same number of bytes used up, and nothing is read that has not come.
- * And the short way of a hit (protocol/hit.c) says of every request what the general parser says of it. */
+ * And the fast parser for hits (protocol/hit.c) agrees with the general parser on every request. */
 #include "fuzz.h"
 
 #include "protocol/hit.h"
@@ -8,7 +8,7 @@
 
 #define PIECES_GROW SIZE_MAX /* of one byte at first, and longer and longer ones */
 #define CUTS_ALL 48          /* an input of no more bytes is cut at each of them, */
-#define CUTS 6               /* a longer one at so many, wherever its length says */
+#define CUTS 6               /* a longer one in this many places, set by its length */
 
 static const struct request_limits small = {.args_max = 5, .bulk_max = 20, .line_max = 24, .bytes_max = 60};
 static struct request request_of_default, request_of_small;
@@ -80,7 +80,7 @@ static bool is_plain_hit(const struct request *r)
     return plain;
 }
 
-/* What the short way says of the bytes at `in`, when the general parser takes `r` from them (NULL: nothing). */
+/* What the fast parser makes of the bytes at `in`, when the general parser takes `r` from them (NULL: nothing). */
 static void hit_agrees(struct slice in, const struct request *r)
 {
     struct hit_bytes h;
@@ -93,7 +93,7 @@ static void hit_agrees(struct slice in, const struct request *r)
     MUST(h.raw.p == in.p + 17 && h.raw.p + h.raw.n == h.field.p + h.field.n + 2);
 }
 
-/* A part of a hit is none. */
+/* A part of a hit is not a hit. */
 static void part_is_no_hit(const char *bytes, size_t n, size_t from, size_t whole)
 {
     struct hit_bytes h;

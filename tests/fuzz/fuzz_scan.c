@@ -1,7 +1,7 @@
 /* fuzz_scan.c - what Redis answers to HGETALL of a registry and HSCAN of the claimed hashes, to the rows of a batch
- * (redis/reader.c, redis/scan_op.c, series/batch.c). With a first byte of 0 the rest is a shop: hashes, their fields, pages
+ * (redis/reader.c, redis/scan_op.c, series/batch.c). When the first byte is 0, the rest is a shop: hashes, their fields, pages
  * with repeats, lies about how many there are; else the rest is the bytes of the replies themselves. They come in pieces.
- *   Sealed: each row once and the last said stands, in the order of (length, bytes), cut every BATCH_CHUNK_ROWS (compiled
+ *   Sealed: each row is there once, with the value said last, in the order of (length, bytes), cut every BATCH_CHUNK_ROWS (compiled
  *   with few), and each hash has as many as registered; the second scan knows nothing of the first.
  *   A shop without lies is sealed with exactly its rows. */
 #include "fuzz.h"
@@ -56,7 +56,7 @@ int uv_queue_work(uv_loop_t *loop, uv_work_t *req, uv_work_cb work, uv_after_wor
     return 0;
 }
 
-/* ---- what was said of rows, in the order of saying ---- */
+/* ---- what the replies said of rows, in their order ---- */
 
 struct row {
     struct slice hash, field, value;
@@ -174,7 +174,7 @@ static uint32_t hashes_n;
 static struct slice choices; /* how pages are cut */
 static bool is_shop, has_lies;
 static struct buf replies;
-static size_t replies_at; /* so many of its bytes are read */
+static size_t replies_at; /* how many of its bytes are read */
 
 static void shop_read(struct slice in)
 {
@@ -224,7 +224,7 @@ static void field_answer(const struct hash *h, uint32_t i)
     buf_free(&value);
 }
 
-/* From field `at` on some, before them some that were told already. */
+/* Some fields from `at` on, before them some that were sent already. */
 static void page_answer(const struct hash *h, uint32_t at)
 {
     bool all = choices.n == 0;

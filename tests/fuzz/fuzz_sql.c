@@ -1,6 +1,6 @@
 /* fuzz_sql.c - chunks into SQL text (mysql/merge.c, plan.c, text.c), and the text read back by a parser of its own that
  * knows nothing of theirs: an unknown word, a byte outside of x'..' that is no identifier of a counter which
- * counters_validate() took, a number of another form, and the run ends. Behind the parser stand tables that commit and
+ * counters_validate() took, a number of another form, and the run ends. Behind the parser are tables that commit and
  * roll back, and a server that fails as the input says.
  *   Each chunk goes in once or not at all; a row is then either in the counter's table, with its store, field and value as
  *   they were claimed, or among the rejects with the same bytes; ledger and books have their sums. Nothing is ever written
@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define CHUNKS_MAX 16
-#define ROUNDS 12 /* of each chunk, until MySQL is well again */
+#define ROUNDS 12 /* of each chunk, until MySQL works again */
 
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
@@ -216,7 +216,7 @@ static bool ledger_run(struct sql *s)
     return !db->in[db->at].stands;
 }
 
-/* What the table refuses, whatever else is in the statement. */
+/* Values that the table refuses, whatever else is in the statement. */
 static bool is_poison(const struct upsert *u)
 {
     return (u->delta & 15) == 13;
@@ -558,7 +558,7 @@ enum db_dialect db_dialect(const struct db *db)
     return db->dialect;
 }
 
-/* ---- what must stand in the tables ---- */
+/* ---- what must be in the tables ---- */
 
 static void row_stands(const struct db *db, const struct entry *e, const struct chunk *c, uint32_t seq,
                        size_t *upsert, size_t *reject)

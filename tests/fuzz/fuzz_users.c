@@ -1,10 +1,10 @@
-/* fuzz_users.c - who may be whom and do what (users/), of the words that stand in a configuration. Lines: a password and one
+/* fuzz_users.c - logins and rights (users/), from the words of a configuration. Lines: a password and one
  * to try, a hash, patterns and commands with blanks between them, keys with blanks between them; then guesses, a byte each.
- *   A pattern means what a slow reference says that goes through the key at all its places together.
- *   A command is allowed when its name is among the words, or that of its group, of which the lists below are the README's.
+ *   A pattern matches what a slow reference matches, which goes through the key at all its places together.
+ *   A command is allowed when its name is among the words, or that of its group, whose lists below are those of the README.
  *   A hash that is taken costs what crypt_gensalt(3) makes of allowed costs, and is one that libcrypt can prove; a password is
  *   right when all its bytes are the same. Both are asked at a cost that no configuration may have: a few microseconds.
- *   Guesses are refused as a debt that shrinks with time says. */
+ *   Guesses are refused by a debt that shrinks with time. */
 #include "fuzz.h"
 #include "reference.h"
 
@@ -159,7 +159,7 @@ static void debts_shrink(struct debts *d, uint64_t ms)
     }
 }
 
-/* Two bits for the place, two for the name; then how much time goes by before. */
+/* Two bits for the place, two for the name; then how much time passes first. */
 static void guesses_agree(struct slice in)
 {
     static const char *const places[PLACES] = {"10.0.0.1", "10.0.0.2", "[::1]", "/run/tallyd.sock"};

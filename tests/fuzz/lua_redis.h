@@ -1,4 +1,4 @@
-/* lua_redis.h - a Redis for scripts of redis/, in this process: their Lua is run as it stands, on a few keys in memory and at a
+/* lua_redis.h - a Redis for scripts of redis/, in this process: their Lua is run unchanged, on a few keys in memory and at a
  * time that the target moves. It knows the commands that these scripts use, answers them as Redis 7.0 does, and ends the
  * process at any other. Numbers from Lua go as "%.17g", to Lua as doubles, as there.
  *
@@ -88,7 +88,7 @@ static void redis_close(void)
     redis = (struct lua_redis){.keys = NULL};
 }
 
-/* NULL: there is none, or none any more. */
+/* NULL: there is no such key, or it has expired. */
 static struct redis_key *key_find(struct slice name)
 {
     for (size_t i = 0; i < redis.n; i++) {
@@ -413,7 +413,7 @@ static void lua_put_list(lua_State *lua, const char *name, const struct slice *a
     lua_setglobal(lua, name);
 }
 
-/* "#!lua" stands in Redis' own first line. Compiled once: the text is the key of the registry. */
+/* Without the "#!lua" line, which is for Redis. Compiled once: the text is the key of the registry. */
 static void lua_put_script(lua_State *lua, struct slice script)
 {
     lua_pushlstring(lua, script.p, script.n);
@@ -446,7 +446,7 @@ static struct redis_answer redis_eval(const struct slice *args, size_t n)
     return r;
 }
 
-/* One request of the wire, as redis/ writes it; *in moves behind it. */
+/* One request of the wire, as redis/ writes it; *in moves past it. */
 static struct redis_answer redis_wire(struct slice *in)
 {
     static struct slice args[REDIS_ARGS_MAX];

@@ -7,14 +7,14 @@
 #include "users/grants.h"
 
 #define WORDS_MAX 8
-#define KEY_MAX 8200 /* no input is so long */
+#define KEY_MAX 8200 /* every input is shorter */
 
 struct words {
     struct slice all[WORDS_MAX];
     size_t n;
 };
 
-/* Not more than so many; empty ones are words, too. */
+/* At most WORDS_MAX; empty ones are words, too. */
 static struct words words_of(struct slice line)
 {
     struct words w = {.n = 0};
@@ -44,7 +44,7 @@ static void takes_between(struct sign *s, unsigned char a, unsigned char b)
         s->takes[c] = true;
 }
 
-/* Behind `[`; what is behind the class. */
+/* From after `[`; returns what follows the class. */
 static struct slice class_read(struct slice p, struct sign *s)
 {
     bool inverted = p.n > 0 && p.p[0] == '^';

@@ -127,7 +127,7 @@ typedef mysql_state {
 mysql_state M, lagging;
 
 byte batch_hits[BATCHES + 1], batch_gen[BATCHES + 1];
-byte batches, hits, told, forgot; /* hits: so many; told, forgot: bits. forgot: their daemon died */
+byte batches, hits, told, forgot; /* hits: how many; told, forgot: bits. forgot: their daemon died */
 byte histories = 1, epochs, moves = MOVES, cuts = CUTS, crashes = CRASHES, lags = MYSQL_LAG;
 bool calm;
 
@@ -229,7 +229,7 @@ inline connect(d, s)
     fi;
 #if LET_GO
     if
-    :: found < D[d].fenced -> found = D[d].answered /* it is none that the fence spoke of */
+    :: found < D[d].fenced -> found = D[d].answered /* the fence was of another server */
     :: else
     fi;
 #endif
@@ -260,7 +260,7 @@ inline new_frame(d)
     D[d].next = D[d].sent + 1
 }
 
-/* Redis was read, then the ledger: it may be ahead of what was read by somebody's merge. */
+/* Redis was read, then the ledger: another daemon's merge may have put the ledger ahead of what was read. */
 inline take_epoch(d)
 {
     find_top();
@@ -285,7 +285,7 @@ inline take_epoch(d)
         D[d].again = true;
         D[d].seen = top
     :: !fits && (!GATE_TWICE || D[d].again) ->
-        /* behind what the ledger had before Redis was read: is it still? */
+        /* behind what the ledger had before Redis was read: is it still behind? */
         top = D[d].seen;
         top_gen = batch_gen[top];
         fits = GATE_TWICE && top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top);

@@ -1,4 +1,4 @@
-/* tests/model/frames.pml - the frame protocol: who may say "applied", and is every pending hash in the dirty index?
+/* tests/model/frames.pml - the frame protocol: when may a daemon say "applied", and is every pending hash in the dirty index?
  *
  * Mirrors      src/coalesce/flight.c (send, answers, refusals), doubt.c (cut, kill, look, settle), claims.c;
  *              src/redis/claim_op.c as far as pending hash and dirty index go; src/app/start.c (links of earlier lives
@@ -88,7 +88,7 @@
 #define ROLLBACK 0 /* 1: Redis may be restarted, and lose its tail */
 #endif
 #ifndef FOR_GOOD
-#define FOR_GOOD 0 /* 1: who crashes never comes back */
+#define FOR_GOOD 0 /* 1: a crashed daemon never comes back */
 #endif
 
 #if ONE_IN_FLIGHT
@@ -144,7 +144,7 @@ hidden byte zadd, fresh, applied, gone; /* bits */
 #define LOSS "BROKEN loss\n" /* a client is told that its hit counts, and it does not */
 #define DOUBLE "BROKEN double\n"
 #define STUCK "BROKEN stuck\n"
-#define ANSWER "BROKEN answer\n" /* sent although its clients were told that it was given up */
+#define ANSWER "BROKEN answer\n" /* sent after its clients were told that it was given up */
 #define MUST(holds, otherwise)                                                                               \
     if                                                                                                       \
     :: holds -> skip                                                                                         \
@@ -414,7 +414,7 @@ end:
         D[d].found = seq_key[SLOT(d)];
         printf("daemon %d reads seq %d\n", d, D[d].found);
         gone = KILLS(d) && !KILL_THEN_LOOK;
-        D[d].claimed = false; /* stands or not: sync.pml */
+        D[d].claimed = false; /* whether it exists: sync.pml */
         if
         :: gone -> D[d].link = KILL
         :: else -> settle(d)
@@ -482,7 +482,7 @@ inline dies(d)
     :: D[d].flight_n > 0 -> finish(d)
     :: else -> break
     od;
-    finish(d); /* clears the place behind the last, too */
+    finish(d); /* clears the place after the last, too */
     D[d].flight_n = 0;
     n = 0
 }

@@ -1,8 +1,8 @@
 /* tests/model/journals.pml - a journal that tallyds take over from each other: is what it holds brought home once?
  *
- * Mirrors      src/redis/journal_op.c and its scripts (take, list and kill, ended, read), src/coalesce/takeover.c (who is an
- *              orphan), src/coalesce/journals.c (a link that comes up looks whose it is), checkpoint.c (home).
- * One journal  with one hit, of daemon 0. A life has one link; what it sent there runs when Redis reads it: also behind a cut
+ * Mirrors      src/redis/journal_op.c and its scripts (take, list and kill, ended, read), src/coalesce/takeover.c (which lives are
+ *              orphans), src/coalesce/journals.c (a link that comes up looks which life owns it), checkpoint.c (home).
+ * One journal  with one hit, of daemon 0. A life has one link; what it sent there runs when Redis reads it: also after a cut
  *              that Redis did not see, also when its sender is dead, but never once the link was ended.
  * Abstracted   the frame in doubt: frames.pml has it. A life that comes back has its old link ended, and knows whether that
  *              frame ran. Records: the one frame that brings the hit home ends the journal. A lost tail of Redis: with it
@@ -13,13 +13,13 @@
 #define TAKE_ALL 1 /* 0: the links of the last owner alone are ended */
 #endif
 #ifndef JOURNAL_KILL
-#define JOURNAL_KILL 1 /* 0: nobody's links are ended before it is read */
+#define JOURNAL_KILL 1 /* 0: no links are ended before it is read */
 #endif
 #ifndef JOURNAL_LOOK
-#define JOURNAL_LOOK 1 /* 0: a link that comes up does not look whose it is */
+#define JOURNAL_LOOK 1 /* 0: a link that comes up does not look which life owns the journal */
 #endif
 #ifndef TAKE_OWNER
-#define TAKE_OWNER 1 /* 0: it is taken whoever has it by now */
+#define TAKE_OWNER 1 /* 0: it is taken even if it has another owner by now */
 #endif
 
 /* Bounds. */
@@ -34,18 +34,18 @@
 mtype = { NOTHING, HOME, TAKE, KILL, ENDED, READ };
 
 /* Redis. */
-bool listed = true; /* in tally:journals; the string stands */
+bool listed = true; /* in tally:journals; the string exists */
 byte owner, taken;  /* there, a life; in tally:journals:taken, a set of lives */
 byte homes;
-bool up[LIVES];       /* a link of that life stands */
+bool up[LIVES];       /* a link of that life is open */
 mtype sent[LIVES] = NOTHING; /* on it, unread */
 mtype late[LIVES] = NOTHING; /* the same on a link that the life has given up */
 byte from[LIVES];     /* TAKE: the owner named */
-byte to_end[LIVES];   /* KILL: whose links */
+byte to_end[LIVES];   /* KILL: the lives whose links it ends */
 bool answered[LIVES]; /* what was sent ran, and the answer is read */
 bool good[LIVES];     /* that answer: taken, still taken, there is something to read */
 bool homed[LIVES];    /* its HOME ran: what a look at its seq tells */
-byte inst[LIVES];     /* whose life it is, a daemon */
+byte inst[LIVES];     /* the daemon of each life */
 
 byte lives = DAEMONS, faults;
 hidden byte i;
@@ -145,7 +145,7 @@ end:
 #define MAY_SEND open && up[me] && asked == NOTHING
 #define FAULT faults < FAULTS && listed
 
-/* What it asked of a take is asked anew. A list and its kills are driven by their asker: none run behind a link. */
+/* What it asked of a take is asked anew. The asker drives a list and its kills: none of them run after its link. */
 inline link_is_lost()
 {
     late[me] = (up[me] && (sent[me] == HOME || sent[me] == TAKE || sent[me] == ENDED) -> sent[me] : late[me]);
@@ -226,7 +226,7 @@ end:
     od
 }
 
-/* Nobody has anything left to do. */
+/* No process has anything left to do. */
 active proctype rest()
 {
     timeout;

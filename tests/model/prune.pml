@@ -1,11 +1,11 @@
-/* tests/model/prune.pml - ages: may a row of the ledger be forgotten, while somebody may still merge its batch?
+/* tests/model/prune.pml - ages: may a row of the ledger be forgotten while a daemon may still merge its batch?
  *
  * Mirrors      src/mysql/ledger.c (prune), merge.c (ledger_refresh, not_after_ms), db.c (wait_timeout); src/sync/run.c
- *              (give_up); src/sync/prune.c (which batches stand is read first, rows are deleted later).
+ *              (give_up); src/sync/prune.c (it reads which batches exist first, and deletes rows later).
  * Time         in units of a third of ledger.keep: a run gives up after 1, a row is old after 3.
  * Two daemons  and one batch of one chunk, which either of them adopts again and again, and which later ones follow.
- * Faults       a run that stands still anywhere; a crash; a discard that Redis reads up to a unit late, or forgets.
- * Abstracted   the fence: it costs time only, and a run may stand still. Chunks: each has its row (sync.pml).
+ * Faults       a run that is paused anywhere; a crash; a discard that Redis reads up to a unit late, or forgets.
+ * Abstracted   the fence: it costs time only, and a run may be paused. Chunks: each has its row (sync.pml).
  *
  * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
 #ifndef PRUNE_NOT_STANDING
@@ -18,13 +18,13 @@
 #define REFRESH 1 /* a merge that finds its row makes it young */
 #endif
 #ifndef SESSION_ENDS
-#define SESSION_ENDS 1 /* MySQL ends a session that stands still in a transaction: wait_timeout */
+#define SESSION_ENDS 1 /* MySQL ends a session that is idle in a transaction: wait_timeout */
 #endif
 #ifndef CUTOFF_FIRST
-#define CUTOFF_FIRST 1 /* what is old is decided when it is asked which batches stand; 0: when rows are deleted */
+#define CUTOFF_FIRST 1 /* the cutoff is taken when tallyd asks which batches exist; 0: when rows are deleted */
 #endif
 #ifndef CLOCK_RUNS
-#define CLOCK_RUNS 1 /* 0: the clock that tells a run's age stands while its host sleeps */
+#define CLOCK_RUNS 1 /* 0: the clock that tells a run's age is stopped while its host sleeps */
 #endif
 
 /* Bounds. */

@@ -9,10 +9,10 @@
  * Faults       a claim whose reply is lost; a claim that runs twice (a proxy that tries again); a COMMIT without an
  *              answer; MySQL away; a crash, also for good; Redis restarted from what it had on disk.
  * Abstracted   frames (frames.pml): a hit is in the pending hash, and acknowledged, in one step, and every pending hash is
- *              found. Time: whoever likes adopts what stands, the owner alive or not (prune.pml has ages). gate.c: nobody
+ *              found. Time: a daemon adopts any batch at any time, the owner alive or not (prune.pml has ages). gate.c: nothing
  *              holds the merges of a Redis that was rolled back. Rows that MySQL refuses, replicas (WAIT is the same step).
  *              Run ids have two values: at most one restart. A hash is renamed or packed: either way its rows go from
- *              pending to the batch in one step. They differ in who reads them, and when.
+ *              pending to the batch in one step. They differ in what reads them, and when.
  * Ends         when nothing can move any more, after clients and faults have ended (`calm`).
  *
  * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
@@ -32,16 +32,16 @@
 #define LEDGER 1
 #endif
 #ifndef RENAMENX
-#define RENAMENX 1 /* 0: RENAME, and the claim does not look whether its registry stands */
+#define RENAMENX 1 /* 0: RENAME, and the claim does not check whether its registry exists */
 #endif
 #ifndef CLAIM_ONCE
-#define CLAIM_ONCE 1 /* 0: a claim in doubt that does not stand is sent again */
+#define CLAIM_ONCE 1 /* 0: a claim in doubt whose batch does not exist is sent again */
 #endif
 #ifndef REGISTRY_IN_SCRIPT
-#define REGISTRY_IN_SCRIPT 1 /* 0: a command of its own behind the renames */
+#define REGISTRY_IN_SCRIPT 1 /* 0: a separate command after the renames */
 #endif
 #ifndef PACK_IN_SCRIPT
-#define PACK_IN_SCRIPT 1 /* 0: what was packed is deleted by a command of its own behind the script */
+#define PACK_IN_SCRIPT 1 /* 0: what was packed is deleted by a separate command after the script */
 #endif
 #ifndef FORMAT_KNOWN
 #define FORMAT_KNOWN 1 /* 0: an older daemon adopts batches that have packed hashes */
@@ -83,7 +83,7 @@
 #define PACKED 2 /* hashes that a claim packs, a bit each: the second; the first is renamed */
 #endif
 #ifndef OLDER
-#define OLDER 0 /* 1: daemon 1 is of the version before: it packs none, and sees none in a batch */
+#define OLDER 0 /* 1: daemon 1 is of the version before: it packs no hashes, and sees none in a batch */
 #endif
 
 #define LOSS 1
@@ -130,13 +130,13 @@ byte ledger[2 * BATCHES];         /* a chunk's digest and how many chunks; 0: no
 #define CLAIMED 3 /* ran, its reply is on the way */
 #define DOUBT 4   /* its reply is lost */
 #define SCAN 5
-#define SCAN_MORE 6 /* registry and first hash are read, the second and whether the registry stands still are not */
+#define SCAN_MORE 6 /* registry and first hash are read, the second and whether the registry still exists are not */
 #define FENCE 7
 #define FENCING 8 /* written, not on disk yet */
 #define FENCED 9  /* the answer is on the way */
 #define MERGE 10
 #define DISCARD 11
-#define HELD 12 /* an alarm: somebody must look */
+#define HELD 12 /* an alarm: an operator must look */
 typedef run_state {
     bool alive;
     byte st, b;
@@ -157,7 +157,7 @@ hidden byte i, rows, chunks, digest, size;
 
 /* --- Redis --- */
 
-/* claim_op.c. An id is drawn when the script runs, and something is there: none is wasted on an empty claim. */
+/* claim_op.c. An id is drawn when the script runs and there are hits: an empty claim wastes none. */
 inline run_claim(d)
 {
     if
@@ -218,7 +218,7 @@ inline keep()
     od
 }
 
-/* Everything that was written is on disk, and whoever waits for that hears it. */
+/* All that was written is on disk, and the fences that wait for it are answered. */
 inline fsync()
 {
     if
@@ -238,7 +238,7 @@ inline fsync()
     printf("redis    has all of it on disk\n")
 }
 
-/* What clients were told and Redis lost is no loss of ours, unless MySQL has it. */
+/* A hit that clients were told of and Redis lost is no loss of ours, unless MySQL has it. */
 inline restart()
 {
     pending = kept_pending;

@@ -1,9 +1,9 @@
-/* tests/model/total.pml - the live total: is it what was acknowledged at one moment, while batches go by?
+/* tests/model/total.pml - the live total: is it what was acknowledged at one moment, while batches pass?
  *
  * Mirrors      src/sync/total.c (a round: Redis, then MySQL, and again), src/redis/books_op.c (the script),
  *              src/mysql/books.c (one snapshot; books_has: a row is in the ledger when its chunk is).
  * One key      with two fields, which are two rows, and two chunks when both are there. Claims, merges and discards are
- *              whoever's: frames.pml and sync.pml have how they come about.
+ *              by any daemon: frames.pml and sync.pml have how they come about.
  * Abstracted   how often it is read before the claims of that counter are held: as often as it takes. A Redis that was
  *              rolled back: totals are refused then.
  *

@@ -75,7 +75,7 @@ static void order_answers(const struct process *life, struct client *c)
     }
 }
 
-/* The lane of the next answer; -1: one of our own; -2: none is owed. */
+/* The lane of the next answer; -1: one of our own; -2: no answer is owed. */
 static int next_lane(const struct client *c)
 {
     const struct order *o = c->order;
@@ -99,7 +99,7 @@ bool client_waits(const struct world *w, const struct client *c)
     return parked || (lane >= 0 && !world_is_away(w, (unsigned)lane));
 }
 
-/* Where a hit goes: of one store always to the same lane. */
+/* The lane of a hit: hits of one store always go to the same lane. */
 static unsigned lane_of_hit(const struct process *life, int hash)
 {
     unsigned lane = world_lane_of(life->w, hash);
@@ -176,7 +176,7 @@ static void park(struct process *life, struct client *c, struct expect e)
     c->again = e;
 }
 
-/* Over lanes an error line has its turn as any answer. False: nothing is owed, so it is told at once. */
+/* Over lanes an error line waits its turn like any answer. False: no answer is owed, so the client gets it at once. */
 static bool refused_behind(struct client *c, struct expect e)
 {
     if (c->order == NULL || c->outlet.waiting == 0) return false;
@@ -294,7 +294,7 @@ void client_hit(struct process *life, struct client *c)
     world_at(w, lane);
 }
 
-/* --- what it is told --- */
+/* --- replies to the client --- */
 
 static void told(struct world *w, struct expect e, enum told what, const int64_t *value)
 {

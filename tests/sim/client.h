@@ -38,7 +38,7 @@ bool client_can_hit(const struct process *life, const struct client *c);
 void client_answered(struct process *life, struct outlet *o); /* a lane wrote: reads what it may */
 struct client *client_of(const struct process *life, struct outlet *o);
 bool client_is_behind(const struct client *c); /* what is the next answer is there, and not read */
-/* Owed an answer, and the next is not of a lane that is away. */
+/* An answer is owed, and the next one is not of a lane that is away. */
 bool client_waits(const struct world *w, const struct client *c);
 void client_leave(struct daemon *d, struct client *c); /* closes its connection */
 void client_close(struct daemon *d, struct client *c); /* of a daemon that ends: nothing is owed */

@@ -32,7 +32,7 @@ static void draw_world(struct sim_config *c, struct prng *p)
     c->fields = (unsigned)between(p, 1, prng_percent(p, 75) ? 3 : SIM_HIT_FIELDS);
     c->steps = (unsigned)between(p, 200, 1500);
     c->hits_most = (unsigned)between(p, 8, 150);
-    c->for_good_percent = !c->partial && prng_percent(p, 20) ? 50 : 0; /* somebody must know each counter */
+    c->for_good_percent = !c->partial && prng_percent(p, 20) ? 50 : 0; /* a daemon must know each counter */
     c->turn_percent = prng_percent(p, 30) ? 100 : (unsigned)between(p, 20, 90);
     c->unread_percent = (unsigned)between(p, 20, 90);
     c->chunk_rows[0] = (uint32_t)between(p, 1, prng_percent(p, 75) ? 3 : 8);
@@ -132,7 +132,7 @@ static void draw_ops(struct sim_config *c, struct prng *p)
     c->again_percent = (unsigned)between(p, 10, 80);
 }
 
-/* What the times of series, boxes and events should be is known only while the clock does not leap. */
+/* Only while the clock does not leap are the times of series, boxes and events known in advance. */
 static void draw_leaps(struct sim_config *c, struct prng *p)
 {
     bool leaps = c->ops_percent == 0 && !c->feeds && prng_percent(p, 60);

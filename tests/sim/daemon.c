@@ -130,7 +130,7 @@ static void life_free(struct daemon *d)
     d->life = NULL;
 }
 
-/* How much of what was sent the server holds: the bytes arrived in order, up to some point. */
+/* How much of what was sent the server has: the bytes arrived in order, up to some point. */
 static unsigned draw_unread(struct world *w, const struct link *l)
 {
     if (!l->server_open || !world_percent(w, w->config.unread_percent)) return 0;
@@ -260,7 +260,7 @@ void daemon_connect(struct process *life, enum role role)
     daemon_leave(life, before);
 }
 
-/* Whoever waits for a reply of this link is told, later, that it is lost; of the frame link coalesce_cut() says so. */
+/* Requests that wait for a reply of this link are told, later, that it is lost; for the frame link coalesce_cut() does this. */
 static void lose_requests(struct process *life, struct list *requests, enum role role)
 {
     list_for_each (node, requests) {
@@ -273,7 +273,7 @@ static void lose_requests(struct process *life, struct list *requests, enum role
     }
 }
 
-/* A server that closed the link has dropped what it had not run; those requests are lost as well. */
+/* A server that closed the link has dropped the requests it had not run; those are lost too. */
 void daemon_link_lost(struct process *life, enum role role)
 {
     struct world *w = life->w;

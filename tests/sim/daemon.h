@@ -19,7 +19,7 @@ struct world;
 struct daemon;
 struct filing;
 
-/* A request of sync's that found no link, or whose link was lost: answered so at one of the next turns. */
+/* A request of sync that found no link, or whose link was lost: answered as lost at one of the next turns. */
 struct lost {
     struct list link;
     enum request_kind kind;
@@ -45,7 +45,7 @@ struct sim_total { /* CTR.TOTAL */
     struct process *life;
 };
 
-/* What a life is at one lane; there is one for each. */
+/* A life's part at one lane; there is one for each. */
 struct process {
     struct world *w;
     struct daemon *daemon;
@@ -111,7 +111,7 @@ void daemon_hold(struct process *life, uint64_t until_ms); /* 0: lets go */
 struct arena *daemon_enter(struct process *life);
 void daemon_leave(struct process *life, struct arena *before);
 
-/* What the scheduler asks of a life that runs and is not paused, at one lane; a stop is of all. */
+/* What the scheduler asks of a life that runs and is not paused, at one lane; a stop is for all lanes. */
 bool daemon_wants_link(const struct process *life, enum role role);
 void daemon_connect(struct process *life, enum role role);
 void daemon_link_lost(struct process *life, enum role role);  /* the link was cut, and the daemon sees it */

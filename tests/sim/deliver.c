@@ -17,7 +17,7 @@ static void values_exact(struct world *w, const struct wire_frame *wire)
                 w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k].exact = true;
 }
 
-/* Of a frame found applied, whose values were lost, every client gets what stands there now; also those of a cell that
+/* After a frame was found applied but its values were lost, each client gets the current value; also the clients of a cell that
  * overflowed, of which the books have too much (coalesce/README.md, rule C15). */
 static void values_read(struct world *w, const struct wire_frame *wire)
 {
@@ -136,7 +136,7 @@ static void deliver_scan(struct process *life, struct request *q)
     s->done(s);
 }
 
-/* As redis/fence_op.c has it: while frames are held for a failover, none passes. */
+/* As in redis/fence_op.c: while frames are held for a failover, no fence passes. */
 static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;
@@ -299,7 +299,7 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
     case REQ_WALK:
-        break; /* nobody waits for these */
+        break; /* no request waits for these */
     }
     UNREACHABLE();
 }

@@ -265,7 +265,7 @@ static void run_dump(struct world *w, struct daemon *d)
     redis_dump(w->redis);
 }
 
-/* One that lacks claims which are merged: that merges are held then is what is to be seen. */
+/* A copy that lacks claims that are merged: the test is that merges are then held. */
 static bool can_restore(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -283,7 +283,7 @@ static void run_restore(struct world *w, struct daemon *d)
 static bool can_announce(struct world *w, struct daemon *d)
 {
     (void)d;
-    for (unsigned i = 0; i < w->config.daemons; i++) /* one that starts later would not hear of it */
+    for (unsigned i = 0; i < w->config.daemons; i++) /* a daemon that starts later would not learn of it */
         if (w->daemons[i].life == NULL) return false;
     return !w->calm && w->config.third_copy && w->redis->chosen == UINT64_MAX;
 }
@@ -347,8 +347,8 @@ static void run_leave(struct world *w, struct daemon *d)
     daemon_link_lost(d->life, (enum role)draw_role(w, d, is_demoted));
 }
 
-/* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
- * client reads afterwards is what its increment met. */
+/* Another program puts a string in the place of a pending hash; only while no frame is in doubt, so that a client reads afterwards
+ * what its increment met. */
 static bool can_wrong_type(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -369,8 +369,8 @@ static void run_wrong_type(struct world *w, struct daemon *d)
     redis_wrote(w, NULL);
 }
 
-/* Somebody sets a field that holds no counts so high that nothing can be added, or takes that out again. What it is set to
- * is none of the hits, and is not followed. */
+/* Another program sets a field that holds no counts so high that nothing can be added, or takes that out again. The value it sets
+ * is not made of hits, and is not followed. */
 static void run_full(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -436,7 +436,7 @@ static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
     if (w->config.sync.keep_ms > 0 && world_percent(w, 60) &&
-        !world_any_restored(w)) { /* or nobody has what shows it */
+        !world_any_restored(w)) { /* or no copy shows it */
         TRACE(w, "mysql: its replica is promoted, %llu ms behind",
               (unsigned long long)(w->now_ms - w->mysql.copy.at_ms));
         mysql_promote(w);
@@ -464,7 +464,7 @@ static void run_tell_mysql(struct world *w, struct daemon *d)
     daemon_tell_mysql(d->life);
 }
 
-/* One row, which goes to the rejects, or all of a hash, which are too many for a chunk. */
+/* One row, which goes to the rejects, or all rows of a hash, which are too many for a chunk. */
 static void run_poison(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -479,7 +479,7 @@ static bool can_leap(struct world *w, struct daemon *d)
     return !w->calm && w->config.leap_most_ms > 0;
 }
 
-/* Somebody sets Redis' clock; its monotonic one, and ours, go on. */
+/* An operator sets Redis' clock; its monotonic clock, and ours, go on. */
 static void run_leap(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -488,7 +488,7 @@ static void run_leap(struct world *w, struct daemon *d)
     TRACE(w, "redis: its clock is off by %lld ms", (long long)w->leap_ms);
 }
 
-/* What a service does now and then. */
+/* What a service does from time to time. */
 
 static bool can_walk(struct world *w, struct daemon *d)
 {
@@ -559,7 +559,7 @@ static void run_crash(struct world *w, struct daemon *d)
     daemon_crash(w, d);
 }
 
-/* It has taken a journal, and its owner's links stand. */
+/* It has taken a journal whose owner's links are still open. */
 static bool can_crash_taking(struct world *w, struct daemon *d)
 {
     if (!can_crash(w, d) || d->life->links[ROLE_FRAME] == NULL) return false;
@@ -597,7 +597,7 @@ static void run_abandon(struct world *w, struct daemon *d)
     daemon_abandon(d);
 }
 
-/* Somebody alters a table, or what all share, and starts MySQL anew. */
+/* An operator alters a table, or the shared schema, and restarts MySQL. */
 static void run_unfit(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -634,7 +634,7 @@ static void run_resume(struct world *w, struct daemon *d)
     }
 }
 
-/* A failover is announced; the primary moves meanwhile, or it is called off. */
+/* A failover is announced; later the primary moves, or the failover is called off. */
 static void run_hold(struct world *w, struct daemon *d)
 {
     TRACE(w, "life %d holds its frames", d->life->index);

@@ -31,7 +31,7 @@ void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *c
 {
     struct filing *own = CONTAINER_OF(l, struct filing, link);
     PRE(arg == &own->frames);
-    if (own->hear != NULL) return; /* of WATCH, behind a frame */
+    if (own->hear != NULL) return; /* of WATCH, after a frame */
     own->hear = cb;
     own->replies = replies;
 }
@@ -255,7 +255,7 @@ static void series_say(const struct wire_frame *f)
             if (!op->joins[p]) say(integer(sample_of(f, op, p)));
 }
 
-/* The last number, behind it which of the own ids are refused: the first is 1. */
+/* The last number, then which of the own ids are refused: the first is 1. */
 static struct redis_answer drawn(const struct wire_frame *f, const struct wire_op *op)
 {
     uint32_t own = 0;

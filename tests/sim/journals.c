@@ -195,7 +195,7 @@ void journals_taken(const struct wire_take *wire, struct journal_take *take)
 
 /* --- reads --- */
 
-/* What another one took over, a dead one left, or Redis lost the end of, comes when somebody brings it home. */
+/* What another daemon took over, a dead one left, or Redis lost the end of, comes when a daemon brings it home. */
 static bool others_have_some(const struct process *life)
 {
     const struct link *frame_link = life->links[ROLE_FRAME];

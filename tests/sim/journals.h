@@ -1,5 +1,5 @@
-/* tests/sim/journals.h - journals: what frames append to them, what Redis holds, how a dead one's is taken over, and reads
- * that wait until what they ask for stands in its keys. The bytes are the real ones. */
+/* tests/sim/journals.h - journals: what frames append to them, what Redis holds, how a dead daemon's journal is taken over, and
+ * reads that wait until what they ask for is in its keys. The bytes are the real ones. */
 #ifndef SIM_JOURNALS_H
 #define SIM_JOURNALS_H
 
@@ -33,7 +33,7 @@ struct wire_journals { /* all of tally:journals */
     } all[SIM_JOURNALS];
 };
 struct wire_take {
-    char list_run_id[RUN_ID_BYTES]; /* of the server whose list it goes by */
+    char list_run_id[RUN_ID_BYTES]; /* of the server that gave its list */
     char name[SIM_JOURNAL_NAME];
     int owner; /* as it was named */
     uint64_t to_end;

@@ -1,6 +1,6 @@
 /* tests/sim/link.h - one connection of one life to Redis: requests on their way, and replies on their way
- * back. The two ends break one at a time. Cut on the daemon's side, replies are lost, but what the server
- * holds unread may still run, until somebody kills the link there or the server restarts. */
+ * back. The two ends break one at a time. After a cut on the daemon's side replies are lost, but what the server
+ * holds unread may still run, until a daemon kills the link there or the server restarts. */
 #ifndef SIM_LINK_H
 #define SIM_LINK_H
 
@@ -152,7 +152,7 @@ struct request {
     bool readonly;                   /* reply: the server is no primary any more */
     int64_t number, least;           /* reply: of the life's last frame there; what it was at least */
     bool changed;                    /* reply to a frame: it did not run, what the link watches has changed */
-    uint64_t fence_at;               /* passes once so much is durable */
+    uint64_t fence_at;               /* passes once this much is durable */
     int64_t client_id;               /* of the link to kill */
     char replid[RUN_ID_BYTES];       /* reply: its history */
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */
@@ -193,7 +193,7 @@ bool request_is_driven(
     const struct request *r);   /* several commands, each sent when the one before was answered */
 void link_kill(struct link *l); /* the server's end: unread requests are gone */
 void link_lose(struct link *l,
-               unsigned unread_kept);    /* the daemon's end; the server keeps so many requests */
+               unsigned unread_kept);    /* the daemon's end; the server keeps this many requests */
 bool link_is_dead(const struct link *l); /* both ends closed: to be freed */
 unsigned link_unread(const struct link *l);
 

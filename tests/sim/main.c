@@ -9,12 +9,12 @@
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
  * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
  * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back; questions.c has what is asked of
- *   MySQL besides merging, journals.c how journals are taken over), on a heap (arena.c) that a crash takes away at once,
+ *   MySQL apart from merging, journals.c how journals are taken over), on a heap (arena.c) that a crash takes away at once,
  *   and that must be empty after a clean end
  * - oracle.c knows, since the k-th hit on a field adds or takes 4^k, which hits are in any sum. Every hit must be once
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
- *   lost later, and then frames_lost named it; never twice; never after a refusal. Running values are exact, tally:accepted balances,
- *   CTR.SYNC, CTR.TOTAL and complete_until tell the truth, nothing is left over, nothing leaks
+ *   lost later, and then frames_lost named it; never twice; never after a refusal. Running values are exact, tally:accepted
+ *   balances, CTR.SYNC, CTR.TOTAL and complete_until tell the truth, nothing is left over, nothing leaks
  * - rules.c names the rules (coalesce/README.md, sync/README.md) that can be taken out, each with a profile that brings its fault
  *
  * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]

@@ -9,11 +9,11 @@
 #include "sync/sync.h"
 
 #define SIM_DAEMONS 2
-#define SIM_LANES 4  /* of each, and so many Redis */
+#define SIM_LANES 4  /* of each daemon, each with its own Redis */
 #define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
-#define SIM_HIT_FIELDS 6 /* that hits are on; the field behind them counts visitors */
+#define SIM_HIT_FIELDS 6 /* that hits are on; the field after them counts visitors */
 #define SIM_VISITORS SIM_HIT_FIELDS
 #define SIM_DOWN 1 /* a field whose hits, or some of them, may count down */
 #define SIM_VISITORS_DAY 20140920
@@ -66,24 +66,24 @@ enum world_rule {
     WORLD_TAKE_LINK = 1 << 8,    /* off: a journal is taken over on the sync link */
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
     WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
-    WORLD_TOKEN_ONCE = 1 << 11,  /* off: what has a token is counted whether it stands or not */
-    WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command behind the frame */
-    WORLD_TAKE_OWNER = 1 << 13,  /* off: a journal is taken over whoever has it by now */
-    WORLD_CLOCK = 1 << 14,       /* off: a life's clock stands while it does */
+    WORLD_TOKEN_ONCE = 1 << 11,  /* off: an increment with a token is counted even if the token exists */
+    WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command after the frame */
+    WORLD_TAKE_OWNER = 1 << 13,  /* off: a journal is taken over even if it has another owner by now */
+    WORLD_CLOCK = 1 << 14,       /* off: a life's clock stops while the life is paused */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
-    WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_MENDED = 1 << 16,      /* off: what was made after an unnoticed deletion is not mended */
     WORLD_ONE_SERVER = 1 << 19,  /* off: links of one life may be at different servers */
     WORLD_HOLD = 1 << 20,        /* off: a fence counts while frames are held for a failover */
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
     WORLD_EPOCH = 1 << 25,       /* off: MySQL merges under whatever epoch */
     WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
-    WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, whoever may have it */
-    WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
-    WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
+    WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, even if it is taken */
+    WORLD_ALL_LINKS = 1 << 17,   /* off: the gate uses the Redis of the sync link alone */
+    WORLD_PACK = 1 << 22,        /* off: what a claim packed is deleted by another command after the script */
     WORLD_REALM_FENCE = 1 << 27, /* off: a realm's first epoch is taken without a fence */
     WORLD_TAKE_ALL = 1 << 26,    /* off: of a journal taken twice only the last owner's links are ended */
     WORLD_WATCH = 1 << 30, /* off: a frame runs whatever became of the life's number since the frame before */
-    WORLD_TAKE_TOUCHES = 1 << 28, /* off: who takes a journal over leaves its owner's number alone */
+    WORLD_TAKE_TOUCHES = 1 << 28, /* off: taking a journal over leaves its owner's number alone */
     WORLD_NUMBER = 1 << 29,       /* off: what is read is believed, whatever became of the life's number */
     WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
@@ -154,7 +154,7 @@ enum sim_event {
 #undef X
         EVENT_COUNT
 };
-#define EVENTS_DRAWN EVENT_announce /* those behind are of profiles alone */
+#define EVENTS_DRAWN EVENT_announce /* those after it are in profiles alone */
 
 /* Everything that one seed draws before its run begins. */
 struct sim_config {
@@ -175,23 +175,23 @@ struct sim_config {
     unsigned lose_tail_percent; /* of Redis restarts */
     unsigned lost_commit_percent;
     unsigned table_refuses_percent;
-    unsigned claim_twice_percent; /* a claim runs a second time while its batch stands */
+    unsigned claim_twice_percent; /* a claim runs a second time while its batch exists */
     unsigned clock_step_ms, clock_jump_percent;
     uint64_t clock_jump_ms;
     uint64_t lag_ms;    /* what is older is durable in Redis */
-    uint64_t unread_ms; /* Redis reads what arrived within so long; keep > 2 * give_up + this */
-    uint32_t answer_ms; /* redis.timeout, for complete_until: what takes longer is none of its hits */
+    uint64_t unread_ms; /* Redis reads what arrived within this time; keep > 2 * give_up + this */
+    uint32_t answer_ms; /* redis.timeout, for complete_until: hits that take longer are not counted */
     uint32_t prune_ms, until_ms, takeover_ms;
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
     bool keeps_all;        /* of frames that could be lost; else a few, or none */
-    uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
+    uint64_t leap_most_ms; /* Redis' clock is off by up to this, either way; 0: never */
     uint64_t claim_fields_max;
-    unsigned pack_fields; /* a claim packs hashes with at most so many; 0: none */
+    unsigned pack_fields; /* a claim packs hashes with at most this many; 0: none */
     bool older;           /* the second daemon is of the version before: it packs and reads none */
     unsigned ops_percent; /* of clients' requests */
     unsigned tokens_percent, again_percent; /* of their hits; of those, the ones that were sent before */
-    unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
+    unsigned clean_percent;                 /* of steps of the clock: another program deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
     bool restores;                          /* an old copy of Redis may be put back */
     bool moves;                             /* Redis may fail over, see moves.h */

@@ -88,7 +88,7 @@ static void end_links(struct list *links)
         link_kill(CONTAINER_OF(node, struct link, all));
 }
 
-/* The other reads what has arrived before its role changes, and says READONLY. */
+/* The other server reads what has arrived before its role changes, and then says READONLY. */
 static void refuse_unread(struct world *w)
 {
     moves_swap(w);
@@ -100,14 +100,14 @@ static void refuse_unread(struct world *w)
     moves_swap(w);
 }
 
-/* Redis answers whoever waits when its role changes. */
+/* When its role changes, Redis answers the clients that wait. */
 static void refuse_fences(struct world *w)
 {
     for (struct link *l; (l = redis_blocked_fence(w->redis)) != NULL;)
         redis_refuse_fence(w, l);
 }
 
-/* A server's data become another one's: who watches the number that a frame sets hears of it. */
+/* A server takes over another one's data: links that watch the number that a frame sets notice it. */
 static void tell_watchers(const struct world *w, struct list *links, const struct twin_state *had,
                           const struct twin_state *has)
 {
@@ -242,7 +242,7 @@ static bool agrees(const struct process *life, unsigned run)
     return true;
 }
 
-/* Whoever says that it is a primary may be met; the name leads to either. */
+/* A link may come up at any server that says it is a primary; the name leads to either. */
 struct link *moves_connect(struct process *life, enum role role)
 {
     struct world *w = life->w;

@@ -1,5 +1,5 @@
-/* tests/sim/moves.h - a Redis that moves. Beside the primary (world->redis) there is one other process, at first a replica that
- * nobody is linked to. A failover makes it the primary, with a prefix of what the old one wrote that has all it acknowledged
+/* tests/sim/moves.h - a Redis that moves. Apart from the primary (world->redis) there is one other process, at first a replica that
+ * no daemon is linked to. A failover makes it the primary, with a prefix of what the old one wrote that has all it acknowledged
  * (redis->durable: redis.replicas is 1). The old one is demoted at once, or, as a split brain, some time later. It keeps its
  * links, or ends them, and takes over the new one's data some time later: nothing is acknowledged before.
  *
@@ -25,7 +25,7 @@ struct other { /* the process that was the primary before */
 
 void moves_init(struct world *w);
 void moves_close(struct world *w);
-/* While one of the other's requests runs, world->redis is the other. */
+/* While one of the other server's requests runs, world->redis is that server. */
 void moves_swap(struct world *w);
 bool moves_is_away(const struct world *w, const struct link *l);    /* at the other */
 bool moves_refuses(const struct world *w, const struct request *q); /* READONLY */
@@ -38,12 +38,12 @@ void moves_follow(struct world *w); /* the other takes over the primary's data *
 void moves_rest(struct world *w);   /* in the calm: both, all leave it, and nothing is announced */
 void moves_clock(struct world *w);
 
-/* NULL: it is cut at once, since others of the life are at another server. */
+/* NULL: the link is cut at once, since others of the life are at another server. */
 struct link *moves_connect(struct process *life, enum role role);
 bool moves_lacks(
     const struct process *life); /* the primary, which its links are at, a frame that was there */
 bool moves_astray(const struct process *life); /* some link is at a server that is not the primary */
-/* Beside others, one came up at such a server since: what they are told meanwhile it need not see. */
+/* Since then a link came up at such a server, next to others: it need not see what they are told meanwhile. */
 bool moves_strayed(const struct process *life, unsigned strays);
 void moves_tick(struct process *life);
 

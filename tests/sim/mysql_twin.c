@@ -170,8 +170,8 @@ static bool session_lost(const struct world *w, const struct job *job)
     return w->now_ms - job->opened_ms > w->config.wait_timeout_ms;
 }
 
-/* Another transaction that has inserted the same ledger row: whoever comes second waits for its end. A lost session has
- * rolled back, and holds nothing any more. */
+/* Another transaction that has inserted the same ledger row: the second one waits for its end. A lost session has rolled back, and
+ * holds nothing any more. */
 static struct job *rival(struct world *w, const struct job *job)
 {
     list_for_each (node, &w->mysql.jobs) {
@@ -194,8 +194,8 @@ static bool take_lock(struct world *w, struct job *job)
     return true;
 }
 
-/* Somebody committed this chunk before: with the same digest its ledger row is made young again, so that it
- * outlives every run that still holds these rows. */
+/* This chunk was committed before: if the digest is the same, its ledger row is made young again, so that it outlives every run
+ * that still holds these rows. */
 static void known_chunk(struct world *w, struct job *job, struct ledger_row *row)
 {
     bool same =
@@ -291,7 +291,7 @@ void mysql_stop(struct world *w)
     }
 }
 
-/* It takes no writes any more; its sessions live, and what is in limbo stays there. */
+/* It takes no writes any more; its sessions live on, and transactions in limbo stay there. */
 void mysql_demote(struct world *w)
 {
     w->mysql.up = false;
@@ -425,7 +425,7 @@ static void primary_note(struct epoch *epoch, const struct history_read *redis)
     memcpy(epoch->replid, redis->replid, sizeof epoch->replid);
 }
 
-/* There is one for each lane, which is free until a history has it. */
+/* There is one realm for each lane, which is free until a history has it. */
 static void realm_give(struct world *w, const struct history_read *redis, struct realm_look *out)
 {
     struct batch_id realm = sim_realm(w, w->lane);
@@ -436,7 +436,7 @@ static void realm_give(struct world *w, const struct history_read *redis, struct
     TRACE(w, "mysql: the realm is %s", is_free ? "given" : "another one's");
 }
 
-/* As mysql/realm.c. What is in limbo has moved its row of the books, and holds its lock. */
+/* As in mysql/realm.c. A transaction in limbo has moved its row of the books, and holds its lock. */
 void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out)
 {
     if (batch_id_is_zero(&redis->realm)) {

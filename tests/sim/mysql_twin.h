@@ -1,5 +1,5 @@
 /* tests/sim/mysql_twin.h - MySQL in memory: rows, ledger, and transactions that are one of: waiting for a
- * writer, open (its ledger row is locked), in limbo (COMMIT was sent, nobody waits for the answer any more).
+ * writer, open (its ledger row is locked), in limbo (COMMIT was sent, no daemon waits for the answer any more).
  */
 #ifndef SIM_MYSQL_TWIN_H
 #define SIM_MYSQL_TWIN_H
@@ -38,7 +38,7 @@ struct job {
     } rows[SIM_ROWS];
 };
 
-/* What a lane's Redis is in MySQL: the primary that the epoch is for, and complete_until, 0: not said yet. */
+/* What MySQL has of a lane's Redis: the primary that the epoch is for, and complete_until, 0: not known yet. */
 struct twin_realm {
     struct epoch epoch;
     int64_t until_ms[SIM_COUNTERS];
@@ -63,7 +63,7 @@ struct mysql {
     size_t ledger_n, ledger_cap;
     struct list jobs;
     struct twin_realm realms[SIM_LANES];
-    uint64_t epochs; /* so many ever were */
+    uint64_t epochs; /* how many there ever were */
     struct mysql_copy copy;
     unsigned promoted; /* starts, when the replica was last promoted */
 };

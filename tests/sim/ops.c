@@ -22,7 +22,7 @@ void ops_feed(struct counter *c)
     c->feeds[FEED_EVENT] = (struct pattern){SLICE("f"), SLICE(":hit"), true};
 }
 
-/* The store of a hash is what stands between its 's' and the ':'. */
+/* The store of a hash is the text between its 's' and the ':'. */
 static struct slice store_of(const struct world *w, int hash)
 {
     struct slice name = world_hash_name(w, hash);
@@ -30,7 +30,7 @@ static struct slice store_of(const struct world *w, int hash)
     return slice_of(name.p + 1, (size_t)(end - name.p) - 1);
 }
 
-/* The hash of the first counter whose store the name ends in, behind one letter. */
+/* The hash of the first counter whose store the name ends in, after one letter. */
 static int hash_of_store(const struct world *w, struct slice name)
 {
     for (int h = 0; h < SIM_HASHES; h++)
@@ -194,7 +194,7 @@ static void run_given(struct twin_log *l, struct wire_frame *f, const struct wir
     l->has |= op->items_n > 0;
 }
 
-/* The last of n numbers, none of which stands. */
+/* The last of n numbers, none of which is an id yet. */
 static int64_t draw(struct twin_log *l, int64_t n)
 {
     for (int64_t skip = 0;; skip = 2 * skip + 1) {
@@ -266,8 +266,8 @@ static void run_events(struct world *w, struct wire_frame *f, struct wire_op *op
         run_draws(&o->log, f, op);
 }
 
-/* The script: who is new moves the pending hash and the books, and puts the hash into the index. No visitor comes twice
- * here, so each is new. */
+/* The script: a new visitor moves the pending hash and the books, and the hash goes into the index. No visitor comes twice here:
+ * each is new. */
 static void run_visitors(struct world *w, struct wire_frame *f, struct wire_op *op)
 {
     struct twin_state *s = &w->redis->now;
@@ -321,7 +321,7 @@ void ops_run(struct world *w, const struct link *l, struct wire_frame *f)
 {
     struct twin_ops *o = &w->redis->now.ops, was = *o;
     run_boxes(o, f, true);
-    run_boxes(o, f, false); /* the script is behind the plain ones */
+    run_boxes(o, f, false); /* the script runs after the plain ones */
     for (unsigned i = 0; i < f->ops_n; i++) {
         struct wire_op *op = &f->ops[i];
         if (op->silent) continue;
@@ -400,7 +400,7 @@ static bool op_ran(struct world *w, const struct wire_frame *f, const struct wir
     return true;
 }
 
-/* Out of a journal, where it was told of long ago. */
+/* Out of a journal: its client was answered long ago. */
 static void check_brought_home(struct world *w, const struct wire_frame *f, const struct wire_op *op)
 {
     for (unsigned i = 0; i < op->items_n; i++) {
@@ -526,7 +526,7 @@ static void clean_box(struct world *w, struct twin_box *b)
     redis_wrote(w, NULL);
 }
 
-/* All that went is older than any that comes; what was leased before may be used after. */
+/* All deleted events are older than any later one; what was leased before may be used after. */
 static void clean_events(struct world *w)
 {
     struct twin_log *l = &w->redis->now.ops.log;
@@ -561,7 +561,7 @@ void ops_clean(struct world *w)
     redis_wrote(w, NULL);
 }
 
-/* What strays now: what strays later somebody will have heard of, or note_unheard knows better. */
+/* Marks what strays now: a daemon will know of what strays later, or note_unheard corrects it. */
 void ops_forgot(struct world *w)
 {
     struct twin_ops *o = &w->redis->now.ops;
@@ -590,7 +590,7 @@ int64_t ops_visitors(const struct world *w, int hash)
     return n;
 }
 
-/* What was added is what ran, once each; feeds follow the hits that were sent, also when these met an error. */
+/* The sums are those of the ops that ran, once each; feeds follow the hits that were sent, also when these met an error. */
 static void totals_at_end(struct world *w)
 {
     const struct twin_ops *o = &w->redis->now.ops;
@@ -622,7 +622,7 @@ static void totals_at_end(struct world *w)
                     (long long)o->boxes[1].total, (long long)box);
 }
 
-/* Somebody deleted it, and nobody heard of what was made behind that: its life was dead by then, or died, or Redis lost what
+/* Another program deleted it, and no daemon knows what was made after that: its life was dead, or died, or Redis lost what
  * was owed and paid. So it stays until the next bucket of that name, whose script mends it, the ZADD of the series' next
  * slot, the log's next events; the calm end has none of these. */
 static bool may_stray(const struct world *w, bool deleted, bool unheard)
@@ -653,7 +653,7 @@ static void boxes_at_end(struct world *w)
     }
 }
 
-/* Each that was added stands, under its own id. */
+/* Each event that was added is there, under its own id. */
 static void events_at_end(struct world *w)
 {
     const struct twin_log *l = &w->redis->now.ops.log;

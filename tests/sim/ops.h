@@ -55,20 +55,20 @@ struct wire_op {
 struct twin_series {
     int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
-    bool unheard[SIM_PRECISIONS]; /* not known, and nobody knows that */
+    bool unheard[SIM_PRECISIONS]; /* not known, and no daemon knows that */
     int64_t total;                /* of all that was ever added */
 };
 struct twin_log {
     bool has, named;                   /* events; its name in tally:events */
-    bool unheard;                      /* not named, and nobody knows that */
+    bool unheard;                      /* not named, and no daemon knows that */
     uint64_t stands[SIM_NUMBERS / 64]; /* numbers that are ids */
     uint32_t texts;                    /* own texts, of the k-th event */
     int64_t ticker, leased, gone;
 };
 struct twin_box {        /* its one bucket */
-    int64_t hits, total; /* as it stands; all that was ever added */
+    int64_t hits, total; /* the current value; all that was ever added */
     bool tb, pv;
-    bool unheard; /* in one set alone, and nobody knows that */
+    bool unheard; /* in one set alone, and no daemon knows that */
 };
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
@@ -94,19 +94,19 @@ void ops_run(struct world *w, const struct link *l, struct wire_frame *f);
 void ops_executed(struct world *w, struct wire_frame *f, struct execution *e);
 void ops_exact(struct world *w, const struct wire_frame *f); /* its answers come */
 
-/* A client's request: an op on the target, the k-th; and what it was told (without CR LF; of a bulk string its text). */
+/* A client's request: an op on the target, the k-th; and its reply (without CR LF; of a bulk string its text). */
 enum add_result ops_send(struct process *life, struct outlet *o, int target, unsigned k);
 void ops_told(struct world *w, int target, unsigned k, struct slice reply);
 void ops_told_unknown(struct world *w, int target, unsigned k);
 void ops_refused(struct world *w, int target, unsigned k);
 
-/* Somebody deletes the samples of some series, and its name; or a box; or events, and the log's name. */
+/* Another program deletes the samples of some series, and its name; or a box; or events, and the log's name. */
 void ops_clean(struct world *w);
 /* A daemon or Redis forgot what it should have put right in `known:`, tb. or tally:events. */
 void ops_forgot(struct world *w);
 void ops_at_end(struct world *w);
 void ops_named(struct world *w, int target,
-               uint32_t which); /* of a lost frame that was not named: they stand again */
+               uint32_t which); /* of a lost frame that was not named: they are there again */
 int64_t ops_visitors(const struct world *w, int hash); /* in Redis' history */
 
 #endif

@@ -38,7 +38,7 @@ static void fault_at(struct world *w, enum fault f, int hash, int field, unsigne
 
 /* What Redis runs. */
 
-/* What Redis took later than may be, or what was in no index then, is not promised. */
+/* A hit that Redis took later than allowed, or whose hash was in no index then, is not promised. */
 static int64_t until_time(const struct world *w, int hash, int64_t dirty_ms)
 {
     int64_t lag_ms = 2 * (int64_t)w->config.answer_ms + w->config.coalesce.doubt_ms + UNTIL_SLACK_MS;
@@ -52,7 +52,7 @@ static void hit_ran(struct world *w, int life, const struct wire_cell *c, unsign
     hit->at_ms = until_time(w, c->hash, dirty_ms);
     if (hit->at_ms != 0 && hit->at_ms < mysql_complete_until(w, world_counter_of(w, c->hash)))
         fault_at(w, FAULT_LOSS, c->hash, c->field, k, "complete_until was past it when it came");
-    int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
+    int64_t later = 0; /* hits on the field come in the order of k: those after this one in the frame */
     for (unsigned j = k + 1; j < SIM_HITS; j++)
         later += (int64_t)world_times(w, c->field, c->delta, j) * world_delta(w, c->field, j);
     hit->value = c->value - later;
@@ -89,7 +89,7 @@ static struct execution *execution_add(struct redis *r)
 
 static void take_back(struct world *w, struct execution *e);
 
-/* What the other server runs in a split brain is lost from the beginning. */
+/* Hits that the other server runs in a split brain are lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
     struct execution *e = execution_add(w->redis);
@@ -98,7 +98,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
         const struct wire_cell *c = &f->cells[i];
         if (c->error != NULL) {
             cell_failed(w, c, f->again);
-            w->oracle.books_blurred |= !l->client_open; /* nobody will read of it */
+            w->oracle.books_blurred |= !l->client_open; /* no client will read of it */
             continue;
         }
         e->cells[e->cells_n++] = *c;
@@ -199,7 +199,7 @@ void oracle_named(struct world *w, int life, int64_t found)
     }
 }
 
-/* What was answered and is in no history any more has been named. */
+/* A hit that was answered and is in no history any more has been named. */
 void oracle_named_all(struct world *w, const struct process *life)
 {
     for (size_t i = 0; i < w->redis->executions_n; i++) {
@@ -294,7 +294,7 @@ void oracle_sent(struct world *w, int h, int f, int64_t delta)
             fault_at(w, FAULT_ANSWER, h, f, k, "answered with outcome unknown, then sent again");
 }
 
-/* What stands in MySQL. */
+/* What is in MySQL. */
 
 void oracle_merged(struct world *w, int h, int f)
 {
@@ -304,7 +304,7 @@ void oracle_merged(struct world *w, int h, int f)
             fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
 }
 
-/* With a split brain and no replica to wait for, hits of the other side come behind it. */
+/* With a split brain and no replica to wait for, hits of the other side come after it. */
 void oracle_until(struct world *w, int counter)
 {
     if (w->config.unfenced) return;
@@ -319,7 +319,8 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-/* Another daemon may say so while Redis waits for what it lost, and one that has not noticed yet that its server is none. */
+/* Another daemon may say so while Redis waits for what it lost, and so may one that has not noticed yet that its server is no
+ * primary any more. */
 static bool is_owed(struct world *w, const struct hit *hit, int life)
 {
     bool knows = hit->ran_by == life && !moves_astray(daemon_life(w, life));

@@ -47,7 +47,7 @@ static void wire_cells(struct process *life, struct wire_frame *wire, const stru
     }
 }
 
-/* What is sent again of a frame, as redis/ keeps it; without what failed. */
+/* The parts of a frame that are sent again, as redis/ keeps them; without those that failed. */
 void ports_keep(struct frame *f, const struct wire_frame *ran)
 {
     struct wire_frame *k = heap_zalloc(sizeof *k);

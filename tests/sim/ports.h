@@ -5,7 +5,7 @@
 
 #include "sim/daemon.h"
 
-/* NULL: there was no link, and the target is told later that it is lost. */
+/* NULL: there was no link; the target is told later that it is lost. */
 struct request *ports_ask(struct process *life, enum role role, enum request_kind kind, void *target);
 struct coalesce_ports ports_coalesce(struct process *life);
 struct sync_ports ports_sync(struct process *life);

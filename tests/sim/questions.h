@@ -1,4 +1,4 @@
-/* tests/sim/questions.h - what a service asks of MySQL besides merging: one after the other, each in one step. */
+/* tests/sim/questions.h - what a service asks of MySQL apart from merging: one question after the other, each in one step. */
 #ifndef SIM_QUESTIONS_H
 #define SIM_QUESTIONS_H
 

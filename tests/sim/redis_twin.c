@@ -351,8 +351,8 @@ static void run_claim_rest(struct world *w, struct link *l, struct wire_claim *c
     redis_wrote(w, l);
 }
 
-/* A second run of the same request, as a proxy that tries again would do it, while the batch stands: it may
- * touch only what the first run renamed. */
+/* The same request runs a second time, as when a proxy tries again, while the batch exists: it touches only what the first run
+ * renamed. */
 static void run_claim_again(struct world *w, struct link *l, struct wire_claim *c)
 {
     struct twin_batch *b = redis_batch(w->redis, &c->id);
@@ -362,7 +362,7 @@ static void run_claim_again(struct world *w, struct link *l, struct wire_claim *
     redis_wrote(w, l);
 }
 
-/* Scans: the registry with what is packed, then a claimed hash a step, then whether the registry still stands. */
+/* Scans: the registry with what is packed, then a claimed hash a step, then whether the registry still exists. */
 
 static void scan_registry(struct world *w, const struct link *l, struct wire_scan *s)
 {
@@ -725,7 +725,7 @@ void redis_refuse_fence(struct world *w, struct link *l)
     list_push(&l->done, &q->link);
 }
 
-/* A claim that succeeded may run a second time, behind whatever else is queued. */
+/* A claim that succeeded may run a second time, after whatever else is queued. */
 static void maybe_again(struct world *w, struct link *l, const struct request *q)
 {
     if (q->kind != REQ_CLAIM || q->target == NULL || q->claim.outcome != CLAIM_STANDS) return;

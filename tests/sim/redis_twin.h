@@ -25,12 +25,12 @@ struct twin_batch {
 };
 struct twin_state {
     struct twin_hash pending[SIM_HASHES];
-    bool wrong_type[SIM_HASHES]; /* somebody else's string stands in the place of the pending hash */
-    uint8_t full[SIM_HASHES];    /* set of fields: somebody has set them so high that nothing can be added */
+    bool wrong_type[SIM_HASHES]; /* another program's string is in the place of the pending hash */
+    uint8_t full[SIM_HASHES];    /* set of fields: so high that nothing can be added */
     int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
-    bool realm; /* tally:realm stands */
+    bool realm; /* tally:realm exists */
     uint64_t gen;
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
     int64_t seq[SIM_LIVES];          /* -1: no key */
@@ -44,7 +44,7 @@ struct past {
     uint64_t offset, at_ms;
     struct twin_state state;
 };
-/* A frame that ran, for the oracle: what a lost tail takes back, and whether the daemon had been told. */
+/* A frame that ran, for the oracle: what a lost tail takes back, and whether the daemon knew of it. */
 struct execution {
     uint64_t offset, seq;
     int life;
@@ -65,8 +65,8 @@ struct redis {
     unsigned run, runs;          /* this process; how many there were, each start of one counted */
     unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
     bool is_other;               /* see moves_swap() */
-    bool alone;                  /* after a failover: nobody acknowledges */
-    uint64_t chosen, chosen_ms; /* a failover is announced, to a copy that has so much; UINT64_MAX: none is */
+    bool alone;                  /* after a failover: no replica acknowledges */
+    uint64_t chosen, chosen_ms;  /* of the failover announced: its copy has this much; UINT64_MAX: none */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */
     size_t newest_executions;
@@ -93,11 +93,11 @@ void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is ol
 void redis_restart(struct world *w, bool lose_tail);
 void redis_dump(struct redis *r);
 void redis_restore(struct world *w); /* an operator puts the copy back */
-void redis_mend(struct world *w); /* and sees that it was the wrong thing to do: all services were stopped */
+void redis_mend(struct world *w);    /* the operator sees that this was wrong: all services were stopped */
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
 void redis_kill_life(struct redis *r, int life);
 bool redis_has_link(struct redis *r, int life); /* one that the server has open */
-void redis_reap(struct list *links);            /* frees links that nobody holds */
+void redis_reap(struct list *links);            /* frees links that neither end holds */
 /* What an increment of the field meets there, as Redis says it; NULL: nothing. */
 const char *redis_cell_error(const struct redis *r, int hash, int field);
 int redis_seq_slot(const struct world *w, const struct link *l); /* which number in seq its frames set */

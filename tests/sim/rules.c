@@ -6,7 +6,7 @@
 #define SHOWS(f) (1U << FAULT_##f)
 #define STUCK_PROFILE(c) ((c)->world_off |= WORLD_WALK_TIMER, (c)->for_good_percent = 0)
 
-/* Few hits, frequent claims, nothing but the faults named by whoever calls it. */
+/* Few hits, frequent claims, no faults except those given. */
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
@@ -53,7 +53,7 @@ static void lazy(struct sim_config *c)
     often(c, EVENT_hit, 40);
 }
 
-/* Cells fail, for one reason or the other. */
+/* Cells fail, for one of two reasons. */
 static void profile_cell_errors(struct sim_config *c)
 {
     only(c, 6);
@@ -129,7 +129,7 @@ static void profile_older(struct sim_config *c)
     c->older = true;
 }
 
-/* Cut, and away for so long that the other one adopts the batch whose claim was not answered. */
+/* Cut, and away until the other daemon adopts the batch whose claim was not answered. */
 static void profile_claim_once(struct sim_config *c)
 {
     profile_cut(c);
@@ -157,7 +157,7 @@ static void profile_other_cut(struct sim_config *c)
     c->sync.stale_ms = 200;
     c->faults_most = 1;
     c->faults_from = 100;
-    c->for_good_percent = 100; /* who knows the right cut does not come back */
+    c->for_good_percent = 100; /* the daemon that knows the right cut does not come back */
     often(c, EVENT_merge, 10);
     often(c, EVENT_crash, 3);
 }
@@ -285,14 +285,14 @@ static void profile_until(struct sim_config *c)
     often(c, EVENT_clock, 60);
 }
 
-/* Whoever prunes stands still between asking what stands and deleting what is old. */
+/* The pruning daemon pauses between asking which batches exist and deleting what is old. */
 static void profile_slow_prune(struct sim_config *c)
 {
     profile_old(c);
     c->prune_ms = 2000;
 }
 
-/* A life that stands still for so long that the others have merged, discarded and pruned. */
+/* A life that is paused until the others have merged, discarded and pruned. */
 static void profile_sleep(struct sim_config *c)
 {
     profile_old(c);
@@ -364,7 +364,7 @@ static void profile_deleted(struct sim_config *c)
     c->clean_percent = 20;
 }
 
-/* And what a dead life sent is read behind that. */
+/* And what a dead life sent is read after that. */
 static void profile_unheard(struct sim_config *c)
 {
     only(c, 1);
@@ -429,7 +429,7 @@ static void profile_events_lost(struct sim_config *c)
     often(c, EVENT_fsync, 1);
 }
 
-/* And frames are held meanwhile, as before a failover. */
+/* And frames are held during that, as before a failover. */
 static void profile_events_held(struct sim_config *c)
 {
     profile_events_lost(c);
@@ -437,7 +437,7 @@ static void profile_events_held(struct sim_config *c)
     often(c, EVENT_hold, 40);
 }
 
-/* Two services, and one of them again and again cut off for as long as the other needs to take over. */
+/* Two services, one of them cut off again and again for as long as the other needs to take over. */
 static void profile_journal(struct sim_config *c)
 {
     only(c, 8);
@@ -457,7 +457,7 @@ static void profile_journal(struct sim_config *c)
     often(c, EVENT_execute_dead, 1);
 }
 
-/* All links end at once, and each service notices that of one link before the other. */
+/* All links end at once, and each service notices the end of one link before the other. */
 static void profile_journal_restart(struct sim_config *c)
 {
     profile_journal(c);
@@ -468,7 +468,7 @@ static void profile_journal_restart(struct sim_config *c)
     often(c, EVENT_reconnect, 100);
 }
 
-/* Whoever takes one dies before it has ended its owner's links. */
+/* A daemon that takes one dies before it has ended its owner's links. */
 static void profile_journal_taker(struct sim_config *c)
 {
     profile_journal_restart(c);
@@ -476,7 +476,7 @@ static void profile_journal_taker(struct sim_config *c)
     often(c, EVENT_crash_taking, 400);
 }
 
-/* Sent again and again, over cuts, to one daemon and the other. */
+/* Sent again and again, over cuts, to both daemons. */
 static void profile_tokens(struct sim_config *c)
 {
     profile_cut(c);
@@ -486,7 +486,7 @@ static void profile_tokens(struct sim_config *c)
     often(c, EVENT_hit, 200);
 }
 
-/* Redis fails over again and again, beside all else that fails, and the links follow one by one. */
+/* Redis fails over again and again, with all other faults, and the links follow one by one. */
 static void profile_moves(struct sim_config *c)
 {
     if (c->seed % 2 == 0) eager(c);
@@ -524,7 +524,7 @@ static void profile_moves_only(struct sim_config *c)
     often(c, EVENT_wait, 20);
 }
 
-/* What one daemon was answered it must see, wherever it looks. */
+/* A daemon must see what it was answered, wherever it looks. */
 static void profile_moves_alone(struct sim_config *c)
 {
     profile_moves_only(c);
@@ -643,8 +643,8 @@ static void profile_replay_total(struct sim_config *c)
     often(c, EVENT_total, 60);
 }
 
-/* Each Redis, and each of its links, fails alone, beside what fails for all: of eight seeds two with failovers, and two where an
- * old copy of one is put back. */
+/* Each Redis, and each of its links, fails alone, in addition to what fails for all: of eight seeds two have failovers, and in two
+ * an old copy of one is put back. */
 static void profile_lanes(struct sim_config *c)
 {
     unsigned kind = (unsigned)(c->seed / 3 % 8);
@@ -702,7 +702,7 @@ static void profile_lanes_until(struct sim_config *c)
     {                                                                                                        \
         name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile, 0                               \
     }
-/* Owed ZADDs heal what these prevent, so that only both together show it; alone, a daemon needs none. */
+/* Owed ZADDs heal what these prevent, so the fault shows only when both are off; alone, a daemon needs none. */
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile, 0                                   \
@@ -741,7 +741,7 @@ static void profile_lanes_until(struct sim_config *c)
         name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile, 0                               \
     }
 
-/* Without these others, too, it shows. */
+/* The fault shows only when these others are off too. */
 #define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
     {                                                                                                        \
         name, without, 0, sync, world, 0, too, faults, seeds, profile, 0                                     \

@@ -12,7 +12,7 @@ struct sim_rule {
     uint32_t coalesce_off, sync_off, world_off;
     uint32_t coalesce_too, sync_too; /* out in both runs: they would heal, or hold, what this one prevents */
     uint32_t faults;                 /* set of 1 << enum fault: how that may show */
-    unsigned seeds;                  /* the fault is found within so many; 0: no rule, only a profile */
+    unsigned seeds;                  /* the fault is found within this many; 0: no rule, only a profile */
     void (*profile)(struct sim_config *c);
     uint32_t lanes_off;
 };

@@ -10,7 +10,7 @@ struct choice {
 };
 #define CHOICES (EVENT_COUNT * SIM_DAEMONS * SIM_LANES)
 
-/* Faults are spread over the run: is this step one of theirs? */
+/* Faults are spread over the run: is this step one for faults? */
 static bool draw_fault(struct world *w)
 {
     const struct sim_config *c = &w->config;
@@ -95,7 +95,7 @@ bool scheduler_step(struct world *w)
 }
 
 #define CALM_MS 40000
-#define CALM_STEP_MS 80 /* at most: who polls first must be a matter of luck */
+#define CALM_STEP_MS 80 /* at most: which daemon polls first must be a matter of luck */
 #define CALM_STEPS_MOST                                                                                      \
     200000 /* more is a busy loop: something happens all the time, and nothing comes of it */
 
@@ -118,7 +118,7 @@ static void calm_down(struct world *w)
         lane_calms(w);
 }
 
-/* Whoever put an old copy back sees that it was the wrong thing to do. */
+/* An operator put an old copy back, and sees that this was wrong. */
 static void mend_all(struct world *w)
 {
     bool any = world_any_restored(w);
@@ -142,7 +142,7 @@ static void calm_tick(struct world *w)
         lane_ticks(w);
 }
 
-/* All that is not away. */
+/* All lanes that are not away. */
 static void come_to_rest(struct world *w)
 {
     uint64_t until_ms = w->now_ms + CALM_MS, until_step = w->step + CALM_STEPS_MOST;
@@ -155,7 +155,7 @@ static void come_to_rest(struct world *w)
     if (unrest != NULL && w->oracle.fault == FAULT_NONE) fault_found(w, FAULT_STUCK, "%s", unrest);
 }
 
-/* Its links are cut, or nothing comes by them. */
+/* Its links are cut, or deliver nothing. */
 static void go_away(struct world *w, unsigned lane)
 {
     bool cut = world_percent(w, 50);
@@ -168,7 +168,7 @@ static void go_away(struct world *w, unsigned lane)
     w->away = (int)lane;
 }
 
-/* Who starts, or stops, waits for all lanes. */
+/* A daemon that starts, or stops, waits for all lanes. */
 static bool all_run(const struct world *w)
 {
     for (unsigned i = 0; i < w->config.daemons; i++) {
@@ -178,7 +178,7 @@ static bool all_run(const struct world *w)
     return true;
 }
 
-/* For as long as the others need: they need none of it. One that holds an old copy is held as well. */
+/* For as long as the others need: they need nothing of it. A lane that holds an old copy is held as well. */
 static void rest_without(struct world *w)
 {
     if (!all_run(w)) return;

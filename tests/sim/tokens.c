@@ -77,7 +77,7 @@ void tokens_write(struct world *w, const struct wire_frame *f)
         if (f->tokens[i].is_new && f->tokens[i].error == NULL) write_one(w->redis, &f->tokens[i]);
 }
 
-/* The value that its client is told, whoever of them is; unless Redis lost it, then another one may have been. */
+/* The value that its client is told, whichever client that is; unless Redis lost it: then it may have been another value. */
 static void ran(struct world *w, const struct wire_token *t)
 {
     struct hit *hit = &w->oracle.hits[t->hash][t->field][t->k];

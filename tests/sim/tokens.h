@@ -1,5 +1,5 @@
-/* tests/sim/tokens.h - increments with a token: hits as all others, each followed by its k, but sent up to three times, by
- * any client of any daemon, whatever was heard of the times before. However often: it stands in Redis' history once. */
+/* tests/sim/tokens.h - increments with a token: hits like all others, each followed by its k, but sent up to three times, by any
+ * client of any daemon, whatever was answered before. However often it is sent, it is in Redis' history once. */
 #ifndef SIM_TOKENS_H
 #define SIM_TOKENS_H
 

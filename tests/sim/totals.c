@@ -117,7 +117,7 @@ void totals_wire(struct process *life)
                 life->w->config.sync.give_up_ms);
 }
 
-/* What an old primary has may be merged by the others under a gen that it counted as well. */
+/* The others may merge an old primary's batch under a gen that it counted as well. */
 static bool is_of_old(const struct sim_total *t)
 {
     const struct world *w = t->life->w;

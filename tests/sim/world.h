@@ -1,4 +1,4 @@
-/* tests/sim/world.h - one run: the twins, the daemons, the clock, and who may act next. */
+/* tests/sim/world.h - one run: the twins, the daemons, the clock, and the order in which they act. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -21,7 +21,7 @@ struct world {
     uint64_t now_ms, step;
     bool calm; /* the quiescing phase: no faults any more */
     unsigned faults;
-    int64_t leap_ms; /* Redis' clock is ahead by so much */
+    int64_t leap_ms; /* Redis' clock is ahead by this */
     struct counter counter[SIM_COUNTERS];
     struct op_limits limits;
     struct counters counters, first_counter; /* all; of a daemon that knows only one */

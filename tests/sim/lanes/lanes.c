@@ -1,10 +1,10 @@
 /* sim/lanes.c - clients over several lanes: real sessions and real coalesces, one to a lane, each with a small Redis of its own
- * whose link is cut, stands still and comes back as the seed's dice fall, whatever the others do. Each hit has a field of its
+ * whose link is cut, blocks and comes back as the seed's dice fall, whatever the others do. Each hit has a field of its
  * own, so its reply says which hit it is of. What must hold:
  *   - each client's replies are in the order of its requests, one each;
  *   - a hit told as counted is in Redis once; one told as refused is not; "outcome unknown": once or not;
  *   - a client of one lane is answered when that lane is, whatever holds the others;
- *   - at the end nobody is owed anything, and who left has left nothing behind.
+ *   - at the end no reply is owed, and a client that left has left nothing behind.
  *
  *   sim_lanes [--seed N] [--seeds N] [--lanes N]     N seeds from N on; the first that fails is named, and aborts. One alone
  *                                                    is run with the log */
@@ -60,7 +60,7 @@ struct hit {
 struct lane {
     struct coalesce *coalesce;
     struct frame *sent[FRAMES]; /* in order, not answered */
-    uint32_t sent_n, ran_n;     /* of them, the first so many were run */
+    uint32_t sent_n, ran_n;     /* how many of them, from the first, were run */
     struct frame *values;       /* asked for */
     int64_t seq, client;
     bool up, held, kills, looks;
@@ -107,7 +107,7 @@ static void frame_runs(struct lane *l, struct frame *f)
     l->seq = (int64_t)f->seq;
 }
 
-/* Each field is one hit's, whose n is its number. */
+/* Each field belongs to one hit, whose n is its number. */
 static void frame_files(struct frame *f)
 {
     buf_reset(&f->errors);
@@ -318,7 +318,7 @@ static void hit_put(struct client *c, unsigned store, bool answered)
     if (answered) expect_add(c, WANT_HIT)->hit = hits_n - 1;
 }
 
-/* Some hits of a store, a PING behind each. */
+/* Some hits of a store, a PING after each. */
 static void multi_put(struct client *c)
 {
     unsigned store = store_draw(c), n = (unsigned)dice_below(&dice, 4), first = hits_n;
@@ -422,7 +422,7 @@ static void client_opens(struct client *c)
     c->open = true;
 }
 
-/* Its memory stays while it is owed something. */
+/* Its memory stays while it is owed an answer. */
 static void client_leaves(struct client *c)
 {
     if (!c->open) return;
@@ -493,7 +493,7 @@ static void world_turns(void)
     command_turn(command);
 }
 
-/* Lane 0 comes to rest, whatever holds the others: who sends to it alone is answered then. */
+/* Lane 0 comes to rest, whatever holds the others: a client that sends to it alone is answered then. */
 static void first_lane_rests(void)
 {
     struct lane *l = &lanes[0];

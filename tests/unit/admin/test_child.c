@@ -96,7 +96,7 @@ static void test_missing(void **state)
     assert_false(child_reap(&c)); /* never started: it did not end, either */
 }
 
-/* A parent that is killed leaves nobody: the kernel tells its children. */
+/* When a parent is killed, the kernel ends its children. */
 static void test_parent_killed(void **state)
 {
     (void)state;

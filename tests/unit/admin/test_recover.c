@@ -1,5 +1,5 @@
-/* `tallyd recover`: through a service when one answers, else by itself; what it prints and exits with. The
- * service is a thread that speaks as much RESP as is asked of it. */
+/* `tallyd recover`: through a service when one answers, else without one; what it prints and how it exits. The service is a thread
+ * that speaks as much RESP as the test needs. */
 #include "admin/admin.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static struct {
     const char *recovered, *dry; /* answers of CTR.RECOVER [DRYRUN]; NULL: hangs up */
     int infos_before_answer;     /* so often progress is asked before recover is answered */
     atomic_bool stop;
-    int infos, waiting; /* the fd whose recover waits, -1 */
+    int infos, waiting; /* the fd whose CTR.RECOVER waits, or -1 */
 } service;
 
 static void answer(int fd, const char *text)
@@ -114,7 +114,7 @@ static void service_end(void)
     unlink(path);
 }
 
-/* --- by itself --- */
+/* --- without a service --- */
 
 static struct {
     int calls;
@@ -259,7 +259,7 @@ static void test_alone_fails(void **state)
     assert_non_null(strstr(said, "tallyd: MySQL is away\n"));
 }
 
-/* What the socket does not offer goes by itself, also beside a service. */
+/* What the socket does not offer is done without it, even while a service runs. */
 static void test_decisions_go_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-/* Addresses to listen on. Groups are the test's own: one of them has so many members that its entry is larger than any buffer
- * one would begin with. */
+/* Addresses to listen on. The test has its own groups: one has so many members that its entry exceeds any first buffer. */
 #include "lib/unit.h"
 
 #include "base/address.h"
@@ -55,7 +54,7 @@ static void tcp_is_an_ip_and_a_port(void **state)
     }
 }
 
-/* The others stand in the test of the configuration, which quotes them. */
+/* The test of the configuration has the others and quotes them. */
 static void what_is_no_address_owns_nothing(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Buffers: what was put is what stands there, over any mix of growth and dropping. */
+/* Buffers: they hold what was put into them, over any mix of growth and dropping. */
 #include "lib/unit.h"
 
 #include "base/buf.h"

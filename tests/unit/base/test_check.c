@@ -1,4 +1,4 @@
-/* What stops the process: broken promises, moves that no table allows, an empty heap. Errors that do not. */
+/* Errors that stop the process: broken promises, moves that no table allows, an empty heap. Errors that do not. */
 #include "lib/unit.h"
 
 #include "base/check.h"

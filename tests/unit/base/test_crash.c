@@ -1,4 +1,4 @@
-/* Crash points: off, at the n-th pass, over threads, and names that are none. */
+/* Crash points: off, at the n-th pass, over threads, and unknown names. */
 #include "lib/unit.h"
 
 #include "base/crash.h"

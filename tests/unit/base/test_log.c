@@ -176,14 +176,14 @@ static void survives_a_lost_stderr(void **state)
     assert_true(child_exited(&end));
 }
 
-/* Nobody reads: lines are lost, not time; and once somebody reads again, they are there again. */
+/* While the pipe is not read, the log loses lines but no time; once it is read again, new lines arrive. */
 static void into_a_full_pipe(void *arg)
 {
     (void)arg;
     int fds[2];
     char rest[4096];
     if (pipe(fds) != 0 || dup2(fds[1], STDERR_FILENO) < 0) abort();
-    alarm(20); /* ends a log that stands */
+    alarm(20); /* ends a log that is blocked */
     for (int i = 0; i < 100000; i++)
         log_event(LOG_INFO, "lost", "n=%d", i);
     alarm(0);
@@ -203,7 +203,7 @@ static void survives_a_reader_that_stands(void **state)
     assert_true(child_exited(&end));
 }
 
-/* named: is JOURNAL_STREAM what stderr is, or what somebody else's was? */
+/* named: does JOURNAL_STREAM name our stderr, or another stream? */
 static void to_journal(void *arg)
 {
     char is[64];

@@ -45,7 +45,7 @@ static void faults(void **state)
     char out[8];
     size_t n;
     assert_int_equal(percent_decode(slice_of("a%412", 3), out, &n),
-                     PERCENT_ESCAPE); /* nothing behind is read */
+                     PERCENT_ESCAPE); /* nothing after it is read */
 }
 
 int main(void)

@@ -7,7 +7,7 @@ static struct piece begun(void)
     return (struct piece){.now = 1000, .least = 32, .most = 1000, .us = 500};
 }
 
-/* A server that needs so long for each, and fixed_us for a piece. */
+/* A server that needs each_us for each, and fixed_us for a piece. */
 static uint32_t settles(double each_us, uint32_t fixed_us)
 {
     struct piece p = begun();
@@ -26,7 +26,7 @@ static void it_settles_at_what_is_done_in_its_time(void **state)
     assert_int_equal(settles(0, 0), 1000);
 }
 
-/* Every second time has somebody else's 4 ms in it, every tenth answer came with the one before. */
+/* Every second time includes 4 ms of other work; every tenth answer came together with the one before. */
 static void the_times_of_others_do_not_count(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #define BEGIN INT64_C(1700000000000)
 #define DAY INT64_C(86400000)
 
-/* As it says after so long, when it is wrong by so much. */
+/* Its time after after_ms, when the clock is wrong by wrong_ms. */
 static int64_t at(struct steady *s, uint64_t after_ms, int64_t wrong_ms)
 {
     return steady_ms(s, BEGIN + (int64_t)after_ms + wrong_ms, 5000 + after_ms) - BEGIN - (int64_t)after_ms;

@@ -1,4 +1,4 @@
-/* URLs in pieces: whose piece each byte is. */
+/* URLs in pieces: which piece each byte belongs to. */
 #include "lib/unit.h"
 
 #include "base/url.h"

@@ -1,5 +1,5 @@
-/* Time zones against Python's zoneinfo, which reads the same tzdata by itself: over two centuries, at the changes and around
- * them; damaged files; and names that are none. */
+/* Time zones against Python's zoneinfo, which reads the same tzdata with its own code: over two centuries, at the changes and
+ * around them; damaged files; and names of no zone. */
 #include "lib/unit.h"
 
 #include "base/buf.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Every zone of the system: a line `name t offset t offset ...`, t at and beside changes, and far away. */
+/* Every zone of the system: a line `name t offset t offset ...`, with t at changes, next to them, and far from them. */
 static const char script[] =
     "import zoneinfo, datetime, random, sys\n"
     "random.seed(7)\n"

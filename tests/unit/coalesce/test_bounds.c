@@ -1,4 +1,4 @@
-/* test_bounds.c - a full frame parks its clients, in their order and for so long; the cache of hashes forgets. */
+/* test_bounds.c - a full frame parks its clients, in order and for a limited time; the cache of hashes forgets. */
 #include "unit/coalesce/world.h"
 
 #include "coalesce/inside.h"
@@ -282,7 +282,7 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
     frame_applied();
 }
 
-/* Keys that only ask may come in any number. */
+/* Clients may ask for any number of keys. */
 static void asking_is_bounded_too(void **state)
 {
     (void)state;

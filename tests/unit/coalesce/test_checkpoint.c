@@ -1,5 +1,5 @@
-/* test_checkpoint.c - series and feeds on their way through journals: what goes in, what comes out and when, and what
- * becomes of both when a frame is refused, cut, or found applied, or when somebody else has taken over. */
+/* test_checkpoint.c - series and feeds on their way through journals: what goes in, what comes out and when, and what becomes of
+ * both when a frame is refused, cut, or found applied, or when another tallyd has taken over. */
 #include "unit/coalesce/world.h"
 
 #include "coalesce/inside.h"
@@ -9,7 +9,7 @@
 #define FIRST "unit:0123456789abcdef:1"
 #define SECOND "unit:0123456789abcdef:2"
 
-/* From `least` ops on a frame's go into the journal; `lines` commands of theirs in a frame bring them home. */
+/* With `least` ops or more on it, a frame's ops go into the journal; `lines` of their commands in a frame bring them home. */
 static void bounds(uint32_t least, uint32_t lines)
 {
     struct coalesce_config config = coalesce_config_default;
@@ -34,7 +34,7 @@ static int64_t home(const char *name)
     return row(name, "1:1700000000");
 }
 
-/* One that goes straight, so that later ones may wait. */
+/* One op that goes directly to its key, so that later ones may wait. */
 static void known(const char *name)
 {
     series('z', name, 1);
@@ -45,7 +45,7 @@ static void known(const char *name)
     assert_int_equal(home(name), 1);
 }
 
-/* The op of the frame that is out on this name, with a command of its own or without; NULL: none. */
+/* The op on this name in the frame that is out, with a command of its own or without; NULL: no such op. */
 static const struct frame_op *sent(const char *name)
 {
     const struct frame *f = world->frame;
@@ -77,7 +77,7 @@ static uint64_t any_code(void *arg, const struct journal_record *of)
     return coalesce_name_code(arg, of->kind, of->name, of->type);
 }
 
-/* What whoever reads this journal finds still to be added to a name, all its times together; -1: no journal. */
+/* What a reader of this journal still has to add to a name, over all its times; -1: no journal. */
 static int64_t waits_in(const char *journal, const char *name)
 {
     const struct kept_journal *kept = journal_of(journal);
@@ -242,7 +242,7 @@ static void box(char letter, int64_t n)
     box_of("b", letter, n);
 }
 
-/* The first hit on it goes straight, which tells its hits; the second waits. */
+/* The first hit on it goes directly, and so its hits become known; the second waits. */
 static void box_waits(void)
 {
     bounds(1, 500);
@@ -380,7 +380,7 @@ static void a_full_journal_is_followed_by_another(void **state)
     turn();
     assert_true(coalesce_has_journal(world->c, SLICE(FIRST)) &&
                 coalesce_has_journal(world->c, SLICE(SECOND)));
-    assert_int_equal(sent("s")->delta, 1); /* the first one comes out already */
+    assert_int_equal(sent("s")->delta, 1); /* one from the first journal is sent already */
     assert_null(sent("t"));
     frame_applied();
     assert_int_equal(waits_in(FIRST, "t") + waits_in(SECOND, "u"), 2);
@@ -423,7 +423,7 @@ static void two_full_journals_take_no_more(void **state)
         assert_int_equal(home(name), name[0] == 's' ? 3 : 2);
 }
 
-/* A frame that could hold four thousand of them takes few while the journal fills faster than the one before comes home. */
+/* A frame that could hold four thousand of them takes few while the journal fills faster than the previous one is brought home. */
 static void what_fills_too_fast_waits_at_the_door(void **state)
 {
     (void)state;
@@ -509,7 +509,7 @@ static void what_is_in_comes_out_after_a_while(void **state)
     assert_null(world->frame);
 }
 
-/* What was added and taken away again: its samples come into being as if they had gone straight. */
+/* A sum of 0, added and taken away again: its samples are made as if it had gone to its key directly. */
 static void a_sum_of_nothing_comes_out_as_well(void **state)
 {
     (void)state;
@@ -768,7 +768,7 @@ static void a_frame_given_up_has_put_nothing_in(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-/* --- somebody else --- */
+/* --- another tallyd --- */
 
 static void what_another_one_took_over_is_his(void **state)
 {
@@ -838,7 +838,7 @@ static void what_was_on_its_way_out_of_it_is_brought_home_by_him(void **state)
     assert_true(coalesce_idle(world->c) || world->c->journal != NULL);
 }
 
-/* Redis came back without what it had answered last: only it knows what stands in its journals. */
+/* Redis came back without its last answered writes: only Redis knows what is in its journals. */
 static void journals_are_read_again_when_redis_lost_its_tail(void **state)
 {
     (void)state;
@@ -1084,7 +1084,7 @@ static void a_read_of_all_names_waits_for_all(void **state)
     turn();
     frame_applied();
     assert_int_equal(all.done, 0);
-    journaled("s", 1); /* goes into the next journal, for which nobody waits; and brings home the rest */
+    journaled("s", 1); /* goes into the next journal, without a waiter; and brings home the rest */
     assert_int_equal(all.done, 1);
     assert_string_equal(all.why, "");
     assert_int_equal(home("s"), 6);
@@ -1144,7 +1144,7 @@ static void a_read_while_redis_is_away_fails_soon(void **state)
 
 /* --- events whose ids are known --- */
 
-/* A dead one's log of so many events, with the ids 1, 2, ... */
+/* The log of a dead tallyd, with this many events, ids 1, 2, ... */
 static void adopted_log(int64_t events)
 {
     struct buf bytes = {0};
@@ -1230,7 +1230,7 @@ static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-/* --- somebody else's key --- */
+/* --- another program's key --- */
 
 static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
 {
@@ -1269,7 +1269,7 @@ static void counted(struct oracle *o, bool ran)
     }
 }
 
-/* Every hit stands once: in its key, or in one journal. */
+/* Every hit is in one place: its key, or one journal. */
 static void assert_conserved(const struct oracle *o)
 {
     for (int i = 0; i < 6; i++) {

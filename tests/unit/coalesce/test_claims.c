@@ -18,7 +18,7 @@ static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-/* The frame of before the claim says nothing about the time after it. */
+/* A frame sent before the claim says nothing about the time after it. */
 static void known_dirty_is_forgotten_when_the_claim_is_sent(void **state)
 {
     (void)state;

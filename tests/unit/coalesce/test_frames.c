@@ -121,10 +121,10 @@ static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
     assert_told('a', "");
     assert_int_equal(client('a')->o.waiting, 0);
     assert_told('b', ":2\r\n");
-    assert_did("Fab"); /* its connection hears of it, so that it can free itself */
+    assert_did("Fab"); /* its connection is told, so that it can free itself */
 }
 
-/* --- who does not want to hear --- */
+/* --- clients that want no replies --- */
 
 static void hush(char letter, uint32_t n)
 {
@@ -405,7 +405,7 @@ static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void *
     assert_true(coalesce_idle(world->c));
 }
 
-/* A full Redis refuses what has no client behind it, too; asking at once again would never rest. */
+/* A full Redis also refuses what no client waits for; sending it again at once would never end. */
 static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
 {
     (void)state;
@@ -483,7 +483,7 @@ static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(v
     assert_true(coalesce_idle(world->c));
 }
 
-/* What a connection that is cut did not hear of: answers of hits that were counted, and no others. */
+/* The answers that a cut connection did not get: those of hits that were counted, and no others. */
 static void counted_are_hits_that_were(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ static struct journal_record record(enum op_kind kind, const char *name, const c
     return (struct journal_record){.kind = kind, .name = slice_str(name), .type = slice_str(type), .at = at};
 }
 
-/* All share one, so that names are told apart by themselves. */
+/* All ops share one code, so that only their names tell them apart. */
 static uint64_t one_code(void *arg, const struct journal_record *of)
 {
     (void)of;
@@ -86,7 +86,7 @@ static void times_of_a_name_are_a_chain(void **state)
     }
     assert_int_equal(i, OP_END);
     assert_int_equal(first(OP_TIMEBOX, "a", ""), OP_END);
-    assert_int_equal(j->texts.n, 2); /* a name stands once */
+    assert_int_equal(j->texts.n, 2); /* each name is there once */
 }
 
 static void a_name_has_so_many_times(void **state)
@@ -137,7 +137,7 @@ static void what_is_added_is_pending_until_it_is_taken(void **state)
     uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_TIMEBOX, "b", "", 1);
     assert_int_equal(j->pending, 0);
     journal_add(j, a, 5);
-    journal_add(j, a, -5); /* a sum of nothing is to be brought home as well: its key comes into being */
+    journal_add(j, a, -5); /* a sum of 0 must be brought home as well: it creates its key */
     journal_add(j, b, 2);
     assert_int_equal(j->pending, 2);
     assert_int_equal(j->ops[a].n, 0);
@@ -200,7 +200,7 @@ static void what_did_not_run_is_undone(void **state)
 
 #define LOG "e", "t", EVENT_GIVEN
 
-/* Its events that are still to be added, their ids one behind the other. */
+/* Its events that are still to be added, their ids one after the other. */
 static void assert_events(const struct journal *of, uint32_t number, const char *want)
 {
     const struct journal_op *op = &of->ops[number];
@@ -361,7 +361,7 @@ static void what_is_done_is_not_pending(void **state)
     buf_free(&bytes);
 }
 
-/* Reads the OP and ADD of `a`, then what the test put behind it. */
+/* Reads the OP and ADD of `a`, then what the test put after them. */
 static void assert_torn_behind_a(struct buf *tail)
 {
     struct buf bytes = {0};
@@ -505,7 +505,7 @@ static void assert_same_pending(const struct journal *a, const struct journal *b
     }
 }
 
-/* What a daemon remembers of its journal and what another one reads of it are the same, whatever was refused. */
+/* A daemon's own state of its journal is what another daemon reads from it, whatever was refused. */
 static void the_other_reads_what_this_one_remembers(void **state)
 {
     struct dice d = dice_new(__func__);

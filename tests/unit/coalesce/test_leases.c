@@ -22,7 +22,7 @@ static void event(const char *name, const char *id)
     assert_int_equal(add('a', name, id), ADD_OK);
 }
 
-/* The op on that log whose ids come so; NULL: there is none. */
+/* The op on that log whose ids are assigned this way; NULL: there is no such op. */
 static const struct frame_op *sent(const char *name, enum event_id how)
 {
     const struct frame *f = world->frame;
@@ -224,7 +224,7 @@ static void a_number_refused_fails_its_client_alone(void **state)
     assert_told('b', "$1\r\n1\r\n");
 }
 
-/* The log becomes known, or is forgotten, between the two: the second goes where the first one is seen first. */
+/* The log becomes known, or is forgotten, between the two: the second goes where the first is seen first. */
 static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void ids_that_were_given_are_told_also_without_an_answer(void **state)
     event("f", "");
     turn();
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
-    assert_int_equal(sent("f", EVENT_DRAWS)->lease_n, FIRST); /* what that frame drew is nobody's */
+    assert_int_equal(sent("f", EVENT_DRAWS)->lease_n, FIRST); /* that frame's numbers are unused */
 }
 
 /* --- names in tally:events --- */
@@ -408,7 +408,7 @@ static void a_log_found_applied_is_owed(void **state)
     event("e", "");
     turn();
     redis_runs(world->frame);
-    world->frame->events_gone = -1; /* nobody read it */
+    world->frame->events_gone = -1; /* not read */
     cut();
     up_again();
     turn();

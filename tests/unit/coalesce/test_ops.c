@@ -139,7 +139,7 @@ static void events_get_their_ids_in_the_order_of_arrival(void **state)
     assert_int_equal(world->frame->ops[0].items_n, 3);
     assert_int_equal(world->frame->items[world->frame->ops[0].last_item].at, NOW - 3);
     frame_applied();
-    assert_told('a', "$1\r\n1\r\n$2\r\n35\r\n"); /* behind the other's lease */
+    assert_told('a', "$1\r\n1\r\n$2\r\n35\r\n"); /* after the other's lease */
     assert_told('b', "$4\r\nmine\r\n$1\r\n2\r\n");
 }
 
@@ -499,7 +499,7 @@ static void more_series_than_are_remembered_cost_their_zadds(void **state)
     assert_int_equal(known_of("a", NOW), 3);
 }
 
-/* Somebody deleted the samples meanwhile, and with them the name. */
+/* Another program deleted the samples meanwhile, and with them the name. */
 static void fresh_sample(const char *name)
 {
     known_of(name, NOW);
@@ -538,7 +538,7 @@ static void an_owed_series_that_is_refused_is_owed_again(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-/* --- buckets that stand --- */
+/* --- buckets that exist --- */
 
 #define BUCKET (NOW - NOW % 60)
 
@@ -628,7 +628,7 @@ static void a_refusal_leaves_it_and_a_cut_forgets_it(void **state)
     assert_false(stands("b", 1, NOW));
 }
 
-/* Somebody deletes both keys between two hits. */
+/* Another program deletes both keys between two hits. */
 static void deleted(void)
 {
     stands("b", 1, NOW);
@@ -731,7 +731,7 @@ static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
     assert_told('a', ":1\r\n:2\r\n" LOST LOST LOST);
     turn();
     assert_int_equal(row("b", "1699999980"), 1);
-    assert_int_equal(world->ticker, 33); /* with the lease, which is nobody's now */
+    assert_int_equal(world->ticker, 33); /* with the lease, which has no owner now */
 }
 
 static void so_has_one_without_cells(void **state)

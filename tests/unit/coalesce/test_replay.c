@@ -175,7 +175,7 @@ static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
     kept_ran(1);
 }
 
-/* It is none that fences speak of: others may have merged what is kept. */
+/* The fences were of another server: others may have merged what is kept. */
 static void a_server_without_what_was_fenced_gets_nothing(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void the_oldest_go_when_there_are_too_many(void **state)
     kept_ran(4);
     kept_ran(5);
     assert_int_equal(STAT_GET(frames_lost) - lost, 2);
-    back_behind(RUN_B, 0); /* now the first as well */
+    back_behind(RUN_B, 0); /* now the first too */
     kept_ran(4);
     assert_int_equal(STAT_GET(frames_lost) - lost, 3);
 }

@@ -10,7 +10,7 @@ static struct takeover takeover;
 static struct journal_list *listing; /* asked, not answered */
 static struct journal_take *taking;
 static int lists, takes;
-static const char *list_server; /* who gives the list */
+static const char *list_server; /* the server that gives the list */
 
 static void port_list(void *arg, struct journal_list *list)
 {
@@ -52,7 +52,7 @@ static void list_answered(bool lost)
     listing->done(listing);
 }
 
-/* It asks for that one, and hears that. */
+/* Checks that it asks for that journal, and answers whether it was taken. */
 static void take_answered(const char *name, bool taken)
 {
     struct journal_take *take = taking;
@@ -101,7 +101,7 @@ static void what_coalesce_has_is_not_taken(void **state)
     assert_false(takeover.busy);
 }
 
-/* Whose links stand is not known then. */
+/* Then tallyd does not know which links exist. */
 static void a_list_that_is_lost_takes_nothing(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_tokens.c - increments with a token: one script's business, in the frame of the cells, and moved by nothing else. */
+/* test_tokens.c - increments with a token: one script applies them, in the frame of the cells, and nothing else moves them. */
 #include "unit/coalesce/world.h"
 
 static enum add_result token(char letter, const char *key, const char *field, int64_t delta, const char *id)
@@ -85,7 +85,7 @@ static void key_field_and_n_make_the_payload(void **state)
         for (int j = i + 1; j < 6; j++)
             assert_memory_not_equal(t[i].payload, t[j].payload, TOKEN_PAYLOAD);
     assert_memory_equal(t[0].payload, "186d033fb8d4a324",
-                        TOKEN_PAYLOAD); /* stands in Redis for a day: never change */
+                        TOKEN_PAYLOAD); /* kept in Redis for a day: never change */
 }
 
 static void answers_keep_the_order_of_requests(void **state)

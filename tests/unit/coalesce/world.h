@@ -3,7 +3,7 @@
  * Header only: each test is one program.
  *
  * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
- * due by time, ^key due by its hits, J journals are lost; and a client's letter: in lower case answered, in upper case told of room. */
+ * due by time, ^key due by its hits, J journals are lost; and a client's letter: lower case for an answer, upper case for room. */
 #ifndef COALESCE_WORLD_H
 #define COALESCE_WORLD_H
 
@@ -66,7 +66,7 @@ struct world {
     uint32_t rows_n;
     int64_t accepted;        /* of all counters */
     int64_t ticker;          /* of all events */
-    int64_t gone;            /* tally:events:gone; -1: it is somebody else's */
+    int64_t gone;            /* tally:events:gone; -1: another program's key */
     uint64_t given;          /* events whose ids were known before */
     int64_t given_sum;       /* of those ids */
     int64_t seq;             /* -1: no key */
@@ -373,14 +373,14 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
     if (draws) op->value = world->ticker += op->lease_n;
 }
 
-static inline struct kept_journal *journal_of(const char *name) /* NULL: none stands */
+static inline struct kept_journal *journal_of(const char *name) /* NULL: there is no such journal */
 {
     for (int i = 0; i < 8; i++)
         if (strcmp(world->journals[i].name, name) == 0) return &world->journals[i];
     return NULL;
 }
 
-static inline struct kept_token *token_of(struct slice name) /* NULL: none stands */
+static inline struct kept_token *token_of(struct slice name) /* NULL: there is no such token */
 {
     for (uint32_t i = 0; i < world->tokens_n; i++)
         if (slice_eq(slice_str(world->tokens[i].name), name)) return &world->tokens[i];
@@ -418,7 +418,7 @@ static inline void append_runs(const struct frame *f, const struct frame_append 
     *j = (struct kept_journal){0};
 }
 
-/* Redis ran the frame; whether anybody hears of it is another matter. */
+/* Redis ran the frame; whether tallyd gets the answer is another matter. */
 static inline void redis_runs(struct frame *f)
 {
     for (uint32_t i = 0; i < f->cells_n; i++) {
@@ -501,7 +501,7 @@ static inline void frame_applied_but_op(const char *name, const char *error)
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
 }
 
-/* Its slot is on its way to another node of a cluster; the link is cut behind it. */
+/* Its slot is moving to another node of a cluster; the link is cut after it. */
 static inline void frame_astray(void)
 {
     struct frame *f = world->frame;
@@ -554,7 +554,7 @@ static inline void cut(void)
     coalesce_cut(world->c, WHY);
 }
 
-/* What stands, one a claim that was out; NULL: none stands. */
+/* Whether each claim that was out exists, one value a claim; NULL: none exists. */
 static inline void look_answered(const bool *stands)
 {
     static const bool none[8];

@@ -1,5 +1,4 @@
-/* What concerns connections: clients that want no answers, what CLIENT INFO and LIST say of one, who is closed by CLIENT KILL
- * and who may that. */
+/* Connections: clients that want no replies, what CLIENT INFO and LIST show, which ones CLIENT KILL closes, and for which users. */
 #include "world.h"
 
 #include "command/inside.h"
@@ -26,7 +25,7 @@ static void quiet_hits_count_and_say_nothing(void **state)
     frame_answered();
     heard(client, ":1\r\n");
     say(client, SHORT(8) SHORT(8));
-    say(client, "CLIENT REPLY ON\r\n" SHORT(9) "PING\r\n"); /* its answer is behind one that says nothing */
+    say(client, "CLIENT REPLY ON\r\n" SHORT(9) "PING\r\n"); /* its answer follows one that is suppressed */
     heard(client, "");
     frame_answered();
     heard(client, "+OK\r\n:9\r\n+PONG\r\n");
@@ -104,7 +103,7 @@ static void what_takes_time_is_quiet_as_well(void **state)
     sync_out->outcome = ASK_TRY_AGAIN;
     sync_out->done(sync_out);
     conn_take(client);
-    assert_null(pending_out); /* the barrier waits for a hit that nobody hears of */
+    assert_null(pending_out); /* the barrier waits for a hit whose client wants no reply */
     frame_answered();
     assert_non_null(pending_out);
     pending_out->done(pending_out);

@@ -362,7 +362,7 @@ static void who_leaves_hears_nothing_of_it(void **state)
     const struct query *q = &read_out->query;
     on_drop(client);
     assert_int_equal(client->holds, 1);
-    assert_slice(q->name, "blob"); /* still there for whoever reads */
+    assert_slice(q->name, "blob"); /* still there for the reader */
     query_put_number(&a, 4);
     answer_read(&a);
     assert_int_equal(client->holds, 0);

@@ -1,5 +1,5 @@
-/* Users at the door of a session: strangers and their number, who comes from inside, what HELLO does word by word. Passwords
- * are really proved, beside the loop. */
+/* Users and sessions: strangers and their number, clients from inside, each word of HELLO. Passwords are really verified, on
+ * another thread. */
 #include "world.h"
 
 #include "users/password.h"
@@ -11,7 +11,7 @@
 #define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 #define BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
 #define MULTI_MOST 800    /* of ann */
-#define STRANGERS_MOST 64 /* of the world's 100 clients a quarter, but at least so many */
+#define STRANGERS_MOST 64 /* a quarter of the world's 100 clients, but at least this many */
 
 static uv_loop_t loop;
 static struct users users;
@@ -65,7 +65,7 @@ static inline void proofs_come(struct conn *c)
     conn_flush(c);
 }
 
-/* All who may be strangers ask at once, so that none of them can be sent away; one more. */
+/* As many strangers as are allowed all ask at once, so none of them can be disconnected; then one more. */
 static void strangers_ask(struct conn **all)
 {
     for (int i = 0; i < STRANGERS_MOST; i++) {
@@ -105,7 +105,7 @@ static void one_too_many_while_all_ask(void **state)
     strangers_end(all);
 }
 
-/* Who comes from inside is no stranger, not for a moment. */
+/* A client from inside is never a stranger, not even for a moment. */
 static void from_inside_while_all_ask(void **state)
 {
     (void)state;
@@ -121,8 +121,8 @@ static void from_inside_while_all_ask(void **state)
     strangers_end(all);
 }
 
-/* What a HELLO says, the user that it is then, and the name; as redis-server 7.0.15 with `user ann on >secret` has them.
- * An AUTH is not taken back for what stands behind it. */
+/* What a HELLO says, the user after it, and the name; as in redis-server 7.0.15 with `user ann on >secret`. An error in a later
+ * word does not take back an AUTH. */
 static void hello_word_by_word(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void transactions_of_a_user(void **state)
     heard(c, "-ERR transaction is too large: at most 800 commands; send more than one transaction\r\n");
     say(c, "DISCARD\r\nMULTI\r\n");
     queue(c, MULTI_MOST);
-    assert_int_equal(c->session.state, SESSION_TAKING); /* what is queued is in nobody's way */
+    assert_int_equal(c->session.state, SESSION_TAKING); /* queued commands hold up no client */
     say(c, "EXEC\r\nPING\r\n");
     assert_int_equal(fake.adds, MULTI_MOST);
     assert_int_equal(c->session.state, SESSION_PACED);
@@ -196,7 +196,7 @@ static void transactions_of_a_user(void **state)
     conn_close(other);
 }
 
-/* False: it heard that there were too many. */
+/* False: the client was told that there were too many guesses. */
 static bool guess_from(const char *peer)
 {
     static int n;
@@ -214,7 +214,7 @@ static bool guess_from(const char *peer)
     return tried;
 }
 
-/* As many as may be at once, and those that the time since then gives back, are tried. format: with a number twice. */
+/* As many guesses as may be made at once, and those that the time since then allows, are tried. format: with a number twice. */
 static void guesses_run_out(const char *format)
 {
     char peer[80];
@@ -230,7 +230,7 @@ static void guesses_run_out(const char *format)
     }
 }
 
-/* Who has one address of IPv6 has 2^64 of them. Of IPv4 behind IPv6 each is one. */
+/* A client with one IPv6 address has 2^64 of them. Of IPv4 mapped to IPv6 each address is separate. */
 static void guessing_from_many_addresses(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static int64_t proof_cpu_ns(const char *name)
     return (to.tv_sec - from.tv_sec) * INT64_C(1000000000) + to.tv_nsec - from.tv_nsec;
 }
 
-/* Where users' hashes cost more and less, so does a name that is nobody's: what it costs says of nobody that it is there. */
+/* When users' hashes differ in cost, so does the cost of an unknown name: it does not tell whether a user exists. */
 static void nobody_costs_what_users_cost(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void on_proved_wrong(struct proof_ask *a)
     assert_int_equal(a->outcome, PROOF_WRONG);
 }
 
-/* One is under way and two wait; who asks the same as one of them waits with it. */
+/* One is being verified and two wait; an ask for the same password as one of them waits with it. */
 static void too_many_passwords_wait(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void too_many_passwords_wait(void **state)
     prover_destroy(&p);
 }
 
-/* The name that CLIENT KILL USER goes by is the one that CLIENT LIST shows. */
+/* CLIENT KILL USER takes the name that CLIENT LIST shows. */
 static void others_connections_are_an_admins(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void others_connections_are_an_admins(void **state)
     conn_close(root);
 }
 
-/* Whose replies are off is a user all the same. */
+/* A client whose replies are off becomes a user all the same. */
 static void a_quiet_client_becomes_a_user(void **state)
 {
     (void)state;

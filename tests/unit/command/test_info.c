@@ -1,4 +1,5 @@
-/* INFO's figures: each call counts once, wherever it is taken; who waits is blocked; the rate is of the last samples. */
+/* INFO's figures: each call counts once, wherever it is taken; a waiting client counts as blocked; the rate is of the last samples.
+ * */
 #include "world.h"
 
 #include "command/inside.h"
@@ -53,7 +54,7 @@ static void hits_count_once_each(void **state)
     assert_int_equal(hincrbys(), 42);
     say(client, "HINCRBY s1:views 7 x\r\n"); /* as in Redis one that fails is a call, too; */
     assert_int_equal(hincrbys(), 43);
-    say(client, "HINCRBY s1:views 7\r\nnonsense\r\n"); /* and what does not fit a command is none */
+    say(client, "HINCRBY s1:views 7\r\nnonsense\r\n"); /* and a line that is not a command is no call */
     assert_int_equal(hincrbys(), 43);
 }
 
@@ -97,7 +98,7 @@ static void who_asks_what_takes_time_is_blocked(void **state)
     assert_int_equal(told("clients", "blocked_clients:"), 0);
     say(client, HIT(1));
     assert_int_equal(told("clients", "blocked_clients:"), 0);
-    say(client, "CTR.SYNC ALL\r\n"); /* first behind the hit, then for itself */
+    say(client, "CTR.SYNC ALL\r\n"); /* first waits for the hit, then for itself */
     assert_int_equal(told("clients", "blocked_clients:"), 1);
     frame_answered();
     assert_non_null(sync_out);

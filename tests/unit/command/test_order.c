@@ -25,7 +25,7 @@ static void stores_find(void)
     }
 }
 
-/* "%" stands for the store of the lane. */
+/* The lane's store replaces "%". */
 static void say_of(struct conn *c, unsigned lane, const char *text)
 {
     struct buf b = {0};
@@ -169,7 +169,7 @@ static void a_transaction_over_lanes_is_refused(void **state)
     heard(client, "+OK\r\n+QUEUED\r\n-CROSSSLOT Keys in request don't hash to the same slot\r\n"
                   "-EXECABORT Transaction discarded because of previous errors.\r\n");
     say(client, "MULTI\r\n");
-    say_of(client, 2, "SERIES.INCRBY s%:views 1\r\n"); /* fed by nobody: of no store */
+    say_of(client, 2, "SERIES.INCRBY s%:views 1\r\n"); /* no counter feeds it: it belongs to no store */
     say_of(client, (lane_of_store(SLICE(""), LANES) + 1) % LANES, "HINCRBY s%:views 7 2\r\nDISCARD\r\n");
     heard(client, "+OK\r\n+QUEUED\r\n-CROSSSLOT Keys in request don't hash to the same slot\r\n+OK\r\n");
     assert_int_equal(fakes[0].adds + fakes[1].adds + fakes[2].adds, 0);
@@ -305,7 +305,7 @@ static void a_barrier_waits_for_all_lanes(void **state)
     heard(client, ":1\r\n:2\r\n-MASTERDOWN Redis is away\r\n");
 }
 
-/* 64 KiB of answers behind one that does not come: no more is taken, and then it goes on. */
+/* After 64 KiB of answers that wait for an earlier one, no more input is taken until that one comes. */
 static void answers_ahead_are_bounded(void **state)
 {
     (void)state;

@@ -120,7 +120,7 @@ static void exec_goes_whole(void **state)
     heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
     frame_answered();
     heard(client, ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n+PONG\r\n");
-    say(client, HIT(5) "MULTI\r\nPING\r\n" HIT(6) "EXEC\r\n"); /* behind an answer that is owed */
+    say(client, HIT(5) "MULTI\r\nPING\r\n" HIT(6) "EXEC\r\n"); /* after an answer that is owed */
     heard(client, "");
     frame_answered();
     heard(client, ":5\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n:6\r\n");
@@ -470,7 +470,7 @@ static void split_does_not_matter(void **state)
     buf_free(&whole);
 }
 
-/* One random request into `in`, and what it must be answered into `told`. */
+/* Writes one random request into `in`, and the reply it must get into `told`. */
 static void any_request(struct dice *d, struct buf *in, struct buf *told)
 {
     int n = (int)dice_below(d, 1000);

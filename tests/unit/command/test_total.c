@@ -1,4 +1,4 @@
-/* CTR.TOTAL at the door: what it refuses, what it asks for, its reply, and a client that goes while it is asked. */
+/* CTR.TOTAL as a command: what it refuses, what it asks for, its reply, and a client that leaves before the answer. */
 #include "unit/command/world.h"
 
 static void answered(enum ask_outcome outcome, const int64_t *totals)
@@ -91,7 +91,7 @@ static void a_thousand_fields_and_no_more(void **state)
     answered(ASK_DONE, zeros);
 }
 
-/* What was asked for stays whole until it is answered. */
+/* The request stays whole until it is answered. */
 static void the_client_goes_meanwhile(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* WAIT and WAITAOF at the door: behind the hits, what is asked for, the replies, and a client that goes meanwhile. */
+/* WAIT and WAITAOF as commands: they wait for the hits before them; what they ask for, the replies, and a client that leaves. */
 #include "unit/command/world.h"
 
 static void answered(enum ask_outcome outcome, int64_t local, int64_t replicas)
@@ -44,7 +44,7 @@ static void waitaof_answers_both(void **state)
     heard(client, "*2\r\n:1\r\n:2\r\n");
 }
 
-/* What was answered before this connection's last WAIT is not asked about again. */
+/* Hits answered before this connection's last WAIT are not asked about again. */
 static void each_wait_is_about_what_came_since(void **state)
 {
     (void)state;

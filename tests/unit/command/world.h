@@ -19,7 +19,7 @@ static struct command *command;
 static int64_t world_now_s;       /* Redis' clock */
 static struct users *world_users; /* set before world_open(): there are users; with a prover */
 static struct prover *world_prover;
-static unsigned paces; /* how often somebody began to wait for room */
+static unsigned paces; /* how often a client began to wait for room */
 static struct pending_request *pending_out;
 static struct total_request *total_out;
 static struct read_request *read_out;
@@ -214,7 +214,7 @@ static inline void frame_has_room(uint32_t room)
     fake_room(&fake, room);
 }
 
-/* What the client was sent since it was asked last. */
+/* The text that the client was sent since the last call. */
 #define heard(c, text)                                                                                       \
     do {                                                                                                     \
         buf_put_char(&(c)->said, '\0');                                                                      \

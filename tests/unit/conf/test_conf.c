@@ -286,7 +286,7 @@ static bool parse_without(const char *text, struct conf *c, struct buf *problems
     return conf_parse("t.yaml", slice_str(text), groups, c, problems);
 }
 
-/* What stands there may be wrong and need not be given; what is only called alike is not passed over. */
+/* The groups left out may have errors and may be missing; a name that is only similar is not skipped. */
 static void test_without_groups(void **state)
 {
     (void)state;
@@ -604,7 +604,7 @@ static void test_secrets_stay(void **state)
             "\"unix:///run/tallyd/tallyd.sock\"\n");
 }
 
-/* A password file beside a configuration file, both in a fresh directory. */
+/* A password file next to a configuration file, both in a fresh directory. */
 struct files {
     char dir[64], conf[96], secret[96];
 };
@@ -685,7 +685,7 @@ static void test_password_file(void **state)
     }
 }
 
-/* systemd's: before the file, behind the environment; its mode is systemd's business (0440 where it has ACLs). */
+/* systemd's credential: it goes before the file, after the environment; systemd chooses its mode (0440 where it has ACLs). */
 static void test_password_credential(void **state)
 {
     struct files *f = *state;

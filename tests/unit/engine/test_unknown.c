@@ -107,7 +107,7 @@ static void rejects_then_discards(void **state)
     assert_int_equal(world.result.rows, 7);
 }
 
-/* A scan is sealed on a thread, and may end after the links were closed: nobody would answer a fence then. */
+/* A scan is sealed on a thread, and may end after the links were closed: a fence would get no answer then. */
 static void closed_while_a_scan_is_sealed(void **state)
 {
     (void)state;

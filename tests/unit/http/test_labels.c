@@ -1,5 +1,5 @@
-/* The names of items: asked for once a minute, the last known one where MySQL is away, and no more of them than LABELS_MOST.
- * MySQL is a function here, and the clock goes as it is told. */
+/* The names of items: asked for once a minute, the last known one where MySQL is away, and at most LABELS_MOST of them. MySQL is a
+ * function here, and the test sets the clock. */
 #include "lib/unit.h"
 
 #include "http/labels.h"
@@ -92,7 +92,7 @@ static void there_are_so_many_at_most(void **state)
     for (int first = 2; first < 3 * LABELS_MOST; first += 100) {
         look(&c, &mysql, first, 100, name, sizeof name);
         assert_in_range(c.young.n + c.old.n, 1, LABELS_MOST);
-        LOOK(&mysql, 0, 1, 0, "0 v1"); /* who is asked for stays */
+        LOOK(&mysql, 0, 1, 0, "0 v1"); /* a label that is asked for stays */
     }
     LOOK(&mysql, 1, 1, 1, "1 v1");
     label_cache_close(&c);

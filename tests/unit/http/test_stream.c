@@ -1,5 +1,5 @@
-/* A stream that nobody reads: what it keeps for its reader is bounded, and once it is read all that was kept comes. With a
- * daemon of libmicrohttpd's around it, on one end of a socketpair. */
+/* A stream that is not read: what it keeps for its reader is bounded, and all that was kept comes once the client reads. It runs in
+ * a daemon of libmicrohttpd, on one end of a socketpair. */
 #include "lib/unit.h"
 
 #include "base/clock.h"
@@ -64,7 +64,7 @@ static int texts_read(int client)
     return texts;
 }
 
-/* So many of 200 KiB reach a client that begins to read when all is said. */
+/* How many texts of 200 KiB reach a client that begins to read after all were sent. */
 static int kept_of(size_t unread_most)
 {
     struct hub h;

@@ -89,7 +89,7 @@ static void too_many_parameters_are_refused(void **state)
     target_close(&t);
 }
 
-/* Encoded by the rules, any bytes but NUL come back as they were. */
+/* After percent-encoding, any bytes but NUL come back unchanged. */
 static void any_bytes_come_back(void **state)
 {
     (void)state;

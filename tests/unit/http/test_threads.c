@@ -1,5 +1,5 @@
-/* HTTP's threads together, on a socket, without the loop: a thread of the test answers as the service would. When it begins and
- * ends beside requests, everybody is answered or let go, and nobody hears of a service that was not asked yet. */
+/* HTTP's threads together, on a socket, without the loop: a thread of the test answers as the service would. When the service
+ * begins and ends during requests, each request is answered or dropped, and no reply speaks of a service that was not asked yet. */
 #include "lib/unit.h"
 #include "lib/zones.h"
 
@@ -196,7 +196,7 @@ static void starts_with(const char *path, const char *line, const char *body)
     if (strstr(text, body) == NULL) fail_msg("%s", text);
 }
 
-/* A supervisor that asks at once neither hears of a loop that hangs, nor sends traffic. */
+/* A supervisor that asks at once is not told that the loop hangs, and sends no traffic yet. */
 static void health_before_the_service_was_asked(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static bool stops(void)
     return is;
 }
 
-/* Of those who wait for a service that stands, only they are waited for who have a worker. */
+/* When the service is blocked, the end waits only for requests that have a worker. */
 static void who_waits_for_a_worker_is_refused_at_the_end(void **state)
 {
     static char text[65536];

@@ -1,4 +1,4 @@
-/* Who asks: this machine or a token, and which names belong to the store that a token is bound to. */
+/* The source of a request: this machine or a token, and which names belong to the store that a token is bound to. */
 #include "lib/unit.h"
 
 #include "http/who.h"

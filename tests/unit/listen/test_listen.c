@@ -244,7 +244,7 @@ static void put(int fd, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* Everything that has come until now; -1: the connection is at its end, and nothing more had come. */
+/* All input so far; -1: the connection has ended, and there was no more input. */
 static ssize_t got_now(int fd, char *into, size_t size)
 {
     ssize_t n = recv(fd, into, size, 0);
@@ -562,8 +562,7 @@ static void a_slow_reader_is_not_read_from(void **state)
     close(other);
 }
 
-/* It goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without
- * end. */
+/* The client goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without end. */
 static void a_slow_reader_that_goes_on_sending(void **state)
 {
     (void)state;
@@ -586,7 +585,7 @@ static void a_slow_reader_that_goes_on_sending(void **state)
     close(slow);
 }
 
-/* One answer may be longer than all that it may leave unread: it is not cut, and it is served again when it has read. */
+/* One answer may be longer than the limit of unread bytes: the client is not cut, and is served again when it has read. */
 static void one_long_answer_ends_nothing(void **state)
 {
     (void)state;
@@ -709,7 +708,7 @@ static int64_t came(void)
     return STAT_GET(connections_accepted) + STAT_GET(connections_refused);
 }
 
-/* However many come, a turn of the loop is not for them alone. */
+/* However many connections come, a turn of the loop serves the others too. */
 static void a_crowd_comes_in_over_turns(void **state)
 {
     (void)state;
@@ -731,7 +730,7 @@ static void a_crowd_comes_in_over_turns(void **state)
         close(fds[i]);
 }
 
-/* A connection that is held when all ends is none of anybody's. */
+/* A connection that is still held when all ends has no owner. */
 static void stops_with_a_crowd_outside(void **state)
 {
     (void)state;
@@ -755,7 +754,7 @@ static void on_enough(uv_timer_t *timer)
     enough = true;
 }
 
-/* No descriptor is left: those inside are served, those outside are turned away, and the loop sleeps. */
+/* No descriptor is left: clients inside are served, those outside are refused, and the loop sleeps. */
 static void no_descriptors_left(void **state)
 {
     (void)state;
@@ -914,7 +913,7 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
         close(clients[i]);
 }
 
-/* Nothing of it stays: no socket that nobody reads. */
+/* Nothing of it stays: no socket without a reader. */
 static void session_may_drop_as_it_opens(void **state)
 {
     (void)state;

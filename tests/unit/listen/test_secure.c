@@ -116,7 +116,7 @@ static int files_remove(void **state)
     return rmdir(dir);
 }
 
-#define MANY 60 /* whose handshakes, in a hundredth of the time, take longer than one may */
+#define MANY 60 /* their handshakes, in a hundredth of the time, take longer than one may */
 
 static int world_open_for(uint32_t greeting_ms, uint32_t handshakes_percent)
 {
@@ -194,7 +194,7 @@ struct client {
     int fd;
     bool at_end;
     struct tls_session *tls;
-    struct buf text; /* heard */
+    struct buf text; /* what came */
 };
 
 static int socket_open(void)
@@ -289,7 +289,7 @@ static void serves_who_sends_byte_by_byte(void **state)
     client_close(&c);
 }
 
-/* What it is sent waits for it, and then comes whole. */
+/* What tallyd sends waits for the client, and then comes whole. */
 static void waits_for_a_slow_reader(void **state)
 {
     (void)state;
@@ -377,7 +377,7 @@ static void no_tls_no_service(void **state)
     until(closed_n == 1);
     close(fd);
     assert_int_equal(STAT_GET(tls_refused), before + 1);
-    fd = socket_open(); /* who only looks whether the port is open is none of those */
+    fd = socket_open(); /* a client that only checks whether the port is open does not count */
     until(opened == 2);
     close(fd);
     until(closed_n == 2);
@@ -422,7 +422,8 @@ static int flood_step(struct client *all)
     return through;
 }
 
-/* Who is through does not wait for them; and all come through, though it takes longer than one handshake may. */
+/* A client with a finished handshake does not wait for the others; and all finish, though together they take longer than one
+ * handshake may. */
 static void handshakes_wait_for_their_turn(void **state)
 {
     (void)state;
@@ -441,7 +442,7 @@ static void handshakes_wait_for_their_turn(void **state)
     client_close(&c);
 }
 
-/* Whoever has no answer to its hello and is gone costs no handshake. */
+/* A client that leaves before its hello is answered costs no handshake. */
 static void who_leaves_is_not_waited_for(void **state)
 {
     (void)state;

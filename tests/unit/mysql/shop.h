@@ -67,7 +67,8 @@ static inline void shop_create(struct mariadb *m)
     if (schema_migrate_tables(m->db, &shop, &created, &e) != ERR_NONE) fail_msg("%s", e.text);
 }
 
-/* The books of a counter, as whoever takes an epoch makes them; once after each shop_empty(), for a test may stop the server. */
+/* The books of a counter, as a tallyd makes them when it takes an epoch; once after each shop_empty(): a test may stop the server.
+ * */
 static char shop_has_books[200];
 static inline void shop_books(const char *counter)
 {

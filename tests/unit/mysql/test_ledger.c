@@ -92,7 +92,7 @@ static void prune(void **state)
     assert_int_equal(p.pruned, 1);
     assert_false(p.more);
     assert_mariadb(&server, "2 5 6",
-                   "SELECT ORD(batch) FROM tally_ledger ORDER BY 1"); /* 2 stands, 5 is young */
+                   "SELECT ORD(batch) FROM tally_ledger ORDER BY 1"); /* batch 2 still exists, 5 is young */
     assert_mariadb(&server, "1",
                    "SELECT pruned_until BETWEEN UTC_TIMESTAMP(3) - INTERVAL 7 DAY - INTERVAL 1 MINUTE AND"
                    " UTC_TIMESTAMP(3) - INTERVAL 7 DAY FROM tally_counters");
@@ -118,7 +118,7 @@ static void prune_keeps_the_highest_gen(void **state)
     assert_int_not_equal(ledger_cutoff(db, UINT64_MAX, p.cutoff, &e), ERR_NONE);
 }
 
-/* The batch of a row that was young at the cutoff may have been claimed after it was asked what stands. */
+/* The batch of a row that was young at the cutoff may have been claimed after the list of existing batches was read. */
 static void prune_goes_by_the_cutoff(void **state)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};

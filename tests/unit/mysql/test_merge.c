@@ -104,7 +104,7 @@ static void once(void **state)
     bench_close(&t);
 }
 
-/* Or pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
+/* Otherwise pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
 static void found_again_is_young_again(void **state)
 {
     struct bench t;
@@ -593,7 +593,7 @@ static void lock_timeout_then_done(void **state)
     bench_close(&t);
 }
 
-/* Nobody lets go: a few tries, then given back with nothing left behind. */
+/* The lock is never released: a few tries, then the chunk is given back and nothing is left behind. */
 static void lock_timeout_for_good(void **state)
 {
     struct bench t;
@@ -631,7 +631,7 @@ static void deadlock(void **state)
     visitors_chunk(&t, 1);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0), (12, '2014-09-20', 0)");
     mariadb_do(&server, "BEGIN");
-    for (int i = 0; i < 200; i++) /* the victim is who wrote less */
+    for (int i = 0; i < 200; i++) /* the victim is the one that wrote less */
         mariadb_do(&server, "INSERT INTO daily_visitors VALUES (99, '2014-01-01' + INTERVAL %d DAY, 0)", i);
     mariadb_do(&server, "UPDATE daily_visitors SET visitors = visitors + 1 WHERE store_id = 12");
     int64_t before = STAT_GET(chunks_retried);
@@ -829,7 +829,7 @@ static void packet_lowered(void **state)
     bench_close(&t);
 }
 
-/* A reject that no packet holds cannot be dropped: held until the bound is raised. */
+/* A reject that fits into no packet cannot be dropped: it is held until the bound is raised. */
 static void packet_too_small_for_a_reject(void **state)
 {
     struct bench t;
@@ -893,7 +893,7 @@ static void packet_too_small_for_a_row(void **state)
     bench_close(&t);
 }
 
-/* A link lost behind a large statement: the next is half as large, and success lets it grow again. */
+/* A link was lost after a large statement: the next is half as large, and success lets it grow again. */
 static void large_statement_cut(void **state)
 {
     struct bench t;

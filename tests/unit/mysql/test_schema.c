@@ -1,5 +1,4 @@
-/* What check refuses, one fault at a time, and that the SQL it prints mends it; migrate twice, at once, and
- * half done. */
+/* What check refuses, one fault at a time, and that the SQL it prints repairs it; migrate twice, at once, and half done. */
 #include "shop.h"
 
 #include <pthread.h>
@@ -341,7 +340,8 @@ static void own_dropped(void **state)
     own_dropped_is_made_again("tally_adjustments", "adjustments by hand");
 }
 
-/* An empty ledger lets what it knew be merged again: nobody makes one unasked, not even where the versions are gone. */
+/* If an empty ledger replaced it, what it knew could be merged again: tallyd never makes one unasked, not even when the versions
+ * are gone. */
 static void own_ledger_dropped(void **state)
 {
     struct error e;

@@ -1,4 +1,4 @@
-/* What needs no server: URLs, error classes, the text of statements in both dialects, forms of columns. */
+/* Tests without a server: URLs, error classes, the text of statements in both dialects, forms of columns. */
 #include "lib/unit.h"
 
 #include "mysql/db.h"

@@ -1,5 +1,5 @@
-/* The pool of writer threads: everything is answered once on the loop, up and down are told, and it closes in
- * time, also when the server stands still. */
+/* The pool of writer threads: each job is answered once on the loop, up and down are told, and the pool closes in time, also when
+ * the server is stopped. */
 #include "shop.h"
 
 #include "lib/child.h"
@@ -75,7 +75,7 @@ static void on_chunk(struct chunk *c)
     w->outcomes[c->outcome]++;
 }
 
-/* One that met the others too often to be merged; as the service does, it is submitted again. */
+/* A chunk that met the others too often to be merged; as the service does, the test submits it again. */
 static void on_contended(struct chunk *c)
 {
     struct world *w = c->arg;
@@ -263,7 +263,7 @@ static void down_while_read_only(void **state)
     mariadb_do(&server, "DROP USER app@localhost");
 }
 
-/* All leave the server and are back before the loop looks: it is told of both, since what it knew may be over. */
+/* All leave the server and are back before the loop looks: the loop is told of both, since what it knew may be over. */
 static void down_and_up_in_one_turn(void **state)
 {
     static const char sessions[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'",
@@ -366,8 +366,8 @@ static void close_with_a_stopped_server(void **state)
     load_free(&l);
 }
 
-/* Before the first probe has answered, beside the first chunks, with a deadline that is over at once: everything is answered
- * once, and what is said to be in MySQL is. (More may be: a COMMIT whose answer was cut off.) */
+/* Before the first probe was answered, during the first chunks, with a deadline that is over at once: everything is answered once,
+ * and what is reported as merged is in MySQL. (More may be: a COMMIT whose answer was cut off.) */
 static void closes_at_any_moment(void **state)
 {
     struct world w;

@@ -1,4 +1,4 @@
-/* The short way of a hit must see exactly what the general parser sees, or nothing. */
+/* The fast parser of a hit must see exactly what the general parser sees, or nothing. */
 #include "base/num.h"
 #include "lib/dice.h"
 #include "lib/unit.h"
@@ -52,7 +52,7 @@ static void other_shapes_are_left(void **state)
     assert_int_equal(hit("HINCRBY s1x 1 1\r\n", &h), 0);
 }
 
-/* What is looked up by, and sent on, is what a request of ours would have. */
+/* The bytes used for the lookup, and sent on, are those of a request of ours. */
 static void raw_is_as_we_write_it(const struct hit_bytes *h)
 {
     char text[256];

@@ -44,8 +44,7 @@ static void feeder_close(struct feeder *f)
     buf_free(&f->story);
 }
 
-/* in is all bytes that have come so far. It is copied to a block of its exact size, so that a sanitizer sees
- * whoever reads past its end. */
+/* in is all bytes that have come so far. It is copied to a block of its exact size: a sanitizer sees any read past its end. */
 static void feed(struct feeder *f, struct slice in)
 {
     char *block = heap_alloc(in.n - f->used);
@@ -86,7 +85,7 @@ static void expect(struct slice in, const char *told)
     buf_free(&story);
 }
 
-/* The same with more behind it, which must not matter either. */
+/* The same with more bytes after it, which must not matter either. */
 static void expect_refused(const char *in, const char *told)
 {
     struct buf more = {0};
@@ -262,7 +261,7 @@ static void one_request_serves_many_parsers(void **state)
     request_close(&r);
 }
 
-/* A request of 1,000 arguments that comes byte by byte: what is whole is not looked at again. */
+/* A request of 1,000 arguments that comes byte by byte: its whole arguments are not read again. */
 static void dribble_is_cheap(void **state)
 {
     (void)state;

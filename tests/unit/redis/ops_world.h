@@ -86,7 +86,7 @@ static inline void send_applied(struct got *g)
     assert_int_equal(g->outcome, FRAME_APPLIED);
 }
 
-/* What was sent last is sent again, as to a Redis that lost it; returns how much of it failed. */
+/* Sends the last frame again, as to a Redis that lost it; returns how much of it failed. */
 static inline uint32_t replay_failed(struct got *g)
 {
     const struct frame *f = &g->f;

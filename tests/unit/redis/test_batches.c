@@ -57,7 +57,7 @@ static void five_batches(struct world *w)
     batch_make(w, ID(5), "shop2:0123456789abcdef", "strange", 70000);
 }
 
-/* After a reconnect: what is ours already, and nothing else. */
+/* After a reconnect: batches that are ours already, and nothing else. */
 static void test_adopt_own(void **state)
 {
     struct world *w = world_open();
@@ -170,7 +170,7 @@ static void test_standing(void **state)
     world_close(w);
 }
 
-/* It says of which history it is, and asks for the number: less than what was there is of other data. */
+/* The answer names the history, and the number is read too: a lower number than before means other data. */
 static void test_standing_history(void **state)
 {
     struct world *w = world_open();
@@ -208,7 +208,7 @@ static void test_beat_and_instance(void **state)
     five_batches(w);
     redis_ask(&w->server, "CONFIG SET maxmemory 1");
     assert_true(batch_id_read(SLICE(ID(3)), &ids[0]));
-    assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not stand: stays away */
+    assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not exist: is not added */
     redis_beat(&w->link, &w->life, SLICE("web1"), ids, 2);
     answers = 0;
     redis_instance(&w->link, &i);

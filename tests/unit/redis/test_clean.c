@@ -1,4 +1,4 @@
-/* The cleaner's and the preener's requests on a real server, with times around Redis' own now. */
+/* The cleaner's requests on a real server, with times around Redis' own now. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "lib/child.h"
@@ -88,7 +88,7 @@ static void page_free(struct got *g)
     heap_free(g->page.all);
 }
 
-/* Members come and go between the pages; who stands from the first to the last is seen once. */
+/* Members come and go between the pages; one that is there from the first page to the last is seen once. */
 static void test_pages_skip_nobody(void **state)
 {
     struct got *g = got_open();
@@ -111,7 +111,7 @@ static void test_pages_skip_nobody(void **state)
         if (g->page.n > 0) snprintf(last, sizeof last, SLICE_FMT, SLICE_ARG(g->page.all[g->page.n - 1]));
         end = g->page.at_end;
         page_free(g);
-        if (g->pages % 2 == 0) redis_ask(s, "ZREM known: %s", last); /* which the next page begins behind */
+        if (g->pages % 2 == 0) redis_ask(s, "ZREM known: %s", last); /* the next page begins after it */
         for (int i = 0; i < 5; i++) {
             int gone = 2 * (int)dice_below(&d, 150) + 1; /* odd ones go */
             redis_ask(s, "ZREM known: %d:m%d", gone % 7, gone);
@@ -178,7 +178,7 @@ static void test_series(void **state)
     got_close(g);
 }
 
-/* Whichever of the two clocks leaps ahead, the other one holds; when Redis is full it works all the same. */
+/* Whichever of the two clocks leaps ahead, the other one limits the cleaner; a full Redis is cleaned all the same. */
 static void test_series_when_a_clock_leaps(void **state)
 {
     struct got *g = got_open();
@@ -315,7 +315,7 @@ static void test_windows(void **state)
     got_close(g);
 }
 
-/* A cache of many windows goes in pages: what is old is gone after them, what lives has stayed. */
+/* A cache of many windows goes in pages: after them old entries are gone, and live ones have stayed. */
 static void test_windows_in_pieces(void **state)
 {
     struct got *g = got_open();

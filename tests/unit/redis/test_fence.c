@@ -98,7 +98,7 @@ static void test_always_and_nothing(void **state)
     got_close(&g);
 }
 
-/* What would pass does not while a failover is under way, and does again behind it. */
+/* A fence that would pass does not pass while a failover is under way; after it, it does. */
 static void test_held(void **state)
 {
     static const char *const args[] = {"--appendfsync", "always", NULL};
@@ -121,7 +121,7 @@ static void test_held(void **state)
     got_close(&g);
 }
 
-/* It asks for the number, too: one that is less than what was there is of other data. */
+/* It reads the number, too: a lower number than before means other data. */
 static void test_other_data(void **state)
 {
     struct got g;
@@ -251,7 +251,7 @@ static void test_waitaof(void **state)
     wait_answer(REDIS_KEEPS_REPLICAS, ":1\r\n", false);
 }
 
-/* A background fence leaves the link to others between its looks; the next other one takes it with its own write. */
+/* A background fence leaves the link to other fences between its looks; the next one takes it with its own write. */
 static void test_background(void **state)
 {
     struct world *w = world_empty();
@@ -278,7 +278,7 @@ static void test_background(void **state)
     got_close(&g);
 }
 
-/* On another connection WAIT would speak of nothing. */
+/* On another connection WAIT would not cover these writes. */
 static void test_background_lost(void **state)
 {
     struct got g;

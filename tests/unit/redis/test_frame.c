@@ -415,7 +415,7 @@ static void test_not_run_behind_the_look(void **state)
     got_close(g);
 }
 
-/* Nobody hits: TIME is asked for every two seconds, and the number with it. */
+/* Without hits TIME is read every two seconds, and the number with it. */
 static void test_idle_link_looks(void **state)
 {
     struct got *g = got_open();
@@ -464,8 +464,7 @@ static void test_refused_at_exec(void **state)
     }
 }
 
-/* Answers that are no transaction's: the link is cut, the frame is in doubt, nobody is told that it was
- * applied. */
+/* Answers that are not those of a transaction: the link is cut, the frame is in doubt, no client is told that it was applied. */
 static void test_no_transaction(void **state)
 {
     static const char *const says[] = {
@@ -621,7 +620,7 @@ static void test_claim(void **state)
     got_close(g);
 }
 
-/* What has many fields or long ones is renamed, in the same batch; a fresh lock stays as it is. */
+/* A hash with many fields or long ones is renamed, in the same batch; a fresh lock stays unchanged. */
 static void test_claim_small_and_large(void **state)
 {
     struct got *g = got_open();
@@ -663,7 +662,7 @@ static void test_claim_small_and_large(void **state)
     got_close(g);
 }
 
-/* A Redis user that may not UNLINK: nothing is packed, so nothing is there twice. */
+/* A Redis user that may not UNLINK: nothing is packed, so that nothing exists twice. */
 static void test_claim_may_not_unlink(void **state)
 {
     struct got *g = got_open();

@@ -1,4 +1,4 @@
-/* Journals on a real server: what frames leave of them, whose they are, and how one of a dead service is taken over. */
+/* Journals on a real server: what frames leave of them, which life owns them, and how a dead service's journal is taken over. */
 #include "base/heap.h"
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
@@ -79,7 +79,7 @@ static void send_and_wait(struct got *g)
     WAIT_UNTIL(g->w, g->frames_n == before + 1);
 }
 
-/* One frame that appends so much, and does no more. */
+/* One frame that appends this text, and does no more. */
 static void append(struct got *g, const char *name, const char *records, bool opens, bool ends)
 {
     begin(g);
@@ -111,7 +111,7 @@ static void a_frame_opens_appends_and_ends(void **state)
     got_close(g);
 }
 
-/* All that was in it was taken out before Redis ever heard of it. */
+/* All its ops were taken out before Redis ever got the journal. */
 static void what_ends_before_it_began_leaves_nothing(void **state)
 {
     struct got *g = got_open();
@@ -188,7 +188,7 @@ static void a_full_redis_takes_nothing(void **state)
     got_close(g);
 }
 
-/* Trouble with a journal's own keys is told in the log; what clients wait for is answered. */
+/* Trouble with a journal's own keys is logged; requests that clients wait for are answered. */
 static void keys_of_another_kind_fail_no_client(void **state)
 {
     struct got *g = got_open();
@@ -208,7 +208,7 @@ static void keys_of_another_kind_fail_no_client(void **state)
     got_close(g);
 }
 
-/* --- whose they are --- */
+/* --- owners --- */
 
 static void look(struct got *g, struct slice *names, uint32_t n, int looks)
 {
@@ -393,7 +393,7 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     struct journal_take t = take_of(g, "a", OTHER);
     take(g, &t);
     assert_true(t.taken && !t.lost);
-    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) > 0); /* touched: who watches it hears of it */
+    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) > 0); /* touched: its watchers notice */
     assert_slice(buf_slice(&t.bytes), "records");
     assert_redis(s, g->mine, "HGET tally:journals a");
     assert_redis(s, OTHER, "HGET tally:journals b");
@@ -454,7 +454,7 @@ static void our_own_is_taken_again(void **state)
     got_close(g);
 }
 
-/* Whoever took it before us died before it had ended the links of the owner. Ours stay: we had it once before. */
+/* The one that took it before us died before it had ended the owner's links. Our links stay: we owned it once before. */
 static void of_one_taken_twice_all_owners_have_no_link(void **state)
 {
     struct got *g = got_open();

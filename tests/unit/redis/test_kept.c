@@ -1,4 +1,4 @@
-/* The ops of a frame that was answered, sent again to a Redis that lost it: what stands there then, on a real server. */
+/* The ops of an answered frame, sent again to a Redis that lost it: what is there then, on a real server. */
 #include "base/heap.h"
 #include "series/kept.h"
 #include "unit/redis/ops_world.h"
@@ -57,7 +57,7 @@ static void test_sums(void **state)
     got_close(g);
 }
 
-/* A number above the ticker is nobody's; one of a lease that Redis knows is ours; else another is drawn. */
+/* A number above the ticker is free; one of a lease that Redis knows is ours; else another is drawn. */
 static void test_numbers(void **state)
 {
     struct got *g = got_open();
@@ -93,7 +93,7 @@ static void test_numbers(void **state)
     got_close(g);
 }
 
-/* Numbers that were drawn are kept when they were told; own ids come as they came. */
+/* Drawn numbers are kept when clients were told of them; own ids stay as they were given. */
 static void test_drawn(void **state)
 {
     struct got *g = got_open();

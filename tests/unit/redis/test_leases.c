@@ -1,4 +1,4 @@
-/* Events whose ids are there when the frame is sent, and the leases that such ids come from, on a real server. */
+/* Events whose ids are known when the frame is sent, and the leases that give such ids, on a real server. */
 #include "base/heap.h"
 #include "lib/child.h"
 #include "unit/redis/ops_world.h"
@@ -68,7 +68,7 @@ static void test_no_number_of_a_lease_stands(void **state)
     got_close(g);
 }
 
-/* One event that draws, with a lease of 32 behind it; returns its number. */
+/* One event that draws, with a lease of 32 after it; returns its number. */
 static int64_t draw(struct got *g, const char *name)
 {
     begin(g);
@@ -155,7 +155,7 @@ static void test_what_older_versions_left_is_looked_at(void **state)
     got_close(g);
 }
 
-/* Numbers are above 0, and so is what coalesce hands out of a lease: one below is Redis', or somebody else's, to answer for. */
+/* Numbers are above 0, and so are those that coalesce takes from a lease: a lower one is Redis' or another program's. */
 static void test_a_ticker_that_somebody_set_below_0(void **state)
 {
     struct got *g = got_open();
@@ -291,11 +291,11 @@ static void test_given_in_pieces(void **state)
     assert_no_errors(g);
     assert_redis(s, "2500", "ZCARD e:x");
     assert_redis(s, "1000", "ZCARD f:x");
-    assert_int_equal(g->f.items[3500].value, 1); /* the answers behind them are filed right */
+    assert_int_equal(g->f.items[3500].value, 1); /* the answers after them are filed right */
     got_close(g);
 }
 
-/* Who came first was drawing when the log was not known yet. */
+/* The first op was drawing when the log was not known yet. */
 static void test_what_draws_runs_first(void **state)
 {
     struct got *g = got_open();
@@ -356,7 +356,7 @@ static void test_given_drops_windows(void **state)
     got_close(g);
 }
 
-/* --- what nobody waits for --- */
+/* --- without a waiter --- */
 
 static void lose_events(void *arg)
 {

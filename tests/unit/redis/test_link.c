@@ -101,7 +101,7 @@ static void test_tcp_refused(void **state)
     socklen_t n = sizeof address;
     (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
-                     0); /* bound, not listening: nobody else gets it */
+                     0); /* bound, not listening: no other program gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
     w->url = (struct redis_url){.hosts = {{loopback_host(), ntohs(address.sin_port)}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
@@ -165,7 +165,7 @@ static void test_stopped_server(void **state)
     world_close(w);
 }
 
-/* Our own loop stood still for longer than the limit: the answer is there, unread. That is no cut. */
+/* Our own loop was blocked for longer than the limit: the answer is there, unread. That is no cut. */
 static void test_own_stall(void **state)
 {
     struct world *w = world_open();
@@ -224,7 +224,7 @@ static void test_password(void **state)
     world_close(w);
 }
 
-/* A right that an operator forgot, and a managed service that has no CLIENT: neither is an outage that ends. */
+/* A right that an operator forgot, and a managed service that has no CLIENT: neither ends by itself. */
 static void test_no_client(void **state)
 {
     struct world *w = world_with_server(NULL);

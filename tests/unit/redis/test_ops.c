@@ -1,4 +1,4 @@
-/* The ops of a frame on a real server: what stands in Redis, what is answered, and that what fails does nothing. */
+/* The ops of a frame on a real server: what is in Redis, what is answered, and that a failing op changes nothing. */
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/frame_cell.h"
@@ -48,7 +48,7 @@ static void test_series_joined(void **state)
     for (int i = 0; i < 4; i++)
         op_new(g, OP_SERIES, "hits", at[i], 1 + i)->joined = i > 0;
     g->f.ops[0].known = 7;
-    g->f.ops[2].silent = true; /* what comes behind it joins nothing */
+    g->f.ops[2].silent = true; /* the op after it joins nothing */
     op_new(g, OP_SERIES, "other", NOW, 5);
     op_new(g, OP_SERIES, "other", NOW + 1, INT64_C(1) << 48)->joined = true; /* too large */
     send_applied(g);
@@ -142,7 +142,7 @@ static void test_box(void **state)
     got_close(g);
 }
 
-/* Of n0 to n9, where n4 is somebody else's, and n7 in two buckets. */
+/* n0 to n9: n4 is another program's, and n7 has two buckets. */
 static void test_first_hits_of_many_boxes_share_commands(void **state)
 {
     struct got *g = got_open();
@@ -201,7 +201,7 @@ static void test_box_errors(void **state)
     got_close(g);
 }
 
-/* Hits on buckets that are known to stand go alone, beside the script of the others. */
+/* Hits on buckets that are known to exist are sent outside the script of the others. */
 static void test_box_stands(void **state)
 {
     struct got *g = got_open();
@@ -227,7 +227,7 @@ static void test_box_stands(void **state)
     assert_op_error(g, 3, wrong_type);
     assert_int_equal(g->f.ops[4].value, 8);
     for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(g->f.ops[i].fresh, i == 2); /* somebody had deleted it */
+        assert_int_equal(g->f.ops[i].fresh, i == 2); /* another program had deleted it */
     assert_redis(s, "60 60 120 120", "ZRANGE tb.b 0 -1 WITHSCORES");
     assert_redis(s, "120 3 60 8", "ZRANGE pv.b 0 -1 WITHSCORES");
     assert_redis(s, "0", "EXISTS tb.c");
@@ -271,8 +271,8 @@ static void test_box_owed(void **state)
     got_close(g);
 }
 
-/* Hits that stand in pv. alone, of a tallyd that died and never heard of it, have their place with the next new bucket; or,
- * where newer ones stand in their way, go. What is no bucket of ours stays. */
+/* Hits that are in pv. alone, because a tallyd died before it knew of them, get their place with the next new bucket; or, where
+ * newer buckets leave no room, are deleted. A member that is not one of our buckets stays. */
 static void test_box_strays(void **state)
 {
     struct got *g = got_open();
@@ -296,7 +296,7 @@ static void test_box_strays(void **state)
     assert_redis(s, "180 1 120 4", "ZRANGE pv.b 0 -1 WITHSCORES");
     assert_redis(s, "180 240 300", "ZRANGE tb.old 0 -1");
     assert_redis(s, "180 240 300", "ZRANGE pv.old 0 -1");
-    assert_true(g->f.ops[2].late); /* behind the stray there is no room for it */
+    assert_true(g->f.ops[2].late); /* after the stray there is no room for it */
     assert_redis(s, "120 180 240", "ZRANGE tb.late 0 -1");
     assert_redis(s, "120 180 240 9999999999999999 x", "ZRANGE pv.late 0 -1");
     assert_int_equal(g->f.ops[3].value, 5);
@@ -346,7 +346,7 @@ static void test_events(void **state)
     got_close(g);
 }
 
-/* Ids of the clients' own that are numbers: the ticker goes around them, and none is lost. */
+/* Ids that clients gave and that are numbers: the ticker skips them, and none is lost. */
 static void test_event_ids_that_are_numbers(void **state)
 {
     struct got *g = got_open();
@@ -600,7 +600,7 @@ static void test_visitors_errors(void **state)
 
 /* --- the whole frame --- */
 
-/* All kinds beside cells and locks: each answer finds its place. */
+/* All kinds, with cells and locks: each answer finds its place. */
 static void test_mixed(void **state)
 {
     struct got *g = got_open();
@@ -634,7 +634,7 @@ static void test_mixed(void **state)
     got_close(g);
 }
 
-/* Refused at queue time, so nothing of the frame ran; EVALs alone, that no other command speaks for them. */
+/* Refused at queue time, so nothing of the frame ran; EVALs alone, so that no other command answers for them. */
 static void test_refused(void **state)
 {
     struct got *g = got_open();
@@ -653,7 +653,7 @@ static void test_refused(void **state)
     got_close(g);
 }
 
-/* A frame in doubt without cells has no values to read: the answer comes all the same, and not inside the call. */
+/* A frame in doubt without cells has no values to read: it is answered all the same, and not inside the call. */
 static void test_values_of_ops_only(void **state)
 {
     struct got *g = got_open();

@@ -1,4 +1,4 @@
-/* Where Redis lives: one server for all links, whichever comes up where, and what an answer says of it. */
+/* Which server is Redis: one server for all links, whichever comes up where, and what an answer says of it. */
 #include "lib/redis_world.h"
 
 #include "redis/link_in.h"

@@ -1,4 +1,4 @@
-/* What follows from what sentinels say, at a clock of the test's own. */
+/* Decisions from what sentinels say, with the test's own clock. */
 #include "lib/unit.h"
 #include "redis/quorum.h"
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static struct quorum q;
 static uint64_t now;
-static char at[64], looked[64]; /* where we are; who is looked at */
+static char at[64], looked[64]; /* where we are; the server being looked at */
 static bool held;
 static int moves;
 
@@ -87,7 +87,7 @@ static void candidate_answers(bool master, const char *id2)
     quorum_looked(&q, &r, now);
 }
 
-/* Three sentinels, all of which name A, whose primary has answered. */
+/* Three sentinels that all name A, whose primary has answered. */
 static int begin(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void majority_moves(void **state)
     assert_string_equal(at, C ":6379");
 }
 
-/* The first choice: a majority at once, or after half a second who is there. */
+/* The first choice: a majority at once, or after half a second the servers that are there. */
 static void first_choice(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void planned(void **state)
     quorum_up(&q, now);
     assert_false(held);
     passes(900);
-    all_name(A); /* what they say until they have heard of it is no reason to go back */
+    all_name(A); /* what they name before they know of it is no reason to go back */
     assert_int_equal(moves, 2);
     hears(1, "+promoted-slave", EVENT_B); /* about the primary that we left */
     assert_false(held);
@@ -215,8 +215,8 @@ static void promotion_was_nothing(void **state)
     assert_string_equal(at, A ":6379");
 }
 
-/* Back to where we came from, ten seconds not being over: that is news from those who had named the other meanwhile, and
- * the server is known, whatever the new primary has as replicas. */
+/* Back to the server we came from, within ten seconds: that is news from those that had named the other meanwhile, and the server
+ * is known, whatever replicas the new primary has. */
 static void there_and_back(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void called_off(void **state)
     assert_int_equal(moves, 1);
 }
 
-/* A sentinel that holds for nothing: for three seconds, and then not again for a minute; the others may. */
+/* A sentinel that holds without reason: for three seconds, and then not again for a minute; the others may. */
 static void hold_is_bounded(void **state)
 {
     (void)state;
@@ -272,8 +272,8 @@ static void hold_is_bounded(void **state)
     assert_true(held);
 }
 
-/* One that lies: it names a server of its own, which is asked nothing, or a replica that was not promoted, or one that was
- * promoted out of another history. */
+/* A lying sentinel: it names a server of its own, which is not asked, or a replica that was not promoted, or one that was promoted
+ * out of another history. */
 static void liar(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void liar(void **state)
     assert_string_equal(looked, "");
 }
 
-/* It lists twenty friends: neither are they asked, nor do they make a majority of the others too few. */
+/* A sentinel lists twenty others: they are not asked, and the majority stays that of the real ones. */
 static void liar_with_friends(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void replicas_are_remembered(void **state)
     quorum_primary(&q, &alone);
     hears(0, "+selected-slave", EVENT_B);
     assert_string_equal(looked, B);
-    struct replication demoted = says(false, "else", "0"); /* a primary that is none says nothing */
+    struct replication demoted = says(false, "else", "0"); /* a demoted primary tells nothing */
     quorum_primary(&q, &demoted);
     candidate_answers(true, "history");
     assert_string_equal(at, B ":6379");

@@ -82,7 +82,7 @@ static void test_walk_leftovers(void **state)
     struct seen s = {0};
     struct redis_walk k = {.counters = &w->counters, .leftover = on_leftover, .done = on_walk, .arg = &s};
     (void)state;
-    redis_ask(&w->server, "HSET s1:product_views_" HEX_A " 1 1"); /* registered: stands */
+    redis_ask(&w->server, "HSET s1:product_views_" HEX_A " 1 1"); /* registered: the batch exists */
     redis_ask(&w->server, "HSET tally:batch:" HEX_A " format 1");
     walk(w, &k);
     assert_int_equal(s.leftovers, 0);
@@ -369,7 +369,7 @@ static void test_total(void **state)
     redis_total(&w->link, &t);
     WAIT_UNTIL(w, answers == 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
-    t.key = SLICE("s1:product"); /* its bytes are in the packed text, and it is none of them */
+    t.key = SLICE("s1:product"); /* its bytes are in the packed text, but not as a hash */
     redis_total(&w->link, &t);
     WAIT_UNTIL(w, answers == 3);
     assert_int_equal(s.claimed, 70 + 5 * 3);
@@ -379,7 +379,7 @@ static void test_total(void **state)
     WAIT_UNTIL(w, answers == 4);
     assert_true(t.lost && !t.cut);
     assert_string_equal(t.text, "WRONGTYPE Operation against a key holding the wrong kind of value");
-    redis_link_numbered(&w->link, 1); /* and there is none */
+    redis_link_numbered(&w->link, 1); /* but the server has none */
     t.key = SLICE("s1:product_views");
     redis_total(&w->link, &t);
     WAIT_UNTIL(w, answers == 5 && w->ups == 2);

@@ -130,7 +130,7 @@ static void test_many_hashes(void **state)
     got_close(g);
 }
 
-/* Packed as the claim's script does it: rows as they were, beside a hash that was renamed; a discard leaves nothing. */
+/* Packed as the claim's script does it: rows unchanged, with a hash that was renamed; a discard leaves nothing. */
 static void test_packed(void **state)
 {
     static const char pack[] =

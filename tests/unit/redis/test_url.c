@@ -1,4 +1,4 @@
-/* What a Redis URL may be, and that no error repeats a password. */
+/* Which Redis URLs are valid, and that no error repeats a password. */
 #include "base/heap.h"
 #include "base/url.h"
 #include "lib/unit.h"
@@ -116,7 +116,7 @@ static void test_password_apart(void **state)
     redis_url_close(&url);
 }
 
-/* Memory that goes back holds no secret. */
+/* Freed memory holds no secret. */
 static void *plain_realloc(void *arg, void *p, size_t size)
 {
     (void)arg;

@@ -1,5 +1,5 @@
-/* Clients' WAITs on a link of their own: they share a write, each ends at its own time, none is enough while a failover is under
- * way, and another server answers none. */
+/* Clients' WAITs on their own link: they share a write, each ends at its own time, none is satisfied while a failover is under way,
+ * and another server satisfies none. */
 #include "lib/redis_world.h"
 #include "redis/wait_op.h"
 
@@ -155,7 +155,7 @@ static void what_still_waits_hears_that_all_is_closed(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-/* What its client was answered may be gone with the rest. */
+/* The hits that its client has answers for may be lost with the rest. */
 static void no_count_on_other_data(void **state)
 {
     (void)state;

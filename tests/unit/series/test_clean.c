@@ -1,4 +1,4 @@
-/* Whose turn it is, over an hour of passes. */
+/* Which one has its turn, over an hour of passes. */
 #include "series/clean.h"
 
 #include <setjmp.h>

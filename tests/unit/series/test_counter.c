@@ -131,7 +131,7 @@ static bool naive_overlap(const struct piece_pattern *a, const struct piece_patt
     if (n == BRUTE_BYTES_MAX) return false;
     for (const char *letter = LETTERS; *letter != '\0'; letter++) {
         name[n] = *letter;
-        if (n < strlen(a->prefix) && a->prefix[n] != *letter) continue; /* nothing of a's can come of it */
+        if (n < strlen(a->prefix) && a->prefix[n] != *letter) continue; /* no name of a's begins like this */
         if (naive_overlap(a, b, name, n + 1)) return true;
     }
     return false;
@@ -363,7 +363,7 @@ static void twins_are_refused(void **state)
     expect_set(all, 2, 1, NULL);
 }
 
-/* Whatever is let through makes no claimed name, and none of tallyd's own, with any capture that is tried. */
+/* Patterns that are accepted make no claimed name, and none of tallyd's own keys, with any capture that is tried. */
 static void what_passes_makes_no_claimed_name(void **state)
 {
     (void)state;

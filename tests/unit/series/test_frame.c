@@ -1,4 +1,4 @@
-/* Frames: what is added is there, sums per counter, and a warm frame asks the heap for nothing. */
+/* Frames: they hold what was added, sums per counter, and a warm frame allocates nothing. */
 #include "lib/unit.h"
 
 #include "base/heap.h"

@@ -1,5 +1,5 @@
-/* test_journal.c - the records of a journal: what was written is read back, and whatever else the bytes are, reading them
- * ends and stays inside of them. */
+/* test_journal.c - the records of a journal: what was written is read back, and reading any other bytes ends and stays inside of
+ * them. */
 #include "lib/unit.h"
 
 #include "base/heap.h"
@@ -88,7 +88,7 @@ static bool lies_in(struct slice whole, struct slice part)
     return part.n == 0 || (part.p >= whole.p && part.p + part.n <= whole.p + whole.n);
 }
 
-/* How many records of a copy that ends where its memory does, each of them inside of it; *left is what is no record. */
+/* How many records a copy has that ends where its memory does, each of them inside of it; *left: the bytes that are no record. */
 static int read_all(struct slice bytes, size_t *left)
 {
     char *copy = malloc(bytes.n > 0 ? bytes.n : 1);
@@ -152,7 +152,7 @@ static void every_extreme_comes_back(void **state)
     buf_free(&out);
 }
 
-/* What stands in Redis is read by other versions as well: these bytes are the format. */
+/* Other versions read these bytes from Redis too: they are the format. */
 static void the_bytes_are_these(void **state)
 {
     struct buf out = {0};
@@ -254,10 +254,10 @@ static void events_that_there_are_not_are_refused(void **state)
                           "a") &&
                 IS_RECORD("\x0b\x00\x02"));
     assert_false(IS_RECORD("\x0b\x01\x02")); /* a time before 1970 */
-    assert_false(IS_RECORD("\x0b\x00\x01")); /* an id less than nothing */
+    assert_false(IS_RECORD("\x0b\x00\x01")); /* a negative id */
     assert_false(IS_RECORD("\x0b\x00\x00")); /* no id at all */
     assert_true(IS_RECORD("\x0c\x02"));
-    assert_false(IS_RECORD("\x0c\x00") || IS_RECORD("\x0c\x01")); /* none is gone, or less */
+    assert_false(IS_RECORD("\x0c\x00") || IS_RECORD("\x0c\x01")); /* a count of 0, or less */
 }
 
 static void a_length_beyond_all_memory_is_refused(void **state)

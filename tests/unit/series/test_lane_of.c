@@ -84,7 +84,7 @@ static void a_feed_is_in_one_lane_or_refused(void **state)
     all[1].feeds[FEED_SERIES] = pattern("<store>:views");
     refuses("feeds.series of counters visits and pages can have the same name for different stores");
     all[1].feeds[FEED_SERIES] = pattern("pages<store>");
-    all[1].feeds[FEED_EVENT] = pattern("<store>:sale"); /* beside s<store>:view: one ticker a name */
+    all[1].feeds[FEED_EVENT] = pattern("<store>:sale"); /* with s<store>:view: one ticker a name */
     refuses("feeds.event of counters visits and pages");
 }
 

@@ -1,4 +1,4 @@
-/* Names that would make a key of somebody else's, and days. */
+/* Names that would make another program's key, and days. */
 #include "lib/unit.h"
 
 #include "series/day.h"
@@ -96,7 +96,7 @@ static void keys_of_tallyd_are_taken(void **state)
                         "ERR the type 'index' is taken: that key is the ticker which numbers the events");
     assert_string_equal(UNIQ("tally:x", 20071204), OWN("tally:x_2007_12_04", "tally:"));
     assert_string_equal(UNIQ("unique_users", 20071204), "");
-    assert_string_equal(SERIES("tally:dirty"), ""); /* count:5:tally:dirty harms nobody */
+    assert_string_equal(SERIES("tally:dirty"), ""); /* count:5:tally:dirty is harmless */
 }
 
 static void days_are_numbered(void **state)

@@ -68,7 +68,7 @@ static void a_tag_rules_whatever_stands_behind_it(void **state)
     }
 }
 
-/* Stores are found by it: none of these may ever change. */
+/* Stores are found by their lanes: none of these may ever change. */
 static void a_store_is_of_this_lane(void **state)
 {
     (void)state;

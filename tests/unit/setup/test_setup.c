@@ -24,7 +24,7 @@ static bool build(const char *text, struct conf *conf, struct setup *setup, stru
     return setup_init(setup, conf, problems);
 }
 
-/* All that is expected stands there, in this order; SECRET does not. */
+/* All that is expected is there, in this order; SECRET is not. */
 static void refused(const char *text, const char *first, const char *second)
 {
     struct conf conf;
@@ -151,7 +151,7 @@ static void test_feeds(void **state)
             "t.yaml:8:41: uniques.feeds.counter: ", "both or none must hold it");
 }
 
-/* What would be TLS in name only is refused, and a name that may be a key is not shown. */
+/* A setting that would be TLS in name only is refused, and a name that may be a key is not shown. */
 static void test_tls(void **state)
 {
     (void)state;

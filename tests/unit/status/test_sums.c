@@ -117,8 +117,8 @@ static void test_other_cut(void **state)
     sums_close(&s);
 }
 
-/* Gens 4 to 9 are not in the ledger; two of those batches stand, so four were merged and are gone. One that was claimed
- * after the look is nobody's loss. */
+/* Gens 4 to 9 are not in the ledger; two of those batches exist, so four were merged and are gone. A batch that was claimed after
+ * the look is not a loss. */
 static void test_mysql_behind(void **state)
 {
     static const struct {
@@ -231,7 +231,7 @@ static void test_only(void **state)
     sums_close(&s);
 }
 
-/* Of each lane its own sums; what was adjusted by hand is of none, so each look at MySQL has it whole. */
+/* Each lane has its own sums; adjustments by hand belong to no lane, so each look at MySQL has all of them. */
 static void test_lanes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_due.c - what is claimed, when, how much of it, and in whose turn; adoption, which comes first. */
+/* test_due.c - what is claimed, when, how much of it, and in which order; adoption, which comes first. */
 #include "unit/sync/world.h"
 
 /* --- bounds --- */
@@ -7,7 +7,7 @@ static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **stat
 {
     (void)state;
     due_many(VIEWS, 'p', 0, 1500);
-    tick(); /* a full claim has no gap behind it */
+    tick(); /* a full claim is followed by the next at once */
     assert_int_equal(world->claims.n, 2);
     assert_int_equal(claim_out(0)->keys_n, CLAIM_HASHES_MAX);
     assert_slice(claim_out(0)->keys[999], "p999");
@@ -219,7 +219,7 @@ static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
     assert_slice(claim_out(0)->keys[0], "p1");
 }
 
-/* 2,500 names of a long `every` stand before the ones that are due. */
+/* 2,500 names of a long `every` come before the ones that are due. */
 static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(voi
     assert_true(world->polls_n <= polls + 1);
 }
 
-/* A page that is read beside a claim would have the claimed names once more. */
+/* A page read during a claim would list the claimed names once more. */
 static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
     assert_int_equal(world->polls_n, polls);
     claim_answered(CLAIM_EMPTY, 0, 0);
     due(VIEWS, "p2000");
-    sync_turn(world->s); /* and no gap behind a claim that is not full */
+    sync_turn(world->s); /* and no gap after a claim that is not full */
     assert_int_equal(world->polls_n, polls + 1);
     assert_int_equal(world->claims.n, 0);
     poll_answered();
@@ -313,7 +313,7 @@ static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-/* Also behind a full page: the next one is a millisecond of Redis, and nobody could claim its names. */
+/* Also after a full page: the next page costs Redis a millisecond, and its names could not be claimed. */
 static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
 {
     (void)state;
@@ -436,7 +436,7 @@ static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
     assert_int_equal(world->s->runs_n, 1);
 }
 
-/* A Redis that was away may have a batch again that was discarded: it is asked for at once, until an answer came. */
+/* A Redis that was away may have a discarded batch again: tallyd asks for it at once, until it has an answer. */
 static void own_batches_are_adopted_when_redis_is_back(void **state)
 {
     (void)state;

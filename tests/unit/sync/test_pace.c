@@ -1,7 +1,7 @@
-/* test_pace.c - names that are due by their hits alone: when they wait for rows, how long, and who ends the wait. */
+/* test_pace.c - names that are due by their hits alone: when they wait for rows, how long, and what ends the wait. */
 #include "unit/sync/world.h"
 
-/* So many rows at once, and none but by hits. */
+/* At most this many rows at once, and all by hits. */
 static void reopen_with_rows(uint32_t rows)
 {
     struct sync_config c = sync_config_default;
@@ -10,7 +10,7 @@ static void reopen_with_rows(uint32_t rows)
     reopen(&c);
 }
 
-/* The oldest claim stood, and somebody else has finished its batch. */
+/* The oldest claim exists, and another tallyd has finished its batch. */
 static uint32_t claim_over(uint64_t fields)
 {
     uint32_t names = claim_out(0)->keys_n;
@@ -206,7 +206,7 @@ static void what_is_due_by_time_costs_nothing(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-/* --- who ends the wait --- */
+/* --- what ends the wait --- */
 
 static void every_ends_the_wait_without_any_rows(void **state)
 {
@@ -358,7 +358,7 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
     assert_int_equal(claim_out(0)->keys_n + claim_out(1)->keys_n, 10);
 }
 
-/* --- beside what is due by time --- */
+/* --- with names that are due by time --- */
 
 static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state)
 {
@@ -374,7 +374,7 @@ static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state
     assert_int_equal(of_hits, 1);
 }
 
-/* Else each page would be asked for right behind the one before, and again, for as long as one name waits. */
+/* Otherwise each page would be asked for right after the previous one, again and again, while one name waits. */
 static void pages_in_which_nothing_is_due_are_not_asked_for_in_haste(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* test_rest.c - while hits come, merges rest between chunks as long as hits feel them. */
 #include "unit/sync/world.h"
 
-/* Hits come, and a batch of so many chunks has its first one at MySQL. */
+/* Hits come, and a batch of this many chunks has its first one at MySQL. */
 static void merging(uint32_t chunks)
 {
     world->hits += 100;
@@ -9,7 +9,7 @@ static void merging(uint32_t chunks)
     assert_int_equal(world->merges.n, 1);
 }
 
-/* For so long as each waits felt_us; with turns of a millisecond. */
+/* For this time, with turns of a millisecond; each hit waits felt_us. */
 static void pass(uint64_t ms, uint64_t felt_us)
 {
     for (uint64_t i = 0; i < ms; i++) {

@@ -402,7 +402,7 @@ static void a_lost_discard_is_sent_again(void **state)
     assert_int_equal(world->s->runs_n, 0);
 }
 
-/* Whoever adopts it touches its ledger rows first (run.c says why). */
+/* The tallyd that adopts it touches its ledger rows first (run.c says why). */
 static void too_old_a_run_does_not_discard_either(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Merging that stands still is told after `every` and 30 s, whatever keeps it, and not where hits only wait their turn. */
+/* A merge that makes no progress is reported after `every` and 30 s, whatever the cause; hits that only wait their turn are not. */
 #include "world.h"
 
 static char told[200];
@@ -39,7 +39,7 @@ static void test_merge_that_hangs(void **state)
     assert_stalled("");
 }
 
-/* Quiet stores: their names stand in the dirty index alone. */
+/* Quiet stores: their names are in the dirty index alone. */
 static void test_mysql_away(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void test_adopted_and_not_read(void **state)
     assert_stalled("");
 }
 
-/* Under load something is always due: what is merged meanwhile says that it goes on. */
+/* Under load something is always due: merges that go on show that there is no stall. */
 static void test_load(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void test_load(void **state)
     }
 }
 
-/* An hour without hits, and then one: that nothing was merged for so long is no stall. */
+/* An hour without hits, and then one: an hour without a merge is not a stall. */
 static void test_idle(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_wait.c - CTR.SYNC and CTR.RECOVER: who is told what, when, and never too early. */
+/* test_wait.c - CTR.SYNC and CTR.RECOVER: what each client is told, when, and never too early. */
 #include "unit/sync/world.h"
 
 struct waiter { /* static in each test: what a test leaves waiting is ended by its teardown */
@@ -77,7 +77,7 @@ static void a_batch_of_another_service_is_waited_for_too(void **state)
     for (int i = 0; i < 3; i++) {
         tick_after(50);
         assert_int_equal(w.done, 0);
-        standing_answered(77, 78); /* 78 came later: nobody waits for it */
+        standing_answered(77, 78); /* 78 came later: no client waits for it */
     }
     tick_after(50);
     standing_answered(78, 0);
@@ -254,7 +254,7 @@ static void all_waits_for_what_it_has_queued(void **state)
     wait_for(&w, "");
     for (int i = 0; i < 20; i++)
         tick();
-    assert_int_equal(world->claims.n, 2); /* out, and once more: nobody knows yet that the first one ran */
+    assert_int_equal(world->claims.n, 2); /* out, and once more: tallyd cannot know that the first ran */
     assert_int_equal(world->standings.n, 0);
     world->dirty_n = 0;
     for (int i = 0; i < 20; i++)
@@ -342,7 +342,7 @@ static void wait_until_it_asks(struct waiter *w)
     assert_int_equal(world->standings.n, 1);
 }
 
-/* What was in no index then may be in no batch now: the server took over other data, and its links lived through that. */
+/* A name that was in no index then may be in no batch now: the server took over other data, and its links stayed open. */
 static void batches_of_another_history_do_not_end_a_wait_well(void **state)
 {
     (void)state;
@@ -527,7 +527,7 @@ static void recovery_does_not_wait_for_what_is_held(void **state)
     assert_int_equal(recover.held, 1);
 }
 
-/* What is held is looked at now, since an operator may have mended it. */
+/* Held batches are looked at now, since an operator may have mended them. */
 static void recovery_tries_what_waits_at_once(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
  * later. Only the dirty index and the adoption of stale batches answer by themselves, at the next tick.
  * Header only: each test is one program.
  *
- * `did` is what was asked, in order: C claim, S scan, F fence, M merge (a chunk), D discard, W which stand.
+ * `did` is what was asked, in order: C claim, S scan, F fence, M merge (a chunk), D discard, W which exist.
  */
 #ifndef SYNC_WORLD_H
 #define SYNC_WORLD_H
@@ -36,7 +36,7 @@ struct world {
     int64_t redis_ms;
     uint64_t hits, felt_us;
     struct asked claims, scans, fences, merges, discards, adopts, polls, standings;
-    struct dirty *dirty; /* sorted by whoever fills it */
+    struct dirty *dirty; /* the test sorts it */
     uint32_t dirty_n;
     bool waits; /* neither the dirty index nor the adoption of stale batches answers by itself, at the next
                    tick */
@@ -221,7 +221,7 @@ static inline void claim_answered(enum claim_outcome outcome, uint64_t fields, u
     c->done(c);
 }
 
-/* One hash of so many rows, of this server. */
+/* One hash with this many rows, of this server. */
 static inline void scan_sealed_by(const struct counter *counter, uint32_t rows, const char *run_id)
 {
     struct scan *s = answer(&world->scans);
@@ -290,7 +290,7 @@ static inline void adopt_lost(void)
     a->done(a);
 }
 
-/* Which of the ids drawn by ourselves stand; 0 ends the list. */
+/* Which of our own batch ids exist; 0 ends the list. */
 static inline void standing_answered_by(const char *history, uint8_t a, uint8_t b)
 {
     struct standing *s = answer(&world->standings);
@@ -406,7 +406,7 @@ static inline void all_lost(void)
         poll_answered();
 }
 
-/* Abandoned in whatever state a test left it, the machine asks for nothing more and can be destroyed. */
+/* Abandoned in any state that a test left it in, the machine asks for nothing more and can be destroyed. */
 static inline int world_close(void **state)
 {
     (void)state;
@@ -467,7 +467,7 @@ static inline const struct claim *claim_out(uint32_t i)
     return world->claims.all[i];
 }
 
-/* A batch of so many rows has been claimed, and its rows are sealed and behind the fence. */
+/* A batch of this many rows has been claimed, its rows are sealed, and the fence has passed. */
 static inline void run_to_merge(uint32_t rows)
 {
     due(VIEWS, "p1");

@@ -1,5 +1,5 @@
-/* The relay over real sockets: what is said far comes out near and the other way round, an end travels as it came, and once it
- * is quiet it gives nobody a connection, however far its handshake is. */
+/* The relay over real sockets: what the far end says comes out at the near end and the other way round, an end of stream travels as
+ * it came, and once the relay is quiet it hands over no connection, however far its handshake is. */
 #include "lib/certificates.h"
 #include "lib/tls.h"
 
@@ -169,7 +169,7 @@ static void passes_on_both_ways(void **state)
     client_close(&c);
 }
 
-/* Whom it gives connections to may be gone by then. */
+/* The receiver of its connections may be gone by then. */
 static void gives_nobody_once_it_is_quiet(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void gives_nobody_once_it_is_quiet(void **state)
     client_close(&c);
 }
 
-/* What ends of itself as the relay is told to end: each of the two closes a part, and neither may count on the other's. */
+/* A connection ends by itself just as the relay is told to end: each of the two closes a part, and must not count on the other. */
 static void ends_while_a_connection_ends(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Sessions, both ends in memory: whatever way the bytes are cut, the same text comes out; who may not connect, does not,
- * and hears why. What speaks old or odd TLS is OpenSSL itself, outside of the room. */
+/* Sessions, both ends in memory: however the bytes are cut, the same text comes out; a client that may not connect is refused, and
+ * told why. OpenSSL itself, outside of the room, speaks old or odd TLS here. */
 #include "lib/certificates.h"
 #include "lib/unit.h"
 
@@ -153,7 +153,7 @@ static void same_text_at_every_split(void **state)
     pair_close(&p);
 }
 
-/* What is held back of a record, and the room that a reader must have for it. */
+/* The bytes held back of a record, and the room that a reader must have for them. */
 static void much_text(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void who_speaks_no_tls(void **state)
     tls_session_destroy(&c);
 }
 
-/* --- who may connect --- */
+/* --- which clients may connect --- */
 
 static void client_refuses(struct tls_context *client, struct tls_context *server, const char *host,
                            const char *why)
@@ -397,7 +397,7 @@ static void no_handshake_comes_twice(void **state)
     raw_close(&r);
 }
 
-/* A record that the client sends, as it is taken; the answer stays in the way out, as where nobody reads. */
+/* A record that the client sends, as the server takes it; the answer stays in the output, as when the client does not read. */
 static void raw_send(struct raw *r)
 {
     char bytes[32768];
@@ -532,7 +532,7 @@ static void reload_takes_what_is_fit(void **state)
     struct certificate fresh = certificate_make(dir, "wrong", &ca, 25, "DNS:shop.example");
     assert_int_equal(tls_context_reload(door, &e), ERR_NONE);
     assert_true(tls_context_expires_s(door) > first_s);
-    tls_session_put(before.client, SLICE("still here")); /* who was connected stays so */
+    tls_session_put(before.client, SLICE("still here")); /* a connected client stays connected */
     carry_all(&before, SIZE_MAX);
     assert_slice(buf_slice(&before.at_server), "still here");
     struct pair after = pair_open(client_context, door, "shop.example", SIZE_MAX);

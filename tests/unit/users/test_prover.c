@@ -1,4 +1,5 @@
-/* Passwords proved beside the loop: it ends beside its work, everybody is answered once, and nobody from inside his own call. */
+/* Passwords verified on another thread: the prover ends during its work, each ask is answered once, and never from inside its own
+ * call. */
 #include "lib/unit.h"
 
 #include "users/guesses.h"
@@ -98,7 +99,7 @@ static void ends_beside_its_work(void **state)
         for (int j = 0; j < 4; j++)
             assert_int_equal(all[j].answers, 1);
         assert_int_equal(all[0].ask.outcome, PROOF_RIGHT); /* it was under way */
-        assert_int_equal(all[2].ask.outcome, PROOF_RIGHT); /* who asks the same shares the answer */
+        assert_int_equal(all[2].ask.outcome, PROOF_RIGHT); /* the same ask again shares the answer */
     }
 }
 
@@ -119,7 +120,7 @@ static void on_last_guess(struct proof_ask *a)
     inside = false;
 }
 
-/* Who asks from a done() for what waits already, and may not be tried any more. */
+/* A done() that asks for a password that waits already, and that may not be tried any more. */
 static void never_from_inside_the_call(void **state)
 {
     struct ask first, second;

@@ -129,8 +129,8 @@ static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
     return user_find(u, SLICE("a"));
 }
 
-/* A burst; then nothing but what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a
- * burst again. What is unused does not add up beyond it, and a debt is paid first. */
+/* A burst; then only what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a burst again.
+ * What is unused does not add up beyond it, and a debt is paid first. */
 static void test_budget(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_budget(void **state)
     users_close(&u);
 }
 
-/* Alone one may have all of a frame, beside another half of what makes a short one; each frame anew. */
+/* A single user may have all of a frame; with another one, half of what makes a short frame; each frame anew. */
 static void test_share(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_share(void **state)
     users_close(&u);
 }
 
-/* A transaction goes into one frame whole; what is over the share is taken from the next ones. Alone nobody is owed. */
+/* A transaction goes into one frame whole; what exceeds the share is taken from the next ones. A single user owes nothing. */
 static void test_share_of_transactions(void **state)
 {
     (void)state;
@@ -264,8 +264,8 @@ static void test_passwords(void **state)
 #define SALT22 "k2XAnEHBqQ1Ct2aMXFKNa/"
 #define DIGEST43 "qdVSV23znpN3oRX4v17E59IodBxO1bzdFa3VKKRlE98"
 
-/* What a hash costs stands in it, and any stranger may have it proved: what crypt_gensalt(3) makes of 1 to 64 MiB is taken.
- * The others here are of more, of less, or such that libcrypt would never say yes to any password. */
+/* A hash says what it costs, and any stranger may have it verified: the costs that crypt_gensalt(3) makes of 1 to 64 MiB are
+ * accepted. The others here cost more, or less, or libcrypt would accept no password for them. */
 static void test_costs(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ BY_MEMBER = (b"known:", b"tally:events", b"tally:leased", b"statcache:")
 
 
 def all_of(clients):
-    """Bare key -> what it holds; sets and hashes of all lanes are put together."""
+    """Bare key -> what it holds; sets and hashes of all lanes are put together. No key is in two lanes, and no member."""
     found = {}
     for client in clients:
         for key in client.scan_iter(count=1000):
@@ -57,6 +57,7 @@ def all_of(clients):
             if bare == b"tally:tokens":
                 value = sum(map(int, value.values())) + found.get(bare, 0)
             elif bare.startswith(BY_MEMBER) and bare in found:
+                assert not set(found[bare]) & set(value), bare
                 value = {**found[bare], **value} if isinstance(value, dict) else sorted(found[bare] + value)
             assert bare not in found or bare.startswith(BY_MEMBER) or bare == b"tally:tokens", bare
             found[bare] = sorted(value) if isinstance(value, list) else value
@@ -135,7 +136,22 @@ def reads(daemon):
         return client.pipeline(READS)
 
 
-def test_under_load_and_killed_three_times(shops, cluster, mysql):
+def killed_three_times(old, new):
+    mover = Mover(old, new)
+    mover.killed_at("takes no more hits")
+    may_not_start(new)
+    mover.killed_at("copying keys", 2)
+    mover.killed_at("copying keys", 6)
+    may_not_start(new)
+
+
+def may_not_start(new):
+    done = new.verb("run", timeout_s=20)
+    assert done.returncode == 78 and "tallyd move" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("on_the_way", [lambda *_: None, killed_three_times], ids=["at once", "killed three times"])
+def test_under_load(shops, cluster, mysql, on_the_way):
     old, new = shops
     server, account = old.redis, Account(None, mysql, FAMILIES)
     said = begin(old)
@@ -144,16 +160,9 @@ def test_under_load_and_killed_three_times(shops, cluster, mysql):
     try:
         load.go()
         wait_until(lambda: account.shadow.answered > 4000, 60, "hits are answered")
-        mover = Mover(old, new)
-        mover.killed_at("takes no more hits")
-        done = new.verb("run")
-        assert done.returncode == 78 and "tallyd move" in done.stderr, done.stderr
-        mover.killed_at("copying keys", 2)
-        mover.killed_at("copying keys", 6)
-        done = new.verb("run")
-        assert done.returncode == 78 and "tallyd move" in done.stderr, done.stderr
-        wait_until(lambda: sum(account.shadow.refused.values()) > 100, 60, "hits are refused")
+        on_the_way(old, new)
         moved(old, new)
+        wait_until(lambda: sum(account.shadow.refused.values()) > 100, 60, "hits are refused")
     finally:
         load.stop()
     assert read_redis(server.client()) == ({}, {}), "all that waited is merged"
@@ -174,6 +183,7 @@ def test_under_load_and_killed_three_times(shops, cluster, mysql):
     finally:
         load.stop()
     settle(new, cluster)
+    all_of([node.client() for node in cluster.living()])  # names are where tallyd looks for them
     seen = counted(cluster.client(), mysql, FAMILIES)
     views = {name: n for name, n in seen.items() if name[0].endswith(b":product_views")}
     account.shadow.check(views)
@@ -189,6 +199,24 @@ def tokens_in(client):
 def settle(daemon, cluster):
     daemon.sync_all()
     wait_until(lambda: read_redis(cluster.client()) == ({}, {}), 30, "nothing is left in Redis")
+
+
+def test_journals_come_along(shops, cluster):
+    """What a tallyd that died had not brought to its keys."""
+    old, new = shops
+    names, rounds = [f"name{i}" for i in range(2000)], 0
+    with old.client() as client:
+        while old.redis.client().hlen("tally:journals") == 0 or rounds < 3:
+            assert len(client.pipeline([("SERIES.INCRBY", name, 1) for name in names])) == len(names)
+            rounds += 1
+    old.kill9()
+    assert old.redis.client().hlen("tally:journals") > 0
+    moved(old, new)
+    assert old.redis.client().hlen("tally:journals") == 0
+    new.start()
+    with new.client() as client:
+        seen = client.pipeline([("SERIES.GET", name, 86400) for name in names])
+    assert [sum(map(int, each[1::2])) for each in seen] == [rounds] * len(names)
 
 
 def test_done_is_done(shops, cluster):
@@ -216,8 +244,12 @@ def test_a_cluster_in_use_is_refused(shops, cluster):
     """Then nothing has happened: the tallyd before counts on."""
     old, new = shops
     new.start()
-    code, said = Mover(old, new).to_end()
-    assert code == 78 and "move into an empty one" in said, said
+    for mark in (False, True):  # as a move has left it that was killed before it closed the cluster
+        if mark:
+            old.redis.client().set("tally:move", 1)
+        code, said = Mover(old, new).to_end()
+        assert code == 78 and "move into an empty one" in said, said
+    assert old.redis.client().delete("tally:move") == 1
     with old.client() as client:
         assert client.call("HINCRBY", "s1:searches", "hat", 1) == 1
 
@@ -235,6 +267,18 @@ def test_given_up(shops, cluster):
     assert code == 78 and "FLUSHALL" in said, said
     for node in cluster.living():
         node.client().flushall()
+    moved(old, new)
+
+
+def test_replicas_must_have_the_mark(shops, cluster):
+    """Else the one that is promoted would count again."""
+    old, new = shops
+    old.config["redis"] = {"url": old.redis.url, "replicas": 1}
+    old.write_config()
+    code, said = Mover(old, new).to_end()
+    assert code == 69 and "1 replicas must have the mark" in said, said
+    old.config["redis"] = old.redis.url
+    old.write_config()
     moved(old, new)
 
 

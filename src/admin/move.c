@@ -35,11 +35,12 @@ static void moving_told(struct redis_moving *m)
     *(bool *)m->arg = true;
 }
 
-static enum err moving_ask(struct redis_link *l, enum redis_move_step step, uint32_t lanes, int64_t *told,
+/* n: lanes, or of the mark replicas. */
+static enum err moving_ask(struct redis_link *l, enum redis_move_step step, uint32_t n, int64_t *told,
                            struct error *e)
 {
     bool done = false;
-    struct redis_moving m = {.step = step, .lanes = lanes, .done = moving_told, .arg = &done};
+    struct redis_moving m = {.step = step, .lanes = n, .replicas = n, .done = moving_told, .arg = &done};
     redis_move(l, &m);
     redis_run_until(l, &done);
     *told = m.told;
@@ -99,7 +100,8 @@ static enum err counting_end(struct mover *m, struct redis_link *before, struct 
     if (states_judge(marked != 0, state, e) != ERR_NONE) return e->code;
     *over = state == MOVE_DONE;
     if (*over) return ERR_NONE;
-    if (moving_ask(before, MOVE_MARK, 0, &marked, e) != ERR_NONE) return e->code;
+    uint32_t replicas = (uint32_t)m->from_conf.redis_replicas;
+    if (moving_ask(before, MOVE_MARK, replicas, &marked, e) != ERR_NONE) return e->code;
     if (others_end(before, e) != ERR_NONE) return e->code;
     return home_ask(m, home, MOVE_BEGIN, MOVE_UNDER_WAY, e);
 }

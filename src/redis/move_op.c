@@ -2,27 +2,52 @@
 #include "redis/move_op.h"
 #include "redis/lua.h"
 #include "redis/request.h"
+#include <stdio.h>
 
 static void moving_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_moving *m = arg;
     (void)l, (void)at;
     m->told = 0;
-    if (m->step == MOVE_MARK && r != NULL) m->told = r->type == REDIS_NIL;
-    m->lost = r == NULL || (m->step == MOVE_MARK ? r->type != REDIS_NIL && !answer_is_ok(r)
-                                                 : r->type != REDIS_NIL && !answer_integer(r, &m->told));
+    m->lost = r == NULL || (r->type != REDIS_NIL && !answer_integer(r, &m->told));
     if (m->lost) answer_why(r, m->text, sizeof m->text);
     m->done(m);
 }
 
-static void mark_put(struct buf *out, struct slice tag, bool look)
+/* SET, then WAIT: a replica that is promoted must have the mark. */
+static void mark_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    request_array(out, look ? 2 : 4);
-    request_text(out, look ? "EXISTS" : "SET");
-    REQUEST_KEY(out, tag, KEY_MOVE);
-    if (look) return;
+    struct redis_moving *m = arg;
+    (void)l;
+    bool good = at == 0 ? answer_is_ok(r) : answer_integer(r, &m->told) && m->told >= (int64_t)m->replicas;
+    if (!good && !m->lost) {
+        answer_why(r, m->text, sizeof m->text);
+        if (answer_is(r, REDIS_INTEGER))
+            snprintf(m->text, sizeof m->text,
+                     "%u replicas must have the mark (redis.replicas), and %d have it", m->replicas,
+                     (int)m->told);
+    }
+    m->lost |= !good;
+    if (at == 1 || r == NULL) m->done(m);
+}
+
+static void mark_put(struct buf *out, const struct redis_link *l, const struct redis_moving *m)
+{
+    request_array(out, 3);
+    REQUEST_LIT(out, "SET");
+    REQUEST_KEY(out, redis_tag(l), KEY_MOVE);
     REQUEST_LIT(out, "1");
-    REQUEST_LIT(out, "NX");
+    request_array(out, 3);
+    REQUEST_LIT(out, "WAIT");
+    request_int(out, m->replicas);
+    request_int(out, l->config.answer_ms / 2);
+}
+
+static void look_put(struct buf *out, const struct redis_link *l)
+{
+    request_array(out, 2);
+    REQUEST_LIT(out, "EXISTS");
+    REQUEST_KEY(out, redis_tag(l), KEY_MOVE);
 }
 
 static void home_put(struct buf *out, const struct redis_link *l, const struct redis_moving *m)
@@ -41,9 +66,12 @@ static void home_put(struct buf *out, const struct redis_link *l, const struct r
 void redis_move(struct redis_link *l, struct redis_moving *m)
 {
     struct buf *out = redis_link_begin(l);
-    if (m->step == MOVE_LOOK || m->step == MOVE_MARK)
-        mark_put(out, redis_tag(l), m->step == MOVE_LOOK);
+    m->lost = false;
+    if (m->step == MOVE_LOOK)
+        look_put(out, l);
+    else if (m->step == MOVE_MARK)
+        mark_put(out, l, m);
     else
         home_put(out, l, m);
-    redis_link_ask(l, 1, moving_done, m);
+    redis_link_ask(l, m->step == MOVE_MARK ? 2 : 1, m->step == MOVE_MARK ? mark_done : moving_done, m);
 }

@@ -7,7 +7,7 @@
 
 enum redis_move_step {
     MOVE_LOOK,  /* on the Redis that is left: does the mark stand? */
-    MOVE_MARK,  /* sets it */
+    MOVE_MARK,  /* sets it, be it there already or not */
     MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow */
     MOVE_BEGIN, /* no tallyd begins to count there */
     MOVE_END    /* they may; refused when another mover has begun since */
@@ -17,9 +17,9 @@ enum redis_move_state { MOVE_FREE, MOVE_UNDER_WAY, MOVE_DONE, MOVE_IN_USE };
 
 struct redis_moving {
     enum redis_move_step step;
-    uint32_t lanes;
-    int64_t
-        told; /* out: of look and mark, whether it stood before; of the others, tally:lanes as it is then */
+    uint32_t lanes;    /* of the cluster, for what is asked in its home slot */
+    uint32_t replicas; /* so many must have the mark */
+    int64_t told; /* out: of a look, whether the mark stands; from MOVE_STATE on, the state as it is then */
     bool lost;
     char text[200];
     void (*done)(struct redis_moving *m); /* once */

@@ -37,17 +37,18 @@ class Rig:
         self.account = Account(cluster, mysql, FAMILIES)
         self.shadow = self.account.shadow
         assert all(isinstance(reply, int) for reply in self.hit(searches, STORES))
-        self.lane = {store: self.lane_of(store) for store in STORES}
+        self.lane = self.lanes_of_stores()
         assert set(self.lane.values()) == set(range(LANES))
 
     def hit(self, name, stores, timeout_s=60):
         return self.account.hit(self.daemon, [(name(store), 1, 1) for store in stores], timeout_s)
 
-    def lane_of(self, store):
-        """By the tag of the lock: the pending hash may be claimed already."""
-        whole, lock = self.cluster.client(), f"{searches(store)}:sync".encode()
-        assert lock in set(whole.scan_iter())
-        return next(lane for lane in range(LANES) if whole.seen[lock][1].startswith(tag_of_lane(lane, LANES)))
+    def lanes_of_stores(self):
+        """By the tags of the locks: pending hashes may be claimed already."""
+        whole, lanes = self.cluster.client(), {tag_of_lane(lane, LANES): lane for lane in range(LANES)}
+        locks = {store: f"{searches(store)}:sync".encode() for store in STORES}
+        assert set(locks.values()) <= set(whole.scan_iter())
+        return {store: lanes[whole.seen[lock][1].removesuffix(lock)] for store, lock in locks.items()}
 
     def parted(self, lanes):
         """The stores in these lanes, and the others."""

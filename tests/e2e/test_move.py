@@ -270,6 +270,18 @@ def test_given_up(shops, cluster):
     moved(old, new)
 
 
+def test_replicas_must_have_the_mark(shops, cluster):
+    """Else the one that is promoted would count again."""
+    old, new = shops
+    old.config["redis"] = {"url": old.redis.url, "replicas": 1}
+    old.write_config()
+    code, said = Mover(old, new).to_end()
+    assert code == 69 and "1 replicas must have the mark" in said, said
+    old.config["redis"] = old.redis.url
+    old.write_config()
+    moved(old, new)
+
+
 def test_what_is_no_move(shops, cluster):
     old, new = shops
     assert old.verb("move").returncode == 64

@@ -200,7 +200,7 @@ def test_link_ends_with_a_frame_under_way(end, tcp_rig):
 @fault("redis-refuses")
 @pytest.mark.parametrize("door", [None, Slammed, Reset], ids=["refused", "FIN", "RST"])
 def test_connect_fails(door, tcp_rig, make_proxy):
-    """Nobody listens there, or who does hangs up at once: clients hear so at once, and tallyd does not storm the door."""
+    """Nothing listens there, or the listener hangs up at once: clients get an error at once, and tallyd does not flood it."""
     rig = tcp_rig
     rig.account.pending(rig.daemon, fields(20))
     port = rig.proxy.port

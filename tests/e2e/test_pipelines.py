@@ -1,5 +1,5 @@
 """Pipelines of any length, written whole before a byte of their answers is read: each is answered, in order, and counted once.
-What one that does not read may cost is bounded, and who is cut in the end is told of in the log."""
+The cost of one that does not read is bounded, and the log names the client that is cut in the end."""
 import re
 import shutil
 import socket

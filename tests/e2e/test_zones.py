@@ -33,7 +33,7 @@ def stores_made(mysql):
 
 @pytest.fixture
 def begin(make_clock, make_redis, make_daemon, mysql):
-    """begin(when, key...) -> the clock, which stands then, a tallyd, and Redis. The keys' first hits are merged: later ones
+    """begin(when, key...) -> the clock, stopped then, a tallyd, and Redis. The keys' first hits are merged: later ones
     wait."""
     def make(when, *keys):
         stores_made(mysql)

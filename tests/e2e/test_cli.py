@@ -206,7 +206,7 @@ def test_migrate_makes_a_dropped_table_again(table, idle, mysql):
 
 
 def test_a_dropped_ledger(make_daemon, redis, mysql):
-    """A batch that is merged and still in Redis: check and migrate say what the ledger was good for, migrate names the batch and makes
+    """A merged batch still in Redis: check and migrate say what the ledger was good for, migrate names the batch and makes
     an empty one only when told to; verify then says before the merge what the merge counts twice."""
     daemon = make_daemon(redis, start=False, families=counters(hits=10**9, every="3600s")).migrate()
     daemon.crash = "merge_after_commit"

@@ -132,7 +132,7 @@ class Soak:
         return statistics.quantiles(took, n=100)[98]
 
     def hold(self, p99_ms):
-        """The loads stand still, so the descriptors are tallyd's own and those of as many clients as ever."""
+        """The loads are paused, so the descriptors are tallyd's own and those of as many clients as ever."""
         pid = self.second.process.pid
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
             rss_kib = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))

@@ -330,7 +330,7 @@ def test_absolute_overwrite_rgsync(rig):
     rig.right()
     rig.back.start()
     rig.back.sync_all()
-    for lose in (lambda link, data: setattr(link, "swallow", True), lambda link, data: link.end()):  # COMMIT's answer is dropped; or cut
+    for lose in (lambda link, data: setattr(link, "swallow", True), lambda link, data: link.end()):  # COMMIT's answer lost; or cut
         rig.more_hits()
         Moment(rig.to_mysql, "up", COMMIT, lose)
         rows = ledger_rows(rig)

@@ -252,7 +252,7 @@ def test_never_read(doors, authority, mysql, transport):
 
 
 def test_all_together(doors, authority):
-    """The limit of all holds however many read nothing, and whoever reads finds room beside them."""
+    """The limit of all holds however many read nothing, and a client that reads still finds room."""
     daemon = doors(memory="64MiB")
     before = daemon.rss_kib()
     ending, sent = threading.Event(), [0]
@@ -276,7 +276,7 @@ def test_all_together(doors, authority):
 
 
 def test_who_goes_on_writing_is_not_cut(doors, authority, mysql):
-    """Slow to write and late to read: for longer than limits.send_timeout it reads nothing, but it does not stand still."""
+    """Slow to write and late to read: for longer than limits.send_timeout it reads nothing, but it is not stopped."""
     daemon = doors(send_timeout="3s")
     with connect(daemon, "unix", authority) as link:
         for _ in range(40):

@@ -2,7 +2,7 @@
 """Draws the rooms of src/rooms.cmake: a storey is as high above base as the longest way down to it. Behind each room stand those it
 sees, but for what these see themselves.
 
-  drawing.py            prints the text that stands in src/README.md
+  drawing.py            prints the text for src/README.md
   drawing.py --write    puts it there"""
 import os
 import re

@@ -5,7 +5,7 @@ from harness.wait import wait_until
 
 
 def COMMIT(data):
-    """A pattern: the statement of MySQL's protocol. READ COMMITTED does not match, and before the text Oracle's library sends more."""
+    """A pattern: the statement of MySQL's protocol. READ COMMITTED is no match, and before the text Oracle's library sends more."""
     return data.endswith(b"COMMIT")
 
 

@@ -169,7 +169,7 @@ class World:
         return Tallyd(self.directory, f"bench-{name}", self.tallyd_program, behind, self.mysql, name, **more)
 
     def stand(self, server, stores, hits, ages_in_ms=""):
-        """Counts and locks of all stores in the midst of their ways, and their ages, as they are after so long: they come due as
+        """Counts and locks of all stores halfway through, and their ages, as they are after that long: they come due as
         evenly as in a long run."""
         run = server.admin.register_script(MIDWAY)
         for first in range(1, stores + 1, 1_000):
@@ -206,7 +206,7 @@ class World:
             then = server.now()
             process.wait(120)
         assert process.returncode == 0, f"load {options}: {first}{rest}"
-        window.read(rest).paid_s = paid_s(lambda: server.owed(then), most(before), self.sizes.patience_s)  # what is pending: in the warm-up
+        window.read(rest).paid_s = paid_s(lambda: server.owed(then), most(before), self.sizes.patience_s)  # what remains: in the warm-up
 
     def window(self, server, *options):
         """With how many Redis commands and MySQL rows each hit had."""

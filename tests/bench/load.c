@@ -10,7 +10,7 @@
  *   -S         each store once a round       -d 5   the window, seconds
  *   -D 1       delta                         -n 0   ends after that many hits
  *   -R 262144  requests built                -r 0   open loop: hits a second
- *   -F 1       so many parts of as many requests, each with stores of its own: a second of the run has one after the other
+ *   -F 1       that many parts of as many requests, each with stores of its own: a second of the run has one after the other
  *   -m hit     HINCRBY                       -x     a TCP connection for each hit
  *   -m seeds   HINCRBY and SETNX, one pipeline
  *   -m trips   HINCRBY, its reply, then SETNX (P = 1)

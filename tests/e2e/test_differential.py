@@ -305,7 +305,7 @@ class Tally:
 
 @pytest.fixture
 def both(make_redis, make_daemon):
-    """tallyd, a redis-server, and what may differ. The locks of the keys are held by another client, so nothing is claimed and pending values
+    """tallyd, a redis-server, and what may differ. Another client holds the keys' locks, so nothing is claimed and pending values
     are those of a Redis."""
     reference = make_redis("reference", extra=["--databases", "1"])
     behind = make_redis("behind", appendfsync="always")

@@ -1,6 +1,6 @@
 """An hour with everything moving at once. Two tallyds on one Redis take hits, series, timeboxes, events and visitors; the
 first is killed, reloaded and restarted, its links to Redis and MySQL are cut, Redis and MySQL are killed; the second lives
-through all of it, with a panel and a scraper looking on. Once a minute all stands still and the books must balance. At the end
+through all of it, with a panel and a scraper looking on. Once a minute all is paused and the books must balance. At the end
 what the second holds (memory, descriptors) and how fast it answers is as it was in the beginning. SOAK_S: how long."""
 import json
 import os

@@ -388,7 +388,7 @@ def orphan_of_an_older_tallyd(shop):
 @pytest.mark.fault("upgrade-orphan")
 def test_orphan_of_an_older_version(closed):
     """The chunk that is in the ledger is known by its digest, the other one is merged, cut as the old one would have; and
-    a batch of a format that is not known yet (a downgrade) stands, named, until somebody knows it."""
+    a batch of a format that is not known yet (a downgrade) stays, named, until a tallyd knows it."""
     shop = closed.open()
     shop.daemon.migrate()
     orphan_of_an_older_tallyd(shop)

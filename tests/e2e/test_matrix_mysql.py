@@ -293,7 +293,7 @@ def long_terms(first, n=300):
 @pytest.mark.fault("mysql-packet")
 def test_packets_get_smaller(shop):
     """max_allowed_packet is lowered below what tallyd sends: new sessions see it, and statements are cut smaller; and
-    what stands between may take still less, and hangs up on more, which looks like a dead link."""
+    a proxy between may take still less, and hangs up on more, which looks like a dead link."""
     shop.hits(key="s1:searches", fields=long_terms(0))
     shop.daemon.sync_all()
     usual, = shop.mysql.query("SELECT @@global.max_allowed_packet")[0]

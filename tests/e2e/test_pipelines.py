@@ -61,7 +61,7 @@ def connect(daemon, transport, authority, timeout_s=60):
 
 
 def read_all(link, size, piece=1 << 18, pause_s=0):
-    """So many bytes, or less when the other side closes."""
+    """That many bytes, or less when the other side closes."""
     got, left = [], size
     while left > 0:
         data = link.recv(min(left, piece))
@@ -74,7 +74,7 @@ def read_all(link, size, piece=1 << 18, pause_s=0):
 
 
 def running(first, count):
-    """The answers to so many hits of 1 on one field."""
+    """The answers to that many hits of 1 on one field."""
     return b"".join(b":%d\r\n" % n for n in range(first, first + count))
 
 

@@ -216,7 +216,7 @@ POINTS = ["claim_done", "merge_before_commit", "merge_after_commit", "merge_betw
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_between_merge_and_discard(point, make_daemon, redis):
-    """A batch of three chunks, left by its owner on the way: no other tallyd adopts it for a minute, its totals are right at once."""
+    """A batch of three chunks, left by its owner on the way: no tallyd adopts it for a minute, its totals are right at once."""
     dead = make_daemon(redis, families=RESTING, instance="one")
     with dead.client() as client:
         client.call("HINCRBY", "s1:product_views", "0", 1)  # the first hit ever is merged at once

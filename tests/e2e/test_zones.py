@@ -106,7 +106,7 @@ def test_a_counter_without_dates(begin):
 
 def test_while_mysql_cannot_be_asked(make_redis, make_daemon, mysql):
     """At first `zone` holds for all; when MySQL is back, each store's own; and that goes on when it is away again. A zone
-    that is none is logged, and `zone` holds for its store."""
+    that does not exist is logged, and `zone` holds for its store."""
     stores_made(mysql)
     mysql.query("INSERT INTO shop.stores VALUES (4, 'Middle/Earth')")
     redis = make_redis(appendfsync="always")

@@ -36,7 +36,7 @@ struct coalesce {
     uint32_t room; /* answers that fit into a frame */
     bool down, busy;
     uint32_t refuse_literals;    /* that many, though there is room */
-    bool liar;                   /* coalesce_room() says yes though there is none */
+    bool liar;                   /* coalesce_room() says yes though it is full */
     uint32_t adds;               /* hits ever taken */
     char field[32];              /* of the last one */
     struct coalesce_op op;       /* the last one taken; its texts in op_texts */

@@ -169,8 +169,8 @@ def write_around(link, killed):
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
-    """Redis dies somewhere in a pipeline and comes back: each hit is answered; an integer was counted, an error was not, and
-    of `outcome unknown` nobody knows."""
+    """Redis dies somewhere in a pipeline and comes back: each hit is answered; an integer was counted, an error was not;
+    `outcome unknown` may be either."""
     server = make_redis("mortal", appendfsync="always")
     daemon = doors(server, busy_timeout="1s")
     with connect(daemon, transport, authority) as link, daemon.client() as other:

@@ -15,7 +15,8 @@ def has(pattern, data):
 
 class Moment:
     """pattern: the bytes, or an object that finds them. act(link, data) -> the bytes that go on instead, None: those that
-    came; it may block, which holds them. nth: not the first such bytes, but the nth. A filter that the proxy has goes on working, before this."""
+    came; it may block, which holds them. nth: not the first such bytes, but the nth. A filter that the
+    proxy has goes on working, before this."""
 
     def __init__(self, proxy, way, pattern, act=None, nth=1):
         self.proxy, self.way, self.pattern, self.act, self.left = proxy, way, pattern, act, nth

@@ -4,7 +4,7 @@
 # Root only; packages come from the mirror that this machine's apt uses, npm's from npm.
 #   sh tests/compat.sh [WORLD...]        all worlds, or these: an hour or two
 #   sh tests/compat.sh --list            the worlds
-#   sh tests/compat.sh --table           what they came to, as it stands in tests/compat/README.md
+#   sh tests/compat.sh --table           what they came to, as in tests/compat/README.md
 # SUITES="e2e_faults e2e_sql": these suites only. JOBS=n at once, BUILD=dir, ROOTS=dir where the Debians are and stay.
 # A cell is how many tests passed; or FAILED, with its log in BUILD/compat/results.
 set -eu
@@ -123,7 +123,7 @@ packages_of() {
 debian_of_worlds() {
     ROOT=$roots/$1
     debian_make "$1"
-    echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/99kept" # a mirror may stand still
+    echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/99kept" # a mirror may be out of date
     for shared in /tmp /dev/shm "$source" "$build"; do # the same paths there as here
         mkdir -p "$root$shared"
         mount --bind "$shared" "$root$shared"

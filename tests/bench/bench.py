@@ -169,7 +169,7 @@ class World:
         return Tallyd(self.directory, f"bench-{name}", self.tallyd_program, behind, self.mysql, name, **more)
 
     def stand(self, server, stores, hits, ages_in_ms=""):
-        """Counts and locks of all stores in the midst of their ways, and their ages, as they are after so long: they come due as
+        """Counts and locks of all stores halfway through, and their ages, as they are after that long: they come due as
         evenly as in a long run."""
         run = server.admin.register_script(MIDWAY)
         for first in range(1, stores + 1, 1_000):
@@ -206,7 +206,7 @@ class World:
             then = server.now()
             process.wait(120)
         assert process.returncode == 0, f"load {options}: {first}{rest}"
-        window.read(rest).paid_s = paid_s(lambda: server.owed(then), most(before), self.sizes.patience_s)  # what stands: in the warm-up
+        window.read(rest).paid_s = paid_s(lambda: server.owed(then), most(before), self.sizes.patience_s)  # what remains: in the warm-up
 
     def window(self, server, *options):
         """With how many Redis commands and MySQL rows each hit had."""
@@ -530,7 +530,7 @@ def stand_buckets(world, works):
 
 
 def ops(world):
-    """A tallyd of their own, so that nothing of theirs stands in the others' way."""
+    """A tallyd of their own, so that they do not affect the others."""
     works = [work for work in op_works(world) if world.wants("ops", work.name)]
     behind = world.up(RedisServer(world.directory, "behind-ops"))
     tallyd = world.servers["ops"] = world.up(world.make_tallyd("ops", behind, more=FED))
@@ -551,13 +551,13 @@ def ops(world):
     return rows
 
 
-# --- who looks on ---
+# --- panels and scrapers ---
 
 PANELS = 10
 
 
 def watched(world):
-    """The same load with nobody looking and with ten panels and a scraper, in turn, on a tallyd of its own."""
+    """The same load without readers and with ten panels and a scraper, in turn, on a tallyd of its own."""
     behind = world.up(RedisServer(world.directory, "behind-watched"))
     tallyd = world.up(world.make_tallyd("watched", behind, http=True))
     alone, looked_at, asked = [], [], 0

@@ -13,6 +13,6 @@ struct histogram { /* all zero: empty */
 
 void histogram_put(struct histogram *h, uint64_t ns);
 double histogram_us(const struct histogram *h,
-                    double share); /* so many of them took at most that long; 0: empty */
+                    double share); /* that share of them took at most the result; 0: empty */
 
 #endif

@@ -6,7 +6,7 @@
  *
  *   instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u]
  *
- * -u: each connection is a user's who may name the keys of one pattern and has a rate.
+ * -u: each connection is a user's that may name the keys of one pattern and has a rate.
  * A turn is one pipeline from each connection and one frame of each lane. Prints hits=N. The stream (load -W) is used
  * from its beginning again when it ends. */
 #include "../lib/zones.h"
@@ -247,7 +247,7 @@ static void stream_read(struct stream *s, const struct options *o)
 
 /* --- turns --- */
 
-/* As Redis would: each field stands somewhat higher with each frame; who asks for a lock gets it. */
+/* As Redis would: each field is somewhat higher with each frame; each request for a lock gets it. */
 static void frame_answer(struct lane *l, struct coalesce *c)
 {
     struct frame *f = l->sent;

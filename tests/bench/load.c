@@ -8,9 +8,9 @@
  *   -f 1       number of the first           -P 16  hits a pipeline
  *   -z 1.0     Zipf's exponent, 0: uniform   -w 0   warm-up, seconds
  *   -S         each store once a round       -d 5   the window, seconds
- *   -D 1       delta                         -n 0   ends after so many hits
+ *   -D 1       delta                         -n 0   ends after that many hits
  *   -R 262144  requests built                -r 0   open loop: hits a second
- *   -F 1       so many parts of as many requests, each with stores of its own: a second of the run has one after the other
+ *   -F 1       that many parts of as many requests, each with stores of its own: a second of the run has one after the other
  *   -m hit     HINCRBY                       -x     a TCP connection for each hit
  *   -m seeds   HINCRBY and SETNX, one pipeline
  *   -m trips   HINCRBY, its reply, then SETNX (P = 1)

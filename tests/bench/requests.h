@@ -1,5 +1,5 @@
 /* bench/requests.h - requests built before the clock starts, in one buffer. A hit is what its shape says: a HINCRBY,
- * behind which a SETNX of the lock may stand, as in the seeds' protocol; another of tallyd's commands; or what the seeds
+ * which a SETNX of the lock may follow, as in the seeds' protocol; another of tallyd's commands; or what the seeds
  * send to a bare Redis for such a one. */
 #ifndef BENCH_REQUESTS_H
 #define BENCH_REQUESTS_H
@@ -14,7 +14,7 @@ enum shape {
     SHAPE_SERIES,      /* SERIES.INCRBY */
     SHAPE_SERIES_SEED, /* the book's update_counter: ZADD and HINCRBY for each of seven precisions */
     SHAPE_BOX,         /* BOX.INCRBY */
-    SHAPE_BOX_SEED, /* ZINCRBY, ZSCORE, ZREVRANGE: the seed's way when the bucket stands and none falls out */
+    SHAPE_BOX_SEED, /* ZINCRBY, ZSCORE, ZREVRANGE: the seed's way when the bucket exists and none falls out */
     SHAPE_EVENT,    /* EVENT.ADD */
     SHAPE_EVENT_SEED, /* INCR, ZADD; in one pipeline, so the event has a number, but not the one that INCR gives */
 };
@@ -41,7 +41,7 @@ struct requests {
     uint32_t number; /* of the seeds' last event */
 };
 
-/* Reply lines that a hit gets, without the lock's. A box of a seed: when its bucket stands already. */
+/* Reply lines that a hit gets, without the lock's. A box of a seed: when its bucket exists already. */
 uint32_t requests_lines(enum shape shape);
 void requests_build(struct requests *r, const struct requests_spec *spec);
 /* Before hits first .. first + n - 1 are sent: each event of the seeds is another one. */

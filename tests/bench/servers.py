@@ -143,7 +143,7 @@ class Cluster:
 
 
 class MariaDB(Server):
-    """With a tmpdir of its own: a starting mariadbd removes the temporary tables of whoever shares it."""
+    """With a tmpdir of its own: a starting mariadbd removes the temporary tables of every server that shares it."""
 
     def argv(self):
         os.makedirs(f"{self.directory}/tmp", exist_ok=True)
@@ -220,7 +220,7 @@ FED = """\
 
 
 class Tallyd(Server):
-    """more: counters besides, as they stand in a configuration."""
+    """more: additional counters, as in a configuration."""
 
     def __init__(self, directory, name, program, behind, mysql, database, more="", http=False, every_s=60):
         super().__init__(directory, name)

@@ -45,7 +45,7 @@ def most(samples):
 
 
 def paid_s(owed, standing, patience_s=PATIENCE_S, every_s=0.02):
-    """Seconds until owed() is no more than what stands at this load anyway, of each kind; 0 when it is not now."""
+    """Seconds until owed() is no more than is pending at this load anyway, of each kind; 0 when it is not now."""
     began_s, looked_s = time.monotonic(), 0.0
     while looked_s < patience_s:
         found = owed()

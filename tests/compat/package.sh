@@ -30,7 +30,7 @@ pass() {
     echo "passed: $1"
     passed=$((passed + 1))
 }
-# within SECONDS WHAT COMMAND...: the command succeeds within so long.
+# within SECONDS WHAT COMMAND...: the command succeeds within that time.
 within() {
     left=$(($1 * 10)) what=$2
     shift 2

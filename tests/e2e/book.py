@@ -43,7 +43,7 @@ def clean_one(conn, known, cutoff):
             pipe.zrem("known:", known)
             pipe.execute()
             return True
-        except redis.WatchError:  # somebody counted meanwhile: there is data, so it stays known
+        except redis.WatchError:  # another client counted meanwhile: there is data, so it stays known
             return False
 
 

@@ -232,7 +232,7 @@ def make_clock(workdir):
 
 @pytest.fixture
 def make_still(make_clock, make_redis, make_daemon):
-    """make(more) -> a tallyd and its redis-server at a clock that stands; more: sections of its configuration."""
+    """make(more) -> a tallyd and its redis-server at a stopped clock; more: sections of its configuration."""
     made = []
 
     def make(more=None, **options):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-# name: (file, what stands there once, what replaces it, the test: file and -k)
+# name: (file, a text that is there once, what replaces it, the test: file and -k)
 GUARDS = {
     "key pattern": ("src/command/guard.c", "return user_names(s->user, r->args[1]);", "return true;",
                     "test_users.py", "no_store_reads"),

@@ -112,7 +112,7 @@ def execute(mysql, sql):
 
 
 def mend(mysql, said):
-    """What `tallyd check` prints behind "mend it with:", pasted as it stands."""
+    """What `tallyd check` prints after "mend it with:", pasted as it is."""
     mends = re.findall(r"mend it with: (.*?;)$", said, re.M | re.S)
     assert len(mends) == 3, said
     for sql in mends:
@@ -120,7 +120,7 @@ def mend(mysql, said):
 
 
 def traffic(apps, more, what):
-    """Each of the apps has so many hits more."""
+    """Each of the apps has that many hits more."""
     wanted = [sum(app.sent.values()) + more for app in apps]
     wait_until(lambda: all(sum(app.sent.values()) >= least for app, least in zip(apps, wanted)), 60, what)
 

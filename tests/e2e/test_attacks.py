@@ -114,7 +114,7 @@ def test_browser_at_the_resp_door(make_doors):
 
 
 def test_identity_ends(shops):
-    """RESET ends it, a wrong password leaves the old one, and inside MULTI nobody becomes another."""
+    """RESET ends it, a wrong password leaves the old one, and inside MULTI no client can change its user."""
     daemon = shops()
     with known(daemon, "shop1") as client:
         assert client.call("AUTH", "shop2", "wrong").startswith("WRONGPASS")
@@ -205,7 +205,7 @@ def smuggled(at, head, hidden):
 
 
 def test_requests_smuggled_through_haproxy(make_doors, make_tool):
-    """A body that is a request to who reads lengths otherwise: nobody runs it as the operator's."""
+    """A body that is a request to a server that reads lengths otherwise: none runs it as the operator's."""
     _, port = make_doors(local="token")
     door = ("127.0.0.1", make_tool(FrontHAProxy, port).told)
     hidden = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -278,7 +278,7 @@ def test_password_file_that_others_may_read(make_daemon, redis, workdir, how):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_groups_of_root_are_given_up(shops, workdir, mysql):
-    """Also one that root had besides, such as that of who may read the log."""
+    """Also an additional one of root's, such as the group that may read the log."""
     for way in (workdir, mysql.directory):
         os.chmod(way, 0o755)
     groups = os.getgroups()

@@ -117,7 +117,7 @@ def test_redis_errors_of_one_cell(make_daemon, redis, mysql):
 
 @pytest.mark.fault("malformed-resp")
 def test_oversize_is_refused_before_it_is_sent(make_daemon, redis):
-    """A claimed length or count allocates nothing; Redis' own words, that connection closed, nobody else notices."""
+    """A claimed length or count allocates nothing; Redis' own words, that connection closed, no other client notices."""
     daemon = make_daemon(redis)
     before = daemon.rss_kib()
     with daemon.client() as steady:

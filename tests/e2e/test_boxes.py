@@ -16,7 +16,7 @@ from harness.storm import settled, storm
 from harness.wait import wait_until
 
 WIDTH_S, KEEP, AHEAD_S = 10, 5, 60
-ROOMY = 14  # so many that most buckets cannot have gone by the clock: their hits go without a script
+ROOMY = 14  # enough that most buckets cannot have gone by the clock: their hits go without a script
 HOUR_S = 3600
 
 
@@ -188,7 +188,7 @@ def test_somebody_deletes_a_box(make_still):
 
 
 def test_deleted_under_the_hit_of_a_dead_tallyd(make_daemon, make_proxy, redis):
-    """The hit lay unread when tallyd died, and its answer, which would show that the box is gone, comes to nobody. The next
+    """The hit lay unread when tallyd died, and its answer, which would show that the box is gone, is lost. The next
     new bucket brings it into both sets."""
     proxy, direct = make_proxy(redis.socket), redis.client()
     daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0")
@@ -210,7 +210,7 @@ def test_deleted_under_the_hit_of_a_dead_tallyd(make_daemon, make_proxy, redis):
 
 
 def test_the_clock_leaps_there_and_back(make_still):
-    """What it brought there stands, so the buckets from before are too old, and go from both sets."""
+    """What it brought there stays, so the buckets from before are too old, and go from both sets."""
     still = make_still(options(ROOMY))
 
     def takes(at):

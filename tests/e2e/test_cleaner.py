@@ -22,7 +22,7 @@ def put(direct, now, *names):
 
 
 def whole_pass(still):
-    """A pass from begin to end: of a precision that nobody configured, the very last of all names."""
+    """A pass from begin to end: of a precision that is not configured, the very last of all names."""
     put(still.direct, 1000, "9:~")
     still.step(61)
     still.pass_until(lambda: still.direct.zscore("known:", "9:~") is None, 900, "a pass")
@@ -53,7 +53,7 @@ def test_each_precision_at_its_rate(still):
 
 
 def test_what_is_somebody_elses_stands(still):
-    """Names that are no series', and keys that are no hashes, are passed over; what stands behind them is cleaned."""
+    """Names that are no series', and keys that are no hashes, are skipped; what comes after them is cleaned."""
     still.direct.zadd("known:", {"": 0, ":": 0, "0:x": 0, "1": 0, "-1:x": 0, "1:odd": 0, "hits": 0})
     still.direct.set("count:1:odd", "mine")
     still.direct.hset("count:hits", 1, 1)
@@ -107,7 +107,7 @@ def test_cut_in_a_pass(make_redis, make_proxy, make_daemon):
 
 @pytest.mark.fault("clock-cleaner")
 def test_clock_that_leaps_for_good(still):
-    """A leap ahead makes nothing old at once; when it stands for ten minutes, it is the time."""
+    """A leap ahead makes nothing old at once; when it lasts ten minutes, it is the time."""
     assert still.call("SERIES.INCRBY", "hits", 1) == 2
     still.clock.step(0, jump_s=86400)
     for _ in range(9):

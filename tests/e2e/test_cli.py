@@ -119,7 +119,7 @@ counters:
 
 @pytest.mark.parametrize("good,bad,parts", YAML_FAULTS, ids=[repr(bad)[:30] for _, bad, _ in YAML_FAULTS])
 def test_wrong_yaml(good, bad, parts, workdir):
-    """file:line:column, what stands there, what was expected, the nearest name."""
+    """file:line:column, what was found, what was expected, the nearest name."""
     assert good in FILE
     path = f"{workdir}/wrong.yaml"
     with open(path, "w", encoding="utf-8") as out:
@@ -206,7 +206,7 @@ def test_migrate_makes_a_dropped_table_again(table, idle, mysql):
 
 
 def test_a_dropped_ledger(make_daemon, redis, mysql):
-    """A batch that is merged and stands: check and migrate say what the ledger was good for, migrate names the batch and makes
+    """A merged batch still in Redis: check and migrate say what the ledger was good for, migrate names the batch and makes
     an empty one only when told to; verify then says before the merge what the merge counts twice."""
     daemon = make_daemon(redis, start=False, families=counters(hits=10**9, every="3600s")).migrate()
     daemon.crash = "merge_after_commit"
@@ -264,7 +264,7 @@ def test_run_before_migrate(idle):
 
 @pytest.mark.parametrize("running", [True, False], ids=["service running", "service stopped"])
 def test_verify(running, daemon, redis, mysql):
-    """0 when the books balance; 1 with counter, difference and next step when somebody took a hit away."""
+    """0 when the books balance; 1 with counter, difference and next step when a hit was removed."""
     with daemon.client() as client:
         client.pipeline([("HINCRBY", f"s{store}:product_views", "7", store) for store in range(1, 101)])
         daemon.sync_all()
@@ -374,7 +374,7 @@ def test_hash_on_a_terminal():
 
 
 def test_sigterm(daemon, redis):
-    """Hits under way are answered, exit status 0, no new connections; what was answered stands in Redis."""
+    """Hits under way are answered, exit status 0, no new connections; every answered hit is in Redis."""
     answered = []
 
     def traffic():

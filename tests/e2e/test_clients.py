@@ -144,7 +144,7 @@ def primary(info):
 
 
 def test_valkey_glide_says_hello(make_daemon, redis, mysql):
-    """It logs in as the shop, who is no admin, and asks whether this is a primary."""
+    """It logs in as the shop, which is no admin, and asks whether this is a primary."""
     made = subprocess.run([TALLYD, "hash"], input=SHOP + "\n", stdout=subprocess.PIPE, check=True, text=True)
     users = {"shop": {"password": made.stdout.strip(), "keys": ["s77:*"]}}
     daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users})

@@ -81,7 +81,7 @@ def test_offers_files(script, offer):
 
 
 class Zsh:
-    """An interactive zsh on a terminal of its own: what stands on the line after TAB."""
+    """An interactive zsh on a terminal of its own: what is on the line after TAB."""
 
     def __init__(self, script, installed):
         self.pid, self.terminal = pty.fork()

@@ -40,7 +40,7 @@ NEWER = (
     ("valkey_version", 8, b"-ERR MULTI calls can not be nested", "in other words, and the transaction is aborted"),
     ("valkey_version", 9, b"-ERR Protocol error: unbalanced quotes", "text behind a closing quote is taken"),
 )
-CRLF = (b"-", b"ERR Protocol error: invalid CRLF in request")  # of Valkey 9 alone: what stands behind a bulk must be one
+CRLF = (b"-", b"ERR Protocol error: invalid CRLF in request")  # of Valkey 9 alone: what follows a bulk must be one
 # Or, where Redis says QUEUED: what a transaction may not hold is refused when it is queued, so that it runs whole or not.
 QUEUED = (b"+", b"QUEUED")
 
@@ -185,7 +185,7 @@ class Asked:
         self.said = said + end  # of two sentinels the first
 
     def ends(self, quiet_s):
-        """Reads up to the sentinel's reply or the end. False: neither came, and nothing for so long."""
+        """Reads up to the sentinel's reply or the end. False: neither came, and nothing for that long."""
         self.socket.settimeout(quiet_s)
         try:
             while not self.closed and SENTINEL + b"\r\n" not in self.said:
@@ -305,7 +305,7 @@ class Tally:
 
 @pytest.fixture
 def both(make_redis, make_daemon):
-    """tallyd, a redis-server, and what may differ. The locks of the keys are held by somebody else, so nothing is claimed and pending values
+    """tallyd, a redis-server, and what may differ. Another client holds the keys' locks, so nothing is claimed and pending values
     are those of a Redis."""
     reference = make_redis("reference", extra=["--databases", "1"])
     behind = make_redis("behind", appendfsync="always")

@@ -11,14 +11,14 @@ from harness.resp import RespError
 from harness.storm import settled, storm
 
 KEEP_S, AHEAD_S = 600, 60
-TIERS = ((5, 900), (60, 1800))  # cached windows of that size or smaller are kept so long; bigger ones as the last
+TIERS = ((5, 900), (60, 1800))  # cached windows of that size or smaller are kept that long; bigger ones as the last
 OPTIONS = {"events": {"keep": f"{KEEP_S}s", "windows": ", ".join(f"{window}s {keep}s" for window, keep in TIERS)}}
 HOUR_S = 3600
-PREENED_S = 130  # the preener comes once a minute
+PREENED_S = 130  # the cleaner comes once a minute
 
 
 def log_of(direct, name, kind):
-    """[(id, second)] as it stands in Redis, by second, then by id."""
+    """[(id, second)] as in Redis, by second, then by id."""
     return [(member, int(second)) for member, second in direct.zrange(f"{name}:{kind}", 0, -1, withscores=True)]
 
 
@@ -79,7 +79,7 @@ def check_range(still, model, name, kind, first, last):
 
 
 def too_old(still):
-    """What stands in Redis past its time: events, and cached windows by their tier."""
+    """What is in Redis past its time: events, and cached windows by their tier."""
     found = []
     for key in still.direct.scan_iter(count=1000):
         kind = still.direct.type(key)
@@ -196,7 +196,7 @@ def test_only_closed_windows_are_cached(still):
 
 
 def test_cached_windows_outlive_their_events(still):
-    """Events are kept 10 minutes, counts of 5 s windows 15: after 12 the counts still stand, the events are gone."""
+    """Events are kept 10 minutes, counts of 5 s windows 15: after 12 the counts are still there, the events are gone."""
     model = Model()
     for at in range(60):
         add(still, model, "web", "login", -at)
@@ -216,7 +216,7 @@ def test_cached_windows_outlive_their_events(still):
 
 
 def test_preened_to_the_second(still):
-    """An event a second, over twice the time that they are kept: what is kept stands at every look, the rest goes."""
+    """An event a second, over twice the time that they are kept: what is kept is there at every look, the rest goes."""
     began = still.now
     for _ in range(2 * KEEP_S):
         still.call("EVENT.ADD", "web", "login")
@@ -243,7 +243,7 @@ def test_many_ids_at_once(still):
 
 
 def test_given_number_that_may_be_leased(still):
-    """Of a log that has had a lease, a number at or below it that does not stand may be anybody's: refused, alone."""
+    """Of a log that has had a lease, a number at or below it that does not exist may be any client's: refused, alone."""
     replies = still.client.pipeline([("EVENT.ADD", "blob", "submit"), ("EVENT.ADD", "blob", "submit")])
     leased = int(still.direct.hget("tally:leased", "blob:submit").split()[0])
     assert leased > int(replies[1])
@@ -260,7 +260,7 @@ def test_given_number_that_may_be_leased(still):
 
 
 def test_a_log_that_was_preened_is_found_again(still):
-    """The preener takes out a log's name while this process writes the log without naming it."""
+    """The cleaner takes out a log's name while this process writes the log without naming it."""
     add(still, Model(), "web", "login", None)
     still.step(KEEP_S)
     still.pass_until(lambda: still.direct.zscore("tally:events", "web:login") is None, PREENED_S, "an empty log goes")
@@ -316,7 +316,7 @@ def test_seeds_reader(still):
 
 
 def test_storm(make_daemon, make_redis, make_proxy):
-    """Cuts and kills: each answered event stands once under the id it was answered with; none is doubled."""
+    """Cuts and kills: each answered event is there once under the id it was answered with; none is doubled."""
     redis = make_redis(appendfsync="always", in_memory=True)
     proxy = make_proxy(redis.socket)
     daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0")
@@ -393,7 +393,7 @@ def test_nobody(still):
 
 
 def test_key_of_another_kind(still):
-    """The log or the ticker is somebody else's: WRONGTYPE to that client alone, and nothing moves."""
+    """The key of the log or the ticker is another program's: WRONGTYPE to that client alone, and nothing moves."""
     still.direct.rpush("web:login", "mine")
     still.direct.rpush("shop:index", "mine")
     replies = still.client.pipeline([("EVENT.ADD", "free", "login"), ("EVENT.ADD", "web", "login"),

@@ -1,6 +1,6 @@
 """An hour with everything moving at once. Two tallyds on one Redis take hits, series, timeboxes, events and visitors; the
 first is killed, reloaded and restarted, its links to Redis and MySQL are cut, Redis and MySQL are killed; the second lives
-through all of it, with a panel and a scraper looking on. Once a minute all stands still and the books must balance. At the end
+through all of it, with a panel and a scraper looking on. Once a minute all is paused and the books must balance. At the end
 what the second holds (memory, descriptors) and how fast it answers is as it was in the beginning. SOAK_S: how long."""
 import json
 import os
@@ -132,7 +132,7 @@ class Soak:
         return statistics.quantiles(took, n=100)[98]
 
     def hold(self, p99_ms):
-        """The loads stand still, so the descriptors are tallyd's own and those of as many clients as ever."""
+        """The loads are paused, so the descriptors are tallyd's own and those of as many clients as ever."""
         pid = self.second.process.pid
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
             rss_kib = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))

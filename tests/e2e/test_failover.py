@@ -51,7 +51,7 @@ class Pair:
         self.name.upstream = ("127.0.0.1", self.ports[1])
 
     def settles(self, daemon, deadline_s=30):
-        """Merges again, within so long, what is counted from now on; and everything is counted once."""
+        """Merges again, within that time, what is counted from now on; and everything is counted once."""
         began = time.monotonic()
         wait_until(lambda: isinstance(self.account.hit(daemon, fields(3))[0], int), deadline_s, "counts again")
         daemon.sync_all(deadline_s)
@@ -198,7 +198,7 @@ def test_primary_ends_and_the_replica_is_promoted(end, pair):
 
 @fault("failover-killed")
 def test_a_silent_primary_is_not_left_for_an_old_one(pair):
-    """The primary of before is back as one and is found while ours is silent: it did not follow ours, so nobody goes there."""
+    """The primary of before is back as one and is found while ours is silent: it did not follow ours, so no tallyd goes there."""
     daemon = pair.daemon("hosts", timeout="30s")
     pair.account.pending(daemon, fields(20))
     in_step(pair.first)
@@ -223,7 +223,7 @@ def test_a_silent_primary_is_not_left_for_an_old_one(pair):
 
 
 def takes_over(pair, daemon):
-    """The first is demoted, takes over the second one's data and is promoted again, while tallyd stands still."""
+    """The first is demoted, takes over the second one's data and is promoted again, while tallyd is paused."""
     first, second = pair.first.client(), pair.second.client()
     ids = links_of(pair.first, daemon)
     daemon.pause()

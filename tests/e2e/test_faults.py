@@ -374,7 +374,7 @@ def test_socket_directory_missing(make_daemon, redis, workdir):
 
 
 def test_stale_socket_is_taken_over(make_daemon, redis):
-    """A killed tallyd leaves its socket file; the next start takes it. One that somebody listens on is left alone."""
+    """A killed tallyd leaves its socket file; the next start takes it. One that a process listens on is left alone."""
     daemon = make_daemon(redis)
     daemon.kill9()
     assert os.path.exists(daemon.socket)
@@ -446,7 +446,7 @@ def test_rows_that_mysql_refuses(make_daemon, redis, mysql):
 
 
 def test_client_gone_in_the_middle(daemon, redis):
-    """A client that dies with hits under way: they are counted, nobody else notices."""
+    """A client that dies with hits under way: they are counted, no other client notices."""
     with daemon.client() as client:
         client.send(b"HINCRBY s1:product_views 7 1\r\n" * 1000)
     wait_until(lambda: redis.client().hget(VIEWS, "7") is not None, 10)

@@ -1,4 +1,4 @@
-"""Bytes that dribble, floods, clients that do not read, and too many of them: bounded, and nobody waits for another."""
+"""Bytes that dribble, floods, clients that do not read, and too many of them: bounded, and no client waits for another."""
 import re
 import threading
 import time

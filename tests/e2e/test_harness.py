@@ -40,7 +40,7 @@ def test_oracle_counts_each_place_once(tables, redis):
     direct.hset(key + b"_" + BATCH.encode(), mapping={"7": 1, "8": 2, "9": 4})
     assert counted(direct, tables, VIEWS) == {(key, b"7"): 111, (key, b"8"): 2, (key, b"9"): 4}
     assert not nothing_left(direct)
-    ledger(tables, (key, b"7"), (key, b"8"))  # chunk 0 is merged: its rows stand in MySQL already
+    ledger(tables, (key, b"7"), (key, b"8"))  # chunk 0 is merged: its rows are in MySQL already
     assert counted(direct, tables, VIEWS) == {(key, b"7"): 110, (key, b"9"): 4}
     direct.delete(key, key + b"_" + BATCH.encode())
     assert nothing_left(direct)

@@ -14,7 +14,7 @@ from test_http import FED, make_web, today
 
 OPERATOR, SHOP = "operator-0123456789abcdef", "shop-0123456789abcdef"
 UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
-AWAY = {"X-Forwarded-For": "192.0.2.1"}  # somebody who is not here, so needs a token
+AWAY = {"X-Forwarded-For": "192.0.2.1"}  # a client on another machine, so needs a token
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site"}  # a browser, led here by another site's page
 ID = "0" * 32 + "-0-0"
 
@@ -188,7 +188,7 @@ def test_head_is_get_without_its_body(world):
 
 
 def test_the_page_comes_whatever_its_query(world):
-    """Links to it carry what others put behind them; a parameter of the API that is none is still refused."""
+    """Links to it carry what others put behind them; an unknown parameter of the API is still refused."""
     _, web, _, _ = world
     page = web.ask("/").body
     for query in ("?", "?utm_source=mail", "?a=1&a=2", "?%zz", "?" + "&".join(f"p{n}" for n in range(99))):

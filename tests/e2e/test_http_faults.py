@@ -95,7 +95,7 @@ def test_a_body_that_nobody_wants_is_let_pass(web):
     assert answer.status == 200
 
 
-# --- who asks ---
+# --- which clients may ask ---
 
 def strangers_address():
     """An address of this machine that is not the loopback; None: it has none."""
@@ -140,7 +140,7 @@ def test_strangers_need_a_token(open_to_all):
     {"Host": "evil.example"}, {"Host": "evil.example:7371"}, {"Host": "127.evil.example"}, {"Host": "128.0.0.1"},
     {"Host": ""}, {"X-Forwarded-For": "203.0.113.7"}, {"Forwarded": "for=203.0.113.7"}])
 def test_who_comes_through_a_browser_or_a_proxy_is_no_local(open_to_all, headers):
-    """DNS rebinding: a page of somebody else's reaches the loopback, but names its own host."""
+    """DNS rebinding: another site's page reaches the loopback, but names its own host."""
     _, port = open_to_all
     assert Web(("127.0.0.1", port)).ask("/api/counters", headers=headers).status == 401
     assert Web(("127.0.0.1", port), "operator-0123456789abcdef").ask("/api/counters", headers=headers).status == 200

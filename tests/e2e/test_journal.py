@@ -1,5 +1,5 @@
-"""Series and feeds on their way through journals: whoever dies, stands still or is refused, each hit stands once in its keys,
-and who reads through tallyd sees it at once."""
+"""Series and feeds on their way through journals: whichever process dies, is paused or is refused, each hit is in its keys once,
+and a client that reads through tallyd sees it at once."""
 import random
 from collections import Counter
 
@@ -20,7 +20,7 @@ FED = {"product_views": {"feeds": {"series": "s<store>:views", "box": "s<store>:
 FAMILIES = counters(hits=10**9, every="3600s", **FED)
 NAMES = [f"n{at}" for at in range(400)]
 STORES = range(1, 41)
-TAKEN_OVER_S = 60  # somebody looks every ten seconds, and whoever died is gone from Redis at once
+TAKEN_OVER_S = 60  # a tallyd looks every ten seconds, and one that died is gone from Redis at once
 
 
 def journals(direct):
@@ -32,7 +32,7 @@ def all_home(direct):
 
 
 def sums(direct, precision):
-    """Name -> hits, as anybody reads them who goes by the keys alone."""
+    """Name -> hits, as read from the keys alone."""
     keys, pipe = list(direct.scan_iter(f"count:{precision}:*", count=1000)), direct.pipeline(transaction=False)
     for key in keys:
         pipe.hvals(key)
@@ -72,7 +72,7 @@ def is_stopped(daemon):
 
 
 def stopped_in_the_middle(daemon, direct, hit):
-    """The daemon stands still, and a journal of its stands in Redis with something in it."""
+    """The daemon is paused, and a journal of its own is in Redis with something in it."""
     for _ in range(100):
         hit()
         daemon.pause()
@@ -90,7 +90,7 @@ def redis(make_redis):
 
 
 def test_killed(make_daemon, redis):
-    """kill -9 while a journal stands: the next start brings it home, again and again."""
+    """kill -9 while there is a journal: the next start applies it, again and again."""
     daemon, direct, right = make_daemon(redis, more=OPTIONS), redis.client(), Counter()
     for seed in range(6):
         series = Series(daemon, seed).known()
@@ -216,8 +216,8 @@ def test_full_redis(make_daemon, redis):
 
 
 def test_reads_see_what_was_answered(make_daemon, redis):
-    """Right behind the answers, while journals stand: any client's reads through tallyd have all of it; the book's reader,
-    who knows the keys alone, has it within seconds."""
+    """Right after the answers, while there are journals: any client's reads through tallyd have all of it; the book's reader,
+    which knows the keys alone, has it within seconds."""
     daemon, direct, rng = make_daemon(redis, more=OPTIONS, families=FAMILIES), redis.client(), random.Random(7)
     series, views, hits = Series(daemon, 7).known(), Counter(), Counter()
     stood = 0
@@ -255,7 +255,7 @@ def test_reads_see_what_was_answered(make_daemon, redis):
 
 
 def test_list_sees_names_that_only_a_journal_has(make_daemon, redis):
-    """A store whose very first hits were answered a moment ago is listed, though its series stands in no key yet."""
+    """A store whose very first hits were answered a moment ago is listed, though no key has its series yet."""
     daemon, direct, unseen = make_daemon(redis, more=OPTIONS, families=FAMILIES), redis.client(), 0
     with daemon.client() as client:
         for turn in range(10):
@@ -311,7 +311,7 @@ def test_feeds_killed(make_daemon, redis, mysql):
 
 
 def test_two_instances_under_load(make_daemon, redis):
-    """Both write the same names, each is killed in turn and brought home by whoever comes first: exact within what was
+    """Both write the same names, each is killed in turn and recovered by the first to come: exact within what was
     unanswered."""
     daemons = [make_daemon(redis, instance=name, migrate=at == 0, more=OPTIONS) for at, name in
                enumerate(("one", "two"))]

@@ -150,7 +150,7 @@ def test_table_that_is_locked(make_redis, make_daemon, mysql, workdir):
 
 
 def stalled_and_back(daemon, web, why, mend):
-    """After `every` and 30 s it is a problem of `status`, a metric and a line of the log; mended, it is none any more."""
+    """After `every` and 30 s it is a problem of `status`, a metric and a line of the log; mended, the problem is gone."""
     wait_until(lambda: "event=merging_stalled" in daemon.log(), 60, "it is logged")
     assert re.search(rf'event=merging_stalled counter=product_views for_s=3\d why={why}', daemon.log())
     seen = look(daemon, 1)

@@ -54,7 +54,7 @@ def test_frame(limited, n, fits):
 
 
 def test_answers(limited, redis):
-    """400,000 hits on one field while Redis stands still: 65,536 answers wait for one frame, and no more."""
+    """400,000 hits on one field while Redis is paused: 65,536 answers wait for one frame, and no more."""
     daemon = limited()
     with daemon.client() as client:
         before = said(client, "frames")
@@ -105,7 +105,7 @@ def test_names(limited, memory, more_mib):
 
 @pytest.mark.parametrize("busy_timeout,within_s", [("1s", 30), ("60s", None)])
 def test_busy(limited, redis, busy_timeout, within_s):
-    """Redis stands still, and is taken as lost after a second: its answer is waited for so long."""
+    """Redis is paused, and is taken as lost after a second: tallyd waits that long for its answer."""
     daemon = limited(redis_timeout="1s", busy_timeout=busy_timeout)
     with daemon.client(within_s or 8) as client:
         client.call("HINCRBY", "s1:product_views", 7, 1)
@@ -296,7 +296,7 @@ def test_http_of_one_connection(limited):
 
 
 def test_busy_total(limited, mysql):
-    """A CTR.TOTAL that meets a later merge in each read gives up after so long."""
+    """A CTR.TOTAL that meets a later merge in each read gives up after that long."""
     daemon = limited(busy_timeout="1s")
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", 7, 1)
@@ -317,7 +317,7 @@ MOST = {"clients": 1000000, "memory": "16GiB", "send_timeout": "1d", "auth_timeo
 
 @pytest.mark.parametrize("limits", [LEAST, MOST], ids=["least", "most"])
 def test_at_both_ends(limited, limits):
-    """What stands at an end of an option's range is no fault of the configuration, and all goes on."""
+    """A value at an end of an option's range is no fault of the configuration, and all goes on."""
     daemon = limited(users=users_of("ann"), **limits)
     with daemon.client() as client:
         assert client.call("AUTH", "ann", "secret") == "OK"

@@ -74,7 +74,7 @@ def test_answer_of_a_claim_is_lost(reaches, rig):
 @fault("rename-target")
 @pytest.mark.parametrize("taken", ["the claimed hash", "the registry"])
 def test_name_of_a_claim_is_taken(taken, rig):
-    """Somebody has the name that the claim drew: nothing of his is touched, and the hits are claimed under another."""
+    """Another batch has the name that the claim drew: it is not touched, and the hits are claimed under another."""
     rig.account.pending(rig.daemon, fields(20))
     names = []
 
@@ -94,7 +94,7 @@ def test_name_of_a_claim_is_taken(taken, rig):
 
 
 def sparse_hash(rig, left, first):
-    """s1:product_views in a table of 16,384 buckets with so many fields left, field 1 and those from `first` on; one fewer,
+    """s1:product_views in a table of 16,384 buckets with that many fields left, field 1 and those from `first` on; one fewer,
     and Redis makes the table smaller."""
     pipe = rig.direct.pipeline(transaction=False)
     rest = [(VIEWS, field, 1 + field % 3) for field in range(first, first + left - 1)]
@@ -215,7 +215,7 @@ def test_claimed_hash_is_deleted(nth, rig):
 
 @fault("batch-evicted")
 def test_claimed_hash_is_evicted(rig):
-    """By Redis itself: somebody gave it a TTL and let Redis evict what has one."""
+    """By Redis itself: another program gave it a TTL and let Redis evict what has one."""
     rig.account.pending(rig.daemon, fields(20))
     merged, ledger = rig.account.merged(), batches(rig.mysql)
     assert rig.daemon.terminate() == 0

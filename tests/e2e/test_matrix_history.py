@@ -77,7 +77,7 @@ def test_hits_that_are_merged_come_back(copy, options, make_redis, make_daemon, 
 
 @fault("snapshot-batch")
 def test_batch_that_is_merged_comes_back(make_daemon, redis, mysql):
-    """The copy is of the moment behind a claim: its batch stands in it, and the ledger has it."""
+    """The copy is from the moment after a claim: it contains the batch, and the ledger has it."""
     daemon, account = make_daemon(redis, families=FAMILIES), Account(redis, mysql, FAMILIES)
     account.pending(daemon, fields(20))
     assert daemon.terminate() == 0

@@ -45,7 +45,7 @@ def told_of_merge(daemon):
     pytest.param("frame_applied", 1, 1, marks=fault("killed-frame-applied")),
 ])
 def test_killed_with_a_frame(point, least, most, make_daemon, redis, mysql):
-    """Nobody was answered: all hits of the frame count, or none, and those of before stand."""
+    """No client was answered: all hits of the frame count, or none, and earlier ones stay."""
     daemon, account = make_daemon(redis, families=FAMILIES), Account(redis, mysql, FAMILIES)
     account.pending(daemon, fields(20))
     assert daemon.terminate() == 0
@@ -76,7 +76,7 @@ def test_killed_with_a_frame(point, least, most, make_daemon, redis, mysql):
     pytest.param("discard_after_send", 20, 0, 1, None, marks=fault("killed-before-unlink")),
 ])
 def test_killed_in_a_run(point, count, stand, in_ledger, already, make_daemon, redis, mysql):
-    """What stands then in Redis and in the ledger is what the moment says; the next start merges what is missing."""
+    """What is then in Redis and in the ledger is what the moment says; the next start merges what is missing."""
     daemon = make_daemon(redis, families=FAMILIES, more={"mysql": {"url": mysql.url, "writers": 1}})
     account = Account(redis, mysql, FAMILIES)
     account.pending(daemon, fields(count))
@@ -224,7 +224,7 @@ def test_stopped_in_the_transaction(make_daemon, make_proxy, redis, mysql):
 @fault("adopter-discarded", "two-adopters")
 @pytest.mark.parametrize("pattern", [b"HSCAN", b"INSERT INTO tally_ledger"], ids=["in the scan", "before the ledger row"])
 def test_one_discards_under_the_other(pattern, make_daemon, make_proxy, redis, mysql):
-    """Two have the same batch: one stands in the scan, or in front of its ledger row, while the other merges and discards."""
+    """Two have the same batch: one is stopped in the scan, or before its ledger row, while the other merges and discards."""
     to_redis, to_mysql = make_proxy(redis.socket), make_proxy(mysql.socket)
     first = make_daemon(redis, families=FAMILIES, instance="one", redis_url=f"unix://{to_redis.path}?db=0",
                         mysql_url=f"mysql://root@localhost/shop?socket={to_mysql.path}")

@@ -89,7 +89,7 @@ def test_no_space_for_mysql(room_kib, closed, make_proxy, small_disk, template):
 @pytest.mark.fault("enospc-log")
 @pytest.mark.parametrize("where", ["full disk", "full pipe"])
 def test_no_space_for_the_log(where, closed, workdir):
-    """Nothing can be written to stderr, or nobody reads it: lines are lost, never hits or merges."""
+    """Nothing can be written to stderr, or stderr is not read: lines are lost, never hits or merges."""
     shop, reader = closed.open(), None
     log = "/dev/full"
     shop.daemon.migrate()
@@ -119,7 +119,7 @@ def test_no_space_for_the_log(where, closed, workdir):
 
 @pytest.mark.fault("ledger-purged")
 def test_ledger_pruned_then_an_old_redis(closed):
-    """Redis is put back to where a batch stands that was merged since, and the ledger knows nothing of it any more: the
+    """Redis is restored to when it had a batch that was merged since, and the ledger knows nothing of it any more: the
     highest gen is never pruned, and says that this Redis is old."""
     shop = closed.open()
     shop.daemon.migrate()
@@ -164,7 +164,7 @@ def cpu_s(daemon):
 
 @pytest.mark.fault("emfile")
 def test_no_descriptors_left(shop):
-    """accept() says EMFILE: who is connected is served, the loop does not spin, and when there are descriptors again
+    """accept() says EMFILE: connected clients are served, the loop does not spin, and when there are descriptors again
     there are connections."""
     shop.hits()
     was = resource.prlimit(shop.daemon.pid, resource.RLIMIT_NOFILE)
@@ -311,7 +311,7 @@ def allocations(workdir, monkeypatch):
 
 @pytest.mark.fault("malloc-fails")
 def test_nth_allocation_fails(closed, allocations):
-    """tallyd says so and ends by abort(), or whoever asked gets an error; what was answered is there, and the next start
+    """tallyd says so and ends by abort(), or the client gets an error; what was answered is there, and the next start
     merges it. That every allocation of the core may fail is shown in tests/unit."""
     assert allocations_fail((1, 2, 5, 12, 30, 75, 200, 500), closed.open().start(), allocations) > 0
 
@@ -324,7 +324,7 @@ def test_many_allocations_fail(closed, allocations):
 
 @pytest.mark.fault("clock-lock", "clock-ticks", "clock-timebox")
 def test_clock_leaps(make_still, mysql):
-    """A day ahead, back again, and an hour back: a lock may expire early or stand for an hour longer, hits are answered,
+    """A day ahead, back again, and an hour back: a lock may expire early or stay an hour longer, hits are answered,
     are merged once, and soon after `every` (60 s): a minute until tallyd asks for the time; no live bucket goes."""
     still = make_still({"boxes": {"width": "60s", "keep": 60}}, families=counters(hits=50, every="60s"))
     acked, boxed = Counter(), Counter()
@@ -388,7 +388,7 @@ def orphan_of_an_older_tallyd(shop):
 @pytest.mark.fault("upgrade-orphan")
 def test_orphan_of_an_older_version(closed):
     """The chunk that is in the ledger is known by its digest, the other one is merged, cut as the old one would have; and
-    a batch of a format that is not known yet (a downgrade) stands, named, until somebody knows it."""
+    a batch of a format that is not known yet (a downgrade) stays, named, until a tallyd knows it."""
     shop = closed.open()
     shop.daemon.migrate()
     orphan_of_an_older_tallyd(shop)
@@ -413,7 +413,7 @@ def test_orphan_of_an_older_version(closed):
         assert newer in said and "of format 3" in said, said
     assert shop.daemon.verb("recover", "--reject-unknown").returncode == 0
     assert direct.hgetall(f"s8:product_views_{newer}") == {b"1": b"5"}
-    direct.hset(f"tally:batch:{newer}", "format", "1")  # somebody who knows it has come
+    direct.hset(f"tally:batch:{newer}", "format", "1")  # a tallyd that knows it has come
     shop.daemon.restart()
     assert shop.daemon.verb("recover").returncode == 0  # at once, not after its minute
     shop.acked[b"s8:product_views", b"1"] = 5

@@ -181,7 +181,7 @@ def retried(shop, code):
 
 @pytest.fixture
 def holder(mysql):
-    """A session of somebody else's, in a transaction."""
+    """Another program's session, in a transaction."""
     link = mysql.connect()
     cursor = link.cursor()
     cursor.execute("BEGIN")
@@ -210,7 +210,7 @@ def test_lock_wait_timeout(closed, holder):
 
 @pytest.mark.fault("mysql-1213")
 def test_deadlock(shop, holder):
-    """Somebody locks rows the other way round; MySQL takes tallyd as the victim, who wrote less."""
+    """Another session locks rows in the opposite order; MySQL picks tallyd as the victim, since it wrote less."""
     shop.hits()
     shop.daemon.sync_all()
     holder("INSERT INTO searches WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900)"
@@ -293,7 +293,7 @@ def long_terms(first, n=300):
 @pytest.mark.fault("mysql-packet")
 def test_packets_get_smaller(shop):
     """max_allowed_packet is lowered below what tallyd sends: new sessions see it, and statements are cut smaller; and
-    what stands between may take still less, and hangs up on more, which looks like a dead link."""
+    a proxy between may take still less, and hangs up on more, which looks like a dead link."""
     shop.hits(key="s1:searches", fields=long_terms(0))
     shop.daemon.sync_all()
     usual, = shop.mysql.query("SELECT @@global.max_allowed_packet")[0]
@@ -367,7 +367,7 @@ def lost(shop, most):
 
 
 def copy_of(shop, workdir):
-    """MySQL as it stands on disk, in a directory of its own."""
+    """MySQL as it is on disk, in a directory of its own."""
     shop.mysql.kill9()
     os.mkdir(f"{workdir}/copy")
     made = MariaDB(f"{workdir}/copy", shop.mysql.data)

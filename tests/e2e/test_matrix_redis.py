@@ -200,7 +200,7 @@ def test_link_ends_with_a_frame_under_way(end, tcp_rig):
 @fault("redis-refuses")
 @pytest.mark.parametrize("door", [None, Slammed, Reset], ids=["refused", "FIN", "RST"])
 def test_connect_fails(door, tcp_rig, make_proxy):
-    """Nobody listens there, or who does hangs up at once: clients hear so at once, and tallyd does not storm the door."""
+    """Nothing listens there, or the listener hangs up at once: clients get an error at once, and tallyd does not flood it."""
     rig = tcp_rig
     rig.account.pending(rig.daemon, fields(20))
     port = rig.proxy.port
@@ -354,7 +354,7 @@ def test_redis_answers_errors(prefixes, state, rig):
 
 @fault("cluster-moved")
 def test_redis_is_a_cluster(make_redis, make_daemon, rig):
-    """Refused at the start; and when it is one under way, clients hear so, and nothing is lost when it is none again."""
+    """Refused at the start; and when it becomes one later, clients get an error, and nothing is lost when it ceases to be."""
     cluster = make_redis("cluster", appendfsync="always", extra=["--cluster-enabled", "yes"])
     idle = make_daemon(cluster, start=False, instance="two")
     for verb in ("check", "run"):
@@ -424,7 +424,7 @@ def test_redirections(error, rig):
     pytest.param(b"*1\r\n" * 9 + b":1\r\n", marks=fault("redis-deep")),
 ], ids=["unsolicited", "garbage", "too deep"])
 def test_redis_answers_nonsense(lie, rig):
-    """To nobody's question, and instead of each answer there is: that link ends, what was asked on it is in doubt and
+    """Without a request, and instead of each answer there is: that link ends, what was asked on it is in doubt and
     resolved, and the process lives."""
     rig.account.pending(rig.daemon, fields(20))
     for link in rig.proxy.all_links():

@@ -16,12 +16,12 @@ FAMILIES = counters(hits=20, every="1s")
 
 
 def pick_new(rng):
-    """A hash that nobody has heard of."""
+    """A hash with a new name."""
     return b"s%d:product_views" % rng.randrange(1 << 40), b"1", 1
 
 
 def limit(daemon, more):
-    """So many bytes of address space more than it has, and none after them."""
+    """That many bytes of address space more than it has, and none after them."""
     with open(f"/proc/{daemon.pid}/statm", encoding="ascii") as statm:
         bytes_now = int(statm.read().split()[0]) * resource.getpagesize()
     resource.prlimit(daemon.pid, resource.RLIMIT_AS, (bytes_now + more, resource.RLIM_INFINITY))

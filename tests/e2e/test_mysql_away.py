@@ -117,7 +117,7 @@ def test_demoted_alive(pair, busy, writers):
 @pytest.mark.fault("mysql-name-moves")
 @pytest.mark.parametrize("writers", [1, 16])
 def test_name_moves(pair, busy, make_proxy, writers):
-    """By one name: connections that stand stay with the old primary, new ones go to the new."""
+    """By one name: existing connections stay with the old primary, new ones go to the new."""
     name = make_proxy(("127.0.0.1", pair.old.port), tcp=True)
     busy.begin(f"mysql://tally@127.0.0.1:{name.port}/shop", writers)
     pair.old.refuse_writes()
@@ -151,7 +151,7 @@ def test_demoted_while_idle(pair, busy):
 @pytest.mark.fault("mysql-killed-promoted")
 @pytest.mark.parametrize("how", ["killed", "stands"])
 def test_primary_gone_replica_promoted(pair, busy, how):
-    """kill -9 (or SIGSTOP: connections stand, and say nothing) while nothing is under way, with the replica promoted."""
+    """kill -9 (or SIGSTOP: connections stay open and silent) while nothing is under way, with the replica promoted."""
     busy.begin(pair.url)
     busy.end()
     busy.daemon.sync_all()
@@ -223,7 +223,7 @@ def test_replica_that_lags(pair, busy):
 
 
 def promoted_behind(pair, busy, seconds, keep):
-    """kill -9 amid merges, with a replica promoted that is so many seconds behind: nothing is lost."""
+    """kill -9 amid merges, with a replica promoted that is that many seconds behind: nothing is lost."""
     busy.begin(pair.url, keep=keep)
     pair.lag(seconds)
     newest = "SELECT MAX(gen) FROM tally_ledger"

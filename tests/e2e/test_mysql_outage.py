@@ -45,7 +45,7 @@ def lasting(seconds, make_redis, make_daemon, mysql):
 
 
 def outage_shows_nowhere(seconds, daemon, mysql):
-    """Stops MySQL for so long and starts it again; tallyd's memory at the end is what it was at the beginning."""
+    """Stops MySQL for that long and starts it again; tallyd's memory at the end is what it was at the beginning."""
     mysql.kill9()
     began, sizes = time.monotonic(), []
 

@@ -1,4 +1,4 @@
-"""What stands in config/ for operators: the unit, users and directories, alert rules, the dashboard."""
+"""What config/ has for operators: the unit, users and directories, alert rules, the dashboard."""
 import json
 import os
 import re

@@ -229,7 +229,7 @@ def same_series(browser, direct):
 
 
 def test_every_figure_of_the_operator(shop, browser, redis, mysql):
-    """Also the reject: replayed in vain while its cause stands, then with success, the other one dropped."""
+    """Also the reject: replayed in vain while its cause remains, then with success, the other one dropped."""
     shop.hit(VIEWS, "7", 1)
     shop.hit(VISITORS, day(), 1)  # a hash's very first hit is merged at once
     shop.daemon.sync_all()
@@ -309,7 +309,7 @@ def books_of(direct, mysql):
 
 
 def test_choices_by_keyboard_alone(shop, browser):
-    """Store, range and theme, without a pointer; they stand in the address or are remembered."""
+    """Store, range and theme, without a pointer; they are in the address or are remembered."""
     some_business(shop)
     shop.client.call("HINCRBY", "s777:unique_visitors:daily", day(-3), 11)
     browser.open(shop.store())
@@ -329,7 +329,7 @@ def test_choices_by_keyboard_alone(shop, browser):
     browser.run("history.back()")
     wait_until(lambda: browser.text("#range-title") == "Last 7 days", 10, "seven days again")
 
-    browser.tab_to("#store").press("777", Keys.ENTER)  # what stands there is selected
+    browser.tab_to("#store").press("777", Keys.ENTER)  # what is there is selected
     wait_until(lambda: browser.text("#view h1") == "Store 777", 10, "the other store")
     seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), 11, "its figures")
 
@@ -347,7 +347,7 @@ def test_choices_by_keyboard_alone(shop, browser):
 
 
 def test_wrong_ranges_and_names(shop, browser):
-    """What cannot be is said, not asked for; a store that nobody knows has no hits; names are text, never markup."""
+    """An impossible input gets a message, no request; an unknown store has no hits; names are text, never markup."""
     shop.hit(VISITORS, day(), 1)
     shop.daemon.sync_all()
     browser.open(shop.store(query="from=20260230&to=20200101"))
@@ -361,7 +361,7 @@ def test_wrong_ranges_and_names(shop, browser):
     top = "[data-counter=searches][data-figure=top]"
     seen(browser, lambda: [row[0] for row in browser.rows(top)], ["<img src=x onerror=alert(1)>"], "the term as it is")
     assert browser.all(f"{top} img") == [] and browser.complaints() == []
-    browser.open(shop.store("%3Cimg%20src=x%20onerror=alert(1)%3E"))  # the address is somebody else's to write
+    browser.open(shop.store("%3Cimg%20src=x%20onerror=alert(1)%3E"))  # others can write the address
     wait_until(lambda: "<img src=x onerror=alert(1)>" in browser.text("#view"), 10, "the name as it is")
     assert browser.all("#view img") == [] and [line for line in browser.complaints() if "404 (Not Found)" not in line] == []
 

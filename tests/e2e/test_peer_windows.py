@@ -47,7 +47,7 @@ class Rig:
         """back merges what there is, while hits run, and is killed at this point."""
         self.more_hits()
         self.back.crash = point
-        self.back.spawn()  # not start(): a batch that stands may take it past the point before it is ready
+        self.back.spawn()  # not start(): a batch in Redis may take it past the point before it is ready
         wait_until(lambda: not self.back.alive() or self.back.is_ready(), 30, "back is up, or gone")
         self.ask_for_merging()
         assert self.back.process.wait(30) == -signal.SIGKILL, f"{point}\n{self.back.log_tail()}"
@@ -55,7 +55,7 @@ class Rig:
         self.right()
 
     def ask_for_merging(self):
-        """CTR.SYNC ALL without waiting for its answer; who dies gives none."""
+        """CTR.SYNC ALL without waiting for its answer; a process that dies gives no answer."""
         try:
             link = self.back.client()
             link.send(b"CTR.SYNC ALL\r\n")
@@ -228,7 +228,7 @@ def test_late_hits_dropped_once_the_row_exists_buildbuddy(rig):
     peer.flush()
     assert hit_and_flush_again(peer) == peer.hits - 3
 
-    rig.dies_at("merge_after_commit")  # the rows exist, the batch stands
+    rig.dies_at("merge_after_commit")  # the rows exist, the batch is still in Redis
     seen = rig.mysql.query("SELECT COUNT(*) FROM product_views")[0][0]
     assert seen > 0
     rig.more_hits()  # of the same keys and fields
@@ -330,7 +330,7 @@ def test_absolute_overwrite_rgsync(rig):
     rig.right()
     rig.back.start()
     rig.back.sync_all()
-    for lose in (lambda link, data: setattr(link, "swallow", True), lambda link, data: link.end()):  # COMMIT answered to nobody; or cut
+    for lose in (lambda link, data: setattr(link, "swallow", True), lambda link, data: link.end()):  # COMMIT's answer lost; or cut
         rig.more_hits()
         Moment(rig.to_mysql, "up", COMMIT, lose)
         rows = ledger_rows(rig)
@@ -345,7 +345,7 @@ def test_absolute_overwrite_rgsync(rig):
 
 
 def late_write(rig):
-    """A statement of back's that stands on the way while front merges newer hits of the same rows, and then goes on."""
+    """A statement of back's that is held on the way while front merges newer hits of the same rows, and then goes on."""
     rig.more_hits()
     rig.load.pause()
     late = Hold(rig.to_mysql, "up", b"INSERT INTO tally_ledger")

@@ -1,5 +1,5 @@
 """Pipelines of any length, written whole before a byte of their answers is read: each is answered, in order, and counted once.
-What one that does not read may cost is bounded, and who is cut in the end is told of in the log."""
+The cost of one that does not read is bounded, and the log names the client that is cut in the end."""
 import re
 import shutil
 import socket
@@ -61,7 +61,7 @@ def connect(daemon, transport, authority, timeout_s=60):
 
 
 def read_all(link, size, piece=1 << 18, pause_s=0):
-    """So many bytes, or less when the other side closes."""
+    """That many bytes, or less when the other side closes."""
     got, left = [], size
     while left > 0:
         data = link.recv(min(left, piece))
@@ -74,7 +74,7 @@ def read_all(link, size, piece=1 << 18, pause_s=0):
 
 
 def running(first, count):
-    """The answers to so many hits of 1 on one field."""
+    """The answers to that many hits of 1 on one field."""
     return b"".join(b":%d\r\n" % n for n in range(first, first + count))
 
 
@@ -169,8 +169,8 @@ def write_around(link, killed):
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
-    """Redis dies somewhere in a pipeline and comes back: each hit is answered; an integer was counted, an error was not, and
-    of `outcome unknown` nobody knows."""
+    """Redis dies somewhere in a pipeline and comes back: each hit is answered; an integer was counted, an error was not;
+    `outcome unknown` may be either."""
     server = make_redis("mortal", appendfsync="always")
     daemon = doors(server, busy_timeout="1s")
     with connect(daemon, transport, authority) as link, daemon.client() as other:
@@ -252,7 +252,7 @@ def test_never_read(doors, authority, mysql, transport):
 
 
 def test_all_together(doors, authority):
-    """The limit of all holds however many read nothing, and whoever reads finds room beside them."""
+    """The limit of all holds however many read nothing, and a client that reads still finds room."""
     daemon = doors(memory="64MiB")
     before = daemon.rss_kib()
     ending, sent = threading.Event(), [0]
@@ -276,7 +276,7 @@ def test_all_together(doors, authority):
 
 
 def test_who_goes_on_writing_is_not_cut(doors, authority, mysql):
-    """Slow to write and late to read: for longer than limits.send_timeout it reads nothing, but it does not stand still."""
+    """Slow to write and late to read: for longer than limits.send_timeout it reads nothing, but it is not stopped."""
     daemon = doors(send_timeout="3s")
     with connect(daemon, "unix", authority) as link:
         for _ in range(40):

@@ -155,7 +155,7 @@ def gens(mysql):
 
 
 def test_each_prunes_its_own(pods, mysql):
-    """A realm's highest gen stays, however far the others are; a batch that stands in another Redis keeps its rows."""
+    """A realm's highest gen stays, however far the others are; a batch in another Redis keeps its rows."""
     pods.both()
     for _ in range(5):
         pods.hit(0)
@@ -164,7 +164,7 @@ def test_each_prunes_its_own(pods, mysql):
         pods.hit(1)
         pods.daemons[1].sync_all()
     pods.daemons[1].kill9()
-    pods.daemons[1].crash = "merge_after_commit"  # merged, and it stands
+    pods.daemons[1].crash = "merge_after_commit"  # merged, and still in Redis
     pods.daemons[1].start()
     pods.hit(1)
     with pods.daemons[1].client() as client:
@@ -192,7 +192,7 @@ def until(mysql, table):
 
 
 def test_complete_until_is_the_earliest(make_clock, make_redis, make_daemon, mysql):
-    """As long as one Redis has hits pending, nobody may say that all of that time are in MySQL."""
+    """As long as one Redis has hits pending, no tallyd may say that all of that time are in MySQL."""
     clock = make_clock().flow()
     redis = [make_redis(f"r{at}", appendfsync="always", clock=clock) for at in range(2)]
     first = make_daemon(redis[0], families=FAMILIES, clock=clock)

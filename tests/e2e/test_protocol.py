@@ -108,7 +108,7 @@ def answer(address, data, chunk=None):
                 link.send(data[at:at + (chunk or len(data))])
             link.send(encode("ECHO", SENTINEL))
         except OSError:
-            pass  # closed on us; what it said before still stands in the socket
+            pass  # closed on us; what it said before is still in the socket
         return link.until(SENTINEL + b"\r\n")
 
 

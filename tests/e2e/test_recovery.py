@@ -157,7 +157,7 @@ def test_leftover_that_the_ledger_knows_is_held(make_redis, make_daemon, mysql):
 
 
 def test_batch_of_an_unknown_counter_stands(make_redis, make_daemon, mysql):
-    """Its counter was taken out of the configuration: it stands until it is back or goes to tally_rejects by order."""
+    """Its counter was taken out of the configuration: it stays until the counter is back or goes to tally_rejects by order."""
     redis = make_redis(appendfsync="always")
     rng = random.Random(3)
     held = seed_batches(redis.client(), [3], rng)

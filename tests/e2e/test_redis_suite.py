@@ -302,7 +302,7 @@ def test_info_sections(as_they_are):
         assert list(info_of(client, "cluster", "Server", "CLUSTER")) == ["Server", "Cluster"]  # in the order of the whole
         assert info_of(client, "nonsense") == {}
         theirs = info_of(link, "everything")
-        for name, fields in usual.items():  # what has Redis' name stands where Redis has it
+        for name, fields in usual.items():  # what has Redis' name is where Redis has it
             others = {field for title in theirs for field in theirs[title] if title != name}
             assert not fields.keys() & (others - theirs.get(name, {}).keys()), name
         assert usual["Replication"] == {"role": "master", "connected_slaves": "0"}

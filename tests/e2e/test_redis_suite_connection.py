@@ -1,5 +1,5 @@
 """What Redis' own tests of 7.0.15 ask of connections (unit/introspection, unit/tracking, unit/auth), in cases of ours, each also
-asked of a redis-server; and the clients that need it: rueidis' greeting, redis-py, who counts and never reads."""
+asked of a redis-server; and the clients that need it: rueidis' greeting, redis-py, one that counts and never reads."""
 import os
 import re
 import shutil
@@ -341,7 +341,7 @@ def test_unauthenticated_requests_are_short(locked, rude):
     assert said[0] == said[1] and b"unauthenticated" in said[0]
 
 
-# ---- who counts and never reads ----
+# ---- a client that counts and never reads ----
 
 
 def test_fire_and_forget(make_daemon, redis, mysql):

@@ -35,7 +35,7 @@ def run(daemon, *words, status=0, json_=True):
 
 
 def waiting(daemon, *words):
-    """By store and field: which of two batches was refused first is nobody's promise."""
+    """By store and field: which of two batches was refused first is not promised."""
     seen = run(daemon, "list", *words)
     assert seen["waiting"] >= len(seen["rejects"])
     return sorted(seen["rejects"], key=lambda row: (row["store"], row["field"]))
@@ -103,7 +103,7 @@ def test_replay_of_a_store(refused, mysql):
 
 
 def test_replay_by_several_at_once(refused, mysql):
-    """Each row once, whoever gets it."""
+    """Each row once, whichever process gets it."""
     mend(mysql)
     got = []
     threads = [threading.Thread(target=lambda: got.append(run(refused, "replay", "--all")["replayed"])) for _ in range(4)]

@@ -176,7 +176,7 @@ class Sizes(threading.Thread):
             time.sleep(0.02)
 
     def told_safe(self, link):
-        """Kills it, when it has not said for half a second that anything more is on disk. So long was the file then."""
+        """Kills it, when it has not said for half a second that anything more is on disk. Returns the file's length then."""
         while True:
             link.call("SET", "nothing", "", "PX", "1")
             size = self.size()
@@ -270,7 +270,7 @@ def sums_in_redis(direct):
 
 @pytest.mark.fault("replay-other-ways")
 def test_other_ways_to_count(make_redis, make_proxy, make_daemon):
-    """Series, timeboxes and events that were answered stand again in what is promoted, an event under the id it was
+    """Series, timeboxes and events that were answered are in what is promoted, an event under the id it was
     answered with."""
     pair, known = Pair(make_redis, make_proxy), Known()
     daemon = make_daemon(pair.primary, families=FAMILIES, more={"redis": {"url": pair.url, "replicas": 1}, **OTHER_WAYS})

@@ -295,7 +295,7 @@ def test_partition(island, make_rig):
 
 @fault("sentinel-lost-discard")
 def test_discarded_and_not_replicated(island, make_rig, mysql):
-    """The promoted replica has a batch that was merged and discarded: nobody waits a minute until it is stale."""
+    """The promoted replica has a batch that was merged and discarded: no tallyd waits a minute until it is stale."""
     cluster, partition = island
     rig = make_rig(cluster)
     with rig.daemon.client() as client:

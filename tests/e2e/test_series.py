@@ -18,7 +18,7 @@ from harness.wait import wait_until
 
 PRECISIONS, SAMPLES, AHEAD_S = (1, 5, 60, 300), 10, 60
 OPTIONS = {"series": {"precisions": list(PRECISIONS), "samples": SAMPLES}}
-PASS_S = 60  # the cleaner comes to each precision once in so long, or in the precision when that is longer
+PASS_S = 60  # the cleaner comes to each precision once in that time, or in the precision when that is longer
 HOUR_S = 3600
 
 
@@ -42,7 +42,7 @@ class Model:
         return sorted((slot, n) for slot, n in self.counts[name, precision].items() if slot > self.cutoff(precision, now))
 
     def check(self, rows, name, precision, now):
-        """rows: what was read. Samples past the cutoff may stand until the cleaner has come, and are right till then."""
+        """rows: what was read. Samples past the cutoff may exist until the cleaner has come, and are right till then."""
         assert rows == sorted(rows)
         assert [row for row in rows if row[0] > self.cutoff(precision, now)] == self.live(name, precision, now)
         assert all(self.counts[name, precision][slot] == n for slot, n in rows)

@@ -1,4 +1,4 @@
-"""A host that sleeps: its monotonic clock stands meanwhile, and MySQL's ledger is pruned by another."""
+"""A host that sleeps: its monotonic clock is stopped meanwhile, and MySQL's ledger is pruned by another."""
 from harness.daemon import counters
 
 FAMILIES = counters(hits=1, every="1s")
@@ -21,7 +21,7 @@ def test_a_run_that_slept_knows_its_age(make_clock, make_redis, make_daemon, mys
             clock.sleep(1800)
             daemon.log_contains("event=run_given_up", 60)
             other.rollback()
-    clock.step(61)  # nobody gave a sign of life for the batch: it is taken over
+    clock.step(61)  # the batch got no sign of life: it is taken over
     daemon.sync_all()
     assert mysql.query("SELECT views FROM product_views") == ((5,),)
     daemon.verify()

@@ -118,7 +118,7 @@ def test_life(make_redis, make_daemon, mysql, make_supervisor):
 
 
 def test_watchdog(make_redis, make_daemon, make_supervisor):
-    """Signs of life come from the loop: while its thread alone stands, there are none, and it would be ended."""
+    """Signs of life come from the loop: while only its thread is blocked, there are none, and it would be ended."""
     supervisor = make_supervisor(abstract=True)
     daemon = supervised(make_daemon(make_redis(appendfsync="always"), start=False).migrate(), supervisor, watchdog=True)
     daemon.start()

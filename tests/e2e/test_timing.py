@@ -58,7 +58,7 @@ def test_hits_over_many_fields(make_redis, make_daemon, mysql):
 
 
 def test_hits_of_twenty_stores(make_redis, make_daemon, mysql):
-    """At light load nobody waits for rows: each store is merged when it reaches `hits`."""
+    """At light load no merge waits for rows: each store is merged when it reaches `hits`."""
     def merged():
         return mysql.query("SELECT COUNT(*), SUM(visitors) FROM daily_visitors")[0]
 

@@ -1,4 +1,4 @@
-"""TLS: at the doors, to Redis and to MySQL; who is refused and what is said then; renewal; cuts in the middle of it."""
+"""TLS: at the doors, to Redis and to MySQL; which clients are refused and with what message; renewal; cuts in the middle of it."""
 import os
 import random
 import select
@@ -215,7 +215,7 @@ def stat_of(client, name):
 
 
 def hello_of(authority):
-    """A client's first words; whoever sends them again and again pays nothing for what they cost the other side."""
+    """A client's first words; sending them again and again costs the client nothing, but costs the server."""
     outgoing = ssl.MemoryBIO()
     with pytest.raises(ssl.SSLWantReadError):
         authority.context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
@@ -223,7 +223,7 @@ def hello_of(authority):
 
 
 def test_handshakes_that_dribble(make_daemon, redis, pairs, authority):
-    """Forty handshakes that come byte by byte, and forty that stand, are in nobody's way."""
+    """Forty handshakes that come byte by byte, and forty that are stuck, delay no other client."""
     daemon = make_door(make_daemon, redis, pairs["good"])
     words = hello_of(authority)
     links = [socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=20) for _ in range(80)]
@@ -240,7 +240,7 @@ def test_handshakes_that_dribble(make_daemon, redis, pairs, authority):
 
 
 def test_a_handshake_has_its_time(make_daemon, redis, pairs, authority):
-    """Whoever begins one and says no more is disconnected after limits.auth_timeout, not after its default of 10 s."""
+    """A client that begins one and sends no more is disconnected after limits.auth_timeout, not after its default of 10 s."""
     daemon = make_door(make_daemon, redis, pairs["good"], http=True, more={"limits": {"auth_timeout": "1s"}})
     begun = hello_of(authority)[:-1]
     began = time.monotonic()
@@ -289,7 +289,7 @@ def test_a_flood_of_handshakes(make_daemon, redis, pairs, authority):
 
 
 def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority, stranger):
-    """With listen.tls.ca only who shows a certificate comes in, by RESP and HTTP; the verbs say what they need of a service that
+    """With listen.tls.ca only a client with a certificate gets in, by RESP and HTTP; the verbs say what they need of a service that
     has no other address, and do their work once it has it."""
     daemon = make_door(make_daemon, redis, pairs["good"], unix=False, http=True, ca=authority.cert)
     with redis_client(daemon, authority, pairs["client"]) as client:
@@ -333,19 +333,19 @@ def test_https(make_daemon, redis, pairs, authority):
     assert page.endswith("</html>\n")
     done = curl(*known, "--parallel", "--parallel-max", "30", *[f"{address}/"] * 60)
     assert done.returncode == 0 and done.stdout.count("</html>") == 60, done.stderr
-    assert curl(f"{address}/").returncode == 60  # the authority is none of the system's
+    assert curl(f"{address}/").returncode == 60  # the authority is not one of the system's
     assert curl(f"http://localhost:{daemon.http_port}/").returncode != 0
     assert curl(*known, "--tls-max", "1.1", "--ciphers", "DEFAULT:@SECLEVEL=0", f"{address}/").returncode == 35
     stream = subprocess.Popen(["curl", "-sSN", *known, f"{address}/api/stream"], stdout=subprocess.PIPE, text=True)
     try:
         assert stream.stdout.readline().startswith(("event:", "data:", ":", "retry:", "id:"))
-        assert daemon.terminate() == 0  # nobody waits for it
+        assert daemon.terminate() == 0  # no client waits for it
         stream.wait(30)
     finally:
         stream.kill()
 
 
-ASSETS = 60  # of 130 KB: more than the kernel keeps for who does not read
+ASSETS = 60  # of 130 KB: more than the kernel keeps for a client that does not read
 
 
 def assets_at(daemon, authority):
@@ -362,7 +362,7 @@ def assets_at(daemon, authority):
 
 
 def test_https_for_who_reads_slowly(make_daemon, redis, pairs, authority):
-    """All of an answer comes, and then its end is said, no cut; who reads nothing keeps nobody up."""
+    """All of an answer comes, then a proper close, no cut; a client that reads nothing delays no other."""
     daemon = make_door(make_daemon, redis, pairs["good"], http=True)
     whole = curl("--cacert", authority.cert, f"https://localhost:{daemon.http_port}/assets/dygraph.min.js").stdout.encode()
     assert len(whole) > 100_000
@@ -380,7 +380,7 @@ def test_https_for_who_reads_slowly(make_daemon, redis, pairs, authority):
 
 
 def test_renewal_under_traffic(make_daemon, redis, authority):
-    """New files and SIGHUP: who connects sees the new certificate, who is connected goes on, nothing is lost; files that
+    """New files and SIGHUP: new connections see the new certificate, old ones go on, nothing is lost; files that
     are not fit leave the old one, and the log says why."""
     mine, renewed = authority.issue("mine"), authority.issue("renewed")
     daemon = make_door(make_daemon, redis, mine, http=True, families=counters(hits=100, every="1s"))
@@ -668,7 +668,7 @@ def one_hit(daemon):
 # --- its end, at any moment ---
 
 def https_asks(daemon, context, ended):
-    """Also handshakes that are never ended, and answers that nobody reads."""
+    """Also handshakes that are never ended, and answers that no client reads."""
     while not ended.is_set():
         try:
             with socket.create_connection(("127.0.0.1", daemon.http_port), timeout=20) as plain:

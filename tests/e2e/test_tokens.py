@@ -19,7 +19,7 @@ OTHER = "ERR this token came with another increment before: key, field or n diff
 
 class Senders:
     """Threads that take messages from one queue, and send them in pipelines, each time to another of the addresses. With
-    tokens a message whose answer was lost goes back into the queue; without, nobody knows of it: shadow.unknown."""
+    tokens a message whose answer was lost goes back into the queue; without, its outcome is unknown: shadow.unknown."""
 
     def __init__(self, addresses, tokens, seed, clients=6, depth=12):
         self.addresses, self.tokens, self.depth = addresses, tokens, depth
@@ -167,14 +167,14 @@ def test_an_answer_that_was_lost_is_read_back(make_redis, make_daemon, make_prox
         client.send(encode("CTR.INCRBY", VIEWS, "7", 2, "TOKEN", "b"))
         wait_until(lambda: redis.client().exists("tally:token:1:b"), 20, "it was counted")
         told = int(redis.client().get("tally:token:1:b").split(b":")[1])
-        redis.client().hincrby(VIEWS, "7", 100)  # whoever reads the field now reads this
+        redis.client().hincrby(VIEWS, "7", 100)  # a read of the field now gets this
         proxy.cut()
         assert client.reply() == told
         assert client.call("CTR.INCRBY", VIEWS, "7", 2, "TOKEN", "b") == told
 
 
 def test_given_up_and_sent_again_to_another_daemon(make_redis, make_daemon, make_proxy, mysql):
-    """"Outcome unknown" is no loss any more: the same token, sent to whoever is there, counts it if nothing did."""
+    """"Outcome unknown" is no loss any more: the same token, sent to any tallyd there, counts it if nothing did."""
     redis = make_redis(appendfsync="always")
     proxies = [make_proxy(redis.socket) for _ in range(2)]
     cut_off = [make_daemon(redis, instance=name, families=CALM, redis_url=f"unix://{proxy.path}?db=0")

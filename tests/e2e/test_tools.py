@@ -115,7 +115,7 @@ def test_exporter(calm, make_redis, make_tool):
 
 
 def test_redis_cli_stat(calm):
-    """A figure that INFO lacks would stand there as -9223372036854775808."""
+    """A figure that INFO lacks would be shown there as -9223372036854775808."""
     with calm.client() as client:
         client.pipeline([["HINCRBY", "s77:product_views", "5", 1]] * 500)
     stat = subprocess.Popen(["stdbuf", "-oL", "redis-cli", "-s", calm.socket, "--stat", "-i", "0.01"], text=True,

@@ -1,7 +1,7 @@
 """Load from eight clients; tallyd, redis-server and mariadbd killed, links cut; after each the shadow must agree.
 
 After each kill, per field: MySQL + pending + claimed and not in the ledger lies between what was acknowledged and that
-plus what nobody knows; `tallyd verify` exits 0. 30 kills in the normal run, 200 in the soak. TORTURE_SEED repeats a run."""
+plus those in doubt; `tallyd verify` exits 0. 30 kills in the normal run, 200 in the soak. TORTURE_SEED repeats a run."""
 import os
 import random
 import signal
@@ -54,7 +54,7 @@ class Rig:
             return sum(self.shadow.acked.values())
 
     def more_acked(self, hits, deadline_s=60):
-        """The service serves: so many hits more were acknowledged."""
+        """The service serves: that many hits more were acknowledged."""
         wanted = self.acked() + hits
         wait_until(lambda: self.acked() >= wanted, deadline_s, f"{hits} hits more are acknowledged")
 
@@ -100,7 +100,7 @@ class Rig:
             {"tallyd": self.kill_daemon, "redis": self.kill_redis, "mysql": self.kill_mysql, "cut": self.cut}[kind]()
 
     def check(self):
-        """tallyd stands still meanwhile: nothing moves between the look into Redis and the look into MySQL."""
+        """tallyd is paused meanwhile: nothing moves between the look into Redis and the look into MySQL."""
         self.daemon.pause()
         try:
             everything = counted(self.redis.client(), self.mysql, FAMILIES)

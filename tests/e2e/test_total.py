@@ -179,7 +179,7 @@ class Stalls:
             wanted, ends_at = self.merged() + 5, time.monotonic() + 0.5
             wait_until(lambda wanted=wanted, ends_at=ends_at: self.merged() >= wanted or time.monotonic() > ends_at, 60)
             self.proxy.flow()
-            time.sleep(0.01)  # so long it is let through: a pace, not a synchronisation
+            time.sleep(0.01)  # it runs for that long: a pace, not a synchronisation
 
     def end(self):
         self.ending = True
@@ -188,7 +188,7 @@ class Stalls:
 
 
 def two_services(reads, make_daemon, make_proxy, redis, mysql):
-    """One merges under the reads of the other, who sees a MySQL that is ahead of what it read of Redis."""
+    """One merges during the reads of the other, which sees a MySQL that is ahead of what it read of Redis."""
     one = make_daemon(redis, families=MERGING, instance="one")
     proxy = make_proxy(mysql.socket)
     two = make_daemon(redis, families=MERGING, instance="two", migrate=False,
@@ -216,7 +216,7 @@ POINTS = ["claim_done", "merge_before_commit", "merge_after_commit", "merge_betw
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_between_merge_and_discard(point, make_daemon, redis):
-    """A batch of three chunks, left by its owner on the way: nobody adopts it for a minute, its totals are right at once."""
+    """A batch of three chunks, left by its owner on the way: no tallyd adopts it for a minute, its totals are right at once."""
     dead = make_daemon(redis, families=RESTING, instance="one")
     with dead.client() as client:
         client.call("HINCRBY", "s1:product_views", "0", 1)  # the first hit ever is merged at once
@@ -244,7 +244,7 @@ def test_killed_between_merge_and_discard(point, make_daemon, redis):
     exact(0)
     with heir.client() as client:
         client.pipeline([("HINCRBY", "s1:product_views", str(at), 10) for at in range(2500)])
-    exact(10)  # the batch stands, and the hash is pending again
+    exact(10)  # the batch is still in Redis, and the hash is pending again
     with heir.client() as client:
         wait_until(lambda: isinstance(client.call("CTR.RECOVER"), list), 30, "CTR.RECOVER")
     exact(10)
@@ -310,7 +310,7 @@ def later_merge(mysql, counter):
 
 
 def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
-    """A reader who sees a later merge each time: claims of that counter wait for it, and only for it, and go on when it
+    """A reader that sees a later merge each time: claims of that counter wait for it, and only for it, and go on when it
     is answered, when it is told to try again, and when it goes away."""
     daemon = make_daemon(redis, families=MERGING, more={"limits": {"busy_timeout": "12s"}})
 

@@ -1,4 +1,4 @@
-"""A database and a Redis as a tallyd left them that knew one Redis and no realms (schema 1): what stands there is merged
+"""A database and a Redis as a tallyd left them that knew one Redis and no realms (schema 1): what is there is merged
 once, hits are counted all the while, and what waits for an operator still waits."""
 import json
 import os

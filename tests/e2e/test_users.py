@@ -1,4 +1,4 @@
-"""Users: who may connect, what each may name and do, and that one store's user neither reads, adds to nor delays another's.
+"""Users: which may connect, what each may name and do, and that one store's user neither reads, adds to nor delays another's.
 
 Wording is Redis' own: the same requests go to a redis-server with the same users."""
 import os
@@ -126,7 +126,7 @@ def test_ways_to_say_who_one_is(shops):
         assert client.call("AUTH", "secret of default") == "OK"  # AUTH password: the user default
         assert client.call("HINCRBY", "s9:product_views", "7", 1) == 1
         assert client.call("AUTH", "default", "wrong") == WRONGPASS
-        assert client.call("HINCRBY", "s9:product_views", "7", 1) == 2  # as in Redis: it stays who it was
+        assert client.call("HINCRBY", "s9:product_views", "7", 1) == 2  # as in Redis: it stays the same user
     with daemon.client() as client:
         answer = client.call("HELLO", "3", "AUTH", "shop1", "secret of shop1", "SETNAME", "till")
         assert answer[b"proto"] == 3
@@ -220,7 +220,7 @@ def test_acl_whoami(shops):
     with known(daemon, "shop1") as shop, daemon.operator() as inside:
         assert shop.call("ACL", "WHOAMI") == b"shop1"
         assert shop.call("AUTH", "secret of default") == "OK" and shop.call("ACL", "WHOAMI") == b"default"
-        assert inside.call("ACL", "WHOAMI") == b"default"  # nobody in particular
+        assert inside.call("ACL", "WHOAMI") == b"default"  # no user in particular
         assert shop.call("ACL", "LIST") == "ERR unknown subcommand 'LIST'. Try ACL HELP."
         assert shop.call("ACL", "HELP")[1].startswith("whoami - ")
 
@@ -254,7 +254,7 @@ def admits(daemon, name):
 
 
 def test_rate(shops, redis):
-    """2,000 hits of a user with 1,000 a second take more than a second and lose nothing; nobody else waits."""
+    """2,000 hits of a user with 1,000 a second take more than a second and lose nothing; no other client waits."""
     daemon = shops(shop1={"rate": 1000})
     hits = encode("HINCRBY", "s1:product_views", "7", 1) * 2000
     with known(daemon, "shop1") as flood, known(daemon, "shop2") as quiet:
@@ -273,7 +273,7 @@ def test_rate(shops, redis):
 
 
 def test_guessing_is_slow_and_right_ones_are_not(shops):
-    """Wrong passwords are soon refused unproved; who was right lately comes in all the same, and so do others."""
+    """Wrong passwords are soon refused unchecked; a user who logged in lately still gets in, and so do others."""
     daemon = shops()
     known(daemon, "shop1").close()
     with daemon.client() as guesser:
@@ -334,7 +334,7 @@ def test_strangers_have_little_time(shops):
 
 
 def test_reload(shops, hashes):
-    """No connection is dropped: who is the same goes on under the new rules, who is not has to say again who he is."""
+    """No connection is dropped: an unchanged user goes on under the new rules, a changed one has to log in again."""
     daemon = shops()
     with known(daemon, "shop1") as kept, known(daemon, "shop2") as changed, known(daemon, "default") as removed:
         assert kept.call("MULTI") == "OK"
@@ -378,7 +378,7 @@ def test_verbs_and_the_operators_socket(shops):
 
 
 def test_check_warns_of_the_door_beside_users(shops, workdir):
-    """The panel asks nobody on this machine for a token, also not a store's user: on TCP that is everybody."""
+    """The panel asks no client on this machine for a token, not even a store's user: on TCP that is everybody."""
     daemon = shops()
     for http, warned in ((f"unix://{workdir}/h.sock", False), ("tcp://127.0.0.1:7371", True)):
         daemon.config["listen"]["http"] = http
@@ -454,7 +454,7 @@ def test_root_is_warned_and_a_wrong_user_refused(make_daemon, redis):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_no_core(shops, workdir, mysql):
-    """Nothing of the memory, where passwords are, can be had by a crash or by whoever else runs as that user."""
+    """Neither a crash nor another process of that user gets at the memory, where passwords are."""
     for way in (workdir, mysql.directory):  # nobody has to get there, too
         os.chmod(way, 0o755)
     daemon = shops(more={"run_as": "nobody"})

@@ -45,7 +45,7 @@ def problem(seen):
 
 
 def claim(redis, key=VIEWS, registered=2, fields=None, counter="product_views"):
-    """A batch of somebody else's who is alive, so that nobody merges it now."""
+    """A batch of another tallyd that is alive, so that no process merges it now."""
     link = redis.client()
     link.incr("tally:gen")
     link.hset(f"tally:batch:{BATCH}", mapping={"format": 99, "counter": counter, "gen": 1, "owner": "two:0123456789abcdef",

@@ -1,4 +1,4 @@
-"""WAIT and WAITAOF at tallyd's door: a connection's hits so far are on so many replicas, or disks."""
+"""WAIT and WAITAOF at tallyd's door: a connection's hits so far are on that many replicas, or disks."""
 import subprocess
 import threading
 import time
@@ -29,7 +29,7 @@ AOF_ERRORS = [
 
 
 class World:
-    """A primary with so many replicas, and a tallyd that knows all of them."""
+    """A primary with that many replicas, and a tallyd that knows all of them."""
 
     def __init__(self, make_redis, make_daemon, replicas, appendfsync="everysec", **more):
         self.ports = [held_port() for _ in range(replicas + 1)]
@@ -86,7 +86,7 @@ def test_a_replica_in_step(one):
 
 
 def test_a_replica_that_stands_still(two):
-    """Who wants both waits for the time it gave; who wants one does not wait for them."""
+    """A client that wants both waits for the time it gave; one that wants one does not wait for them."""
     two.replicas[0].pause()
     with two.daemon.client() as both, two.daemon.client() as single:
         both.call("HINCRBY", VIEWS, "7", 1)
@@ -174,7 +174,7 @@ def test_another_primary(one):
 
 
 def test_a_client_that_goes(two):
-    """Nobody waits for it for ever, and a stop waits for nobody."""
+    """No client waits for it for ever, and a stop waits for no client."""
     two.replicas[0].pause()
     gone, stays = two.daemon.client(), two.daemon.client()
     for each in (gone, stays):

@@ -33,7 +33,7 @@ def stores_made(mysql):
 
 @pytest.fixture
 def begin(make_clock, make_redis, make_daemon, mysql):
-    """begin(when, key...) -> the clock, which stands then, a tallyd, and Redis. The keys' first hits are merged: later ones
+    """begin(when, key...) -> the clock, stopped then, a tallyd, and Redis. The keys' first hits are merged: later ones
     wait."""
     def make(when, *keys):
         stores_made(mysql)
@@ -106,7 +106,7 @@ def test_a_counter_without_dates(begin):
 
 def test_while_mysql_cannot_be_asked(make_redis, make_daemon, mysql):
     """At first `zone` holds for all; when MySQL is back, each store's own; and that goes on when it is away again. A zone
-    that is none is logged, and `zone` holds for its store."""
+    that does not exist is logged, and `zone` holds for its store."""
     stores_made(mysql)
     mysql.query("INSERT INTO shop.stores VALUES (4, 'Middle/Earth')")
     redis = make_redis(appendfsync="always")

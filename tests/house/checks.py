@@ -46,7 +46,7 @@ def structs(root):
 
 
 def citations(root):
-    """What a file cites stands in the repo: no other document."""
+    """What a file cites is in the repo: no other document."""
     outside = re.compile(r"\b(DESIGN|SCHEDULES|FACTS|REVIEW)\b|\b(FAILOVER|HITS|CLIENTS|STYLE)\.md|(?<![\w.-])shared/"
                          r"|\bissue \d+")
     page = re.compile(r"([\w./-]*\w+\.md)\b")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the rooms of src/rooms.cmake: a storey is as high above base as the longest way down to it. Behind each room stand those it
+"""Draws the rooms of src/rooms.cmake: a storey is as high above base as the longest way down to it. After each room come those it
 sees, but for what these see themselves.
 
-  drawing.py            prints the text that stands in src/README.md
+  drawing.py            prints the text for src/README.md
   drawing.py --write    puts it there"""
 import os
 import re

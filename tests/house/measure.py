@@ -4,7 +4,7 @@
   measure.py [ROOT]     of another checkout than this one
 
 A file and its header count as one node of a circle. An arrow is an include ("includes"), or a call of a function that the other
-file defines ("calls"; a call through a pointer is none). A name is shared when another function of src/ has it, static or not."""
+file defines ("calls"; not one through a pointer). A name is shared when another function of src/ has it, static or not."""
 import collections
 import statistics
 import sys

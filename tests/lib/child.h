@@ -54,7 +54,7 @@ static inline struct child_end child_run(void (*run)(void *arg), void *arg)
     return end;
 }
 
-/* SIGSTOP, and until all its threads stand still, which kill(2) does not wait for. A child of this process. */
+/* SIGSTOP, and until all its threads are stopped, which kill(2) does not wait for. A child of this process. */
 static inline void child_pause(pid_t pid)
 {
     siginfo_t how;

@@ -1,4 +1,4 @@
-/* lib/fake_coalesce.h - a coalesce for those who test command/ alone: takes hits and ops of one counter, and collects what it
+/* lib/fake_coalesce.h - a coalesce for tests of command/ alone: takes hits and ops of one counter, and collects what it
  * would answer until the test lets that out. Instead of coalesce/'s own functions, so link a program with command/ only once
  * it includes this. */
 #ifndef LIB_FAKE_COALESCE_H
@@ -21,7 +21,7 @@ struct answer {
     struct buf bytes;
 };
 
-/* What coalesce was just given by whoever is being run. */
+/* What coalesce was just given by the code under test. */
 struct fake_taken {
     const struct outlet *outlet;
     bool has_token, is_op;
@@ -35,8 +35,8 @@ struct coalesce {
     uint32_t n;
     uint32_t room; /* answers that fit into a frame */
     bool down, busy;
-    uint32_t refuse_literals;    /* so many, though there is room */
-    bool liar;                   /* coalesce_room() says yes though there is none */
+    uint32_t refuse_literals;    /* that many, though there is room */
+    bool liar;                   /* coalesce_room() says yes though it is full */
     uint32_t adds;               /* hits ever taken */
     char field[32];              /* of the last one */
     struct coalesce_op op;       /* the last one taken; its texts in op_texts */
@@ -46,7 +46,7 @@ struct coalesce {
     struct slice bulk; /* the reply to an event with an id, when there is one */
     struct outlet *parked[64];
     uint32_t parked_n;
-    void (*took)(const struct fake_taken *t); /* NULL: nobody asks */
+    void (*took)(const struct fake_taken *t); /* NULL: not wanted */
 };
 
 static struct counter views = {.name = {"views", 5},

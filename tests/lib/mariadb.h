@@ -179,7 +179,7 @@ static inline const char *mariadb_ask(struct mariadb *m, const char *format, ...
 #define assert_mariadb(m, expected, ...) assert_string_equal(mariadb_ask((m), __VA_ARGS__), (expected))
 
 /* Waits until the SELECT says so; for what another thread or session brings about. The pause, also before the
- * first time: INNODB_TRX shows what it showed before to those who ask again within 0.1 s. */
+ * first time: INNODB_TRX shows what it showed before to a query again within 0.1 s. */
 #define await_mariadb(m, expected, ...)                                                                      \
     do {                                                                                                     \
         uint64_t until_ms_ = mono_ms() + 20000;                                                              \

@@ -1,4 +1,4 @@
-/* lib/sql_proxy.h - stands between a client and mariadbd's unix socket, one connection after the other, on a
+/* lib/sql_proxy.h - sits between a client and mariadbd's unix socket, one connection after the other, on a
  * thread of its own, and interferes once with a COMMIT: the reply is cut, the command is cut, or the server
  * is stopped, and has it unread. Header only. */
 #ifndef LIB_SQL_PROXY_H

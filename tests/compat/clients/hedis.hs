@@ -1,5 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
--- hedis, which sends ahead by itself what nobody waits for: argv = script, "unix" or "tcp", path or port. Prints the replies
+-- hedis, which pipelines by itself replies not waited for: argv = script, "unix" or "tcp", path or port. Prints the replies
 -- as JSON.
 import Control.Monad.IO.Class (liftIO)
 import Data.Aeson (decodeFileStrict, encode)

@@ -1,4 +1,4 @@
-// ioredis: argv = path, how many: one pipeline of so many hits. Prints as JSON how many replies, and the last one.
+// ioredis: argv = path, how many: one pipeline of that many hits. Prints as JSON how many replies, and the last one.
 const { Redis } = require("ioredis");
 const client = new Redis({ path: process.argv[2], maxRetriesPerRequest: 0 });
 const pipe = client.pipeline();

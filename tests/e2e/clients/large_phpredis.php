@@ -1,5 +1,5 @@
 <?php
-// php-redis: argv = path, how many: one pipeline of so many hits. Prints as JSON how many replies, and the last one.
+// php-redis: argv = path, how many: one pipeline of that many hits. Prints as JSON how many replies, and the last one.
 $client = new Redis();
 $client->connect($argv[1]);
 $pipe = $client->multi(Redis::PIPELINE);

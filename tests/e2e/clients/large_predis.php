@@ -1,5 +1,5 @@
 <?php
-// predis: argv = path, how many: one pipeline of so many hits. Prints as JSON how many replies, and the last one.
+// predis: argv = path, how many: one pipeline of that many hits. Prints as JSON how many replies, and the last one.
 require 'Predis/autoload.php';
 ini_set('memory_limit', '-1');
 $client = new Predis\Client(['scheme' => 'unix', 'path' => $argv[1], 'read_write_timeout' => 30]);

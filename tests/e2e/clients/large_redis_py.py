@@ -1,4 +1,4 @@
-"""redis-py: argv = path, how many: one pipeline of so many hits. Prints as JSON how many replies, and the last one."""
+"""redis-py: argv = path, how many: one pipeline of that many hits. Prints as JSON how many replies, and the last one."""
 import json
 import sys
 

@@ -1,4 +1,4 @@
-"""What clients were told of their hits, held against everything that stands in Redis and MySQL."""
+"""What clients were told of their hits, compared with everything in Redis and MySQL."""
 from harness.books import counted, nothing_left
 from harness.resp import Closed, encode
 from harness.shadow import Shadow
@@ -25,7 +25,7 @@ class Account:
         return replies
 
     def pending(self, daemon, requests):
-        """Hits that stand in Redis and are not due: behind a merge that set the locks, with thresholds far away."""
+        """Hits that are in Redis and not due: after a merge that set the locks, with thresholds far away."""
         keys = {key for key, _, _ in requests}
         assert all(isinstance(reply, int) for reply in self.hit(daemon, [(key, 0, 1) for key in keys]))
         daemon.sync_all()
@@ -45,7 +45,7 @@ class Account:
         return sum(int(self.mysql.query(f"SELECT COALESCE(SUM({count}), 0) FROM {table}")[0][0]) for count, table in tables)
 
     def check(self, redis=None):
-        """Field by field, exactly but for hits of which nobody was told; nothing may be moving."""
+        """Field by field, exactly but for unanswered hits; nothing may be moving."""
         self.shadow.check(counted((redis or self.redis).client(), self.mysql, self.families))
 
     def settle(self, daemon, redis=None):

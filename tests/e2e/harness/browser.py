@@ -16,7 +16,7 @@ from harness.wait import wait_until
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
-         "--window-size=1280,900", "--remote-debugging-pipe"]  # it ends when whoever drives it does
+         "--window-size=1280,900", "--remote-debugging-pipe"]  # it ends when its driver does
 STANDS = """(() => {
     const Real = Date;
     let now = %d;
@@ -36,7 +36,7 @@ class Browser:
             options.add_argument(flag)
         options.add_experimental_option("prefs", {"intl.accept_languages": languages})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        # the browser's own language, in which it takes dates, is none of the reader's: always the same here
+        # the browser's own language, in which it takes dates, is not the reader's: always the same here
         own = {**os.environ, "LANGUAGE": "en_US", "LANG": "en_US.UTF-8"}
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver", env=own), options=options)
         self.driver.set_script_timeout(30)

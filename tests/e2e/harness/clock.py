@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it, for redis-server and tallyd: an hour passes in seconds, and `now` is
+"""A clock that is stopped until a test moves it, for redis-server and tallyd: an hour passes in seconds, and `now` is
 the same before and after a request."""
 import mmap
 import os
@@ -8,7 +8,7 @@ import time
 
 SHIM = os.environ.get("CLOCK_SHIM", os.path.join(os.path.dirname(__file__), "../../../build/tests/e2e/clock_shim.so"))
 NS = 1_000_000_000
-FLOW_MOST_S = 0.02  # at once while it flows: whoever asked for the time just before has it wrong by no more
+FLOW_MOST_S = 0.02  # at once while it flows: a process that asked for the time just before is wrong by no more
 
 
 class Clock:
@@ -29,14 +29,14 @@ class Clock:
         return {"LD_PRELOAD": SHIM, "TEST_CLOCK": self.path}
 
     def step(self, seconds, jump_s=0):
-        """Both clocks go on by `seconds`; the wall clock jumps by jump_s besides, which may be negative."""
+        """Both clocks go on by `seconds`; the wall clock also jumps by jump_s, which may be negative."""
         with self.lock:
             self.wall_ns += round((seconds + jump_s) * NS)
             self.mono_ns += round(seconds * NS)
             self.shared[:] = struct.pack("=qqq", self.wall_ns, self.mono_ns, self.mono_ns + self.slept_ns)
 
     def sleep(self, seconds):
-        """The host was suspended for so long: its monotonic clock stood."""
+        """The host was suspended for that long: its monotonic clock was stopped."""
         with self.lock:
             self.slept_ns += round(seconds * NS)
             self.step(0, jump_s=seconds)

@@ -201,7 +201,7 @@ class Cluster:
         return old
 
     def migrate_keys(self, old, to, most):
-        """So many of its keys go over; how many went."""
+        """Moves that many of its keys; returns how many moved."""
         keys = old.cluster("GETKEYSINSLOT", self.slot, most)
         if keys:
             old.client().execute_command("MIGRATE", to.host, to.port, "", 0, 20000, "KEYS", *keys)

@@ -35,7 +35,7 @@ class Contract:
         return part
 
     def find(self, path):
-        """The path of the file that this one is an instance of; None: there is none."""
+        """The path of the file that this one is an instance of, or None."""
         pieces = path.partition("?")[0].split("/")
         for wanted in self.paths:
             parts = wanted.split("/")

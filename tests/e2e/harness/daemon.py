@@ -116,7 +116,7 @@ class Daemon(Process):
         return Resp(self.socket, timeout_s)
 
     def operator(self, timeout_s=60):
-        """A client that may everything, also when there are users."""
+        """A client with full access, also when there are users."""
         return Resp(self.control or self.socket, timeout_s)
 
     def verb(self, *words, timeout_s=120, config=True, environment=None):

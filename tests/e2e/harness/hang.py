@@ -10,7 +10,7 @@ SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 @contextlib.contextmanager
 def hung(process):
-    """The main thread stands still inside."""
+    """The main thread is stopped inside."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
     libc.ptrace.restype = ctypes.c_long

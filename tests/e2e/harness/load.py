@@ -9,7 +9,7 @@ from harness.resp import Closed, Resp, encode
 class Load:
     """`clients` threads with a connection each; each sends pipelines of random hits until it is paused or stopped.
     pick(random) -> (key, field, delta) as bytes, bytes, int; with another command, what comes after it. per_second: at most,
-    and with on_time so many, as long as replies come in time."""
+    and with on_time that many, as long as replies come in time."""
 
     def __init__(self, address, shadow, pick, clients=8, depth=20, per_second=4000, seed=1, command=(b"HINCRBY",), on_time=False):
         self.address, self.shadow, self.pick, self.depth, self.command = address, shadow, pick, depth, command
@@ -56,7 +56,7 @@ class Load:
         return link
 
     def connected(self):
-        """A connection at whose other end tallyd has answered: what is sent on it is not lost on the way to nobody."""
+        """A connection at whose other end tallyd has answered: what is sent on it is not lost on the way."""
         link = None
         try:
             link = Resp(self.address, timeout_s=30)

@@ -5,7 +5,7 @@ from harness.wait import wait_until
 
 
 def COMMIT(data):
-    """A pattern: the statement of MySQL's protocol. READ COMMITTED is none, and before the text Oracle's library sends more."""
+    """A pattern: the statement of MySQL's protocol. READ COMMITTED is no match, and before the text Oracle's library sends more."""
     return data.endswith(b"COMMIT")
 
 
@@ -14,8 +14,9 @@ def has(pattern, data):
 
 
 class Moment:
-    """pattern: the bytes, or who knows them. act(link, data) -> the bytes that go on instead, None: those that came; it may block, which holds them. nth: not the
-    first such bytes, but those. A filter that the proxy has goes on working, before this."""
+    """pattern: the bytes, or an object that finds them. act(link, data) -> the bytes that go on instead, None: those that
+    came; it may block, which holds them. nth: not the first such bytes, but the nth. A filter that the
+    proxy has goes on working, before this."""
 
     def __init__(self, proxy, way, pattern, act=None, nth=1):
         self.proxy, self.way, self.pattern, self.act, self.left = proxy, way, pattern, act, nth

@@ -5,7 +5,7 @@ HELD = []
 
 
 def port():
-    """One that nobody else is given, a connection of the kernel's choice neither: it stays bound here, which is in the way of no
+    """One that no other program is given, nor the kernel for a connection: it stays bound here, which is in the way of no
     server that binds it with SO_REUSEADDR, as all do."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

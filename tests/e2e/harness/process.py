@@ -62,7 +62,7 @@ class Process:
             os.kill(self.process.pid, number)
 
     def pause(self):
-        """Until all its threads stand still: a signal that is sent is not yet one that was taken."""
+        """Until all its threads are stopped: a signal that was sent need not have been taken yet."""
         self.signal(signal.SIGSTOP)
         if self.alive():
             wait_until(self.is_paused, 30, f"{self.name} stands still")
@@ -96,7 +96,7 @@ class Process:
         return self.start()
 
     def log(self):
-        if not os.path.isfile(self.log_path):  # /dev/full has no end, and a pipe stands
+        if not os.path.isfile(self.log_path):  # /dev/full has no end, and a pipe blocks
             return ""
         with open(self.log_path, "r", encoding="utf-8", errors="replace") as log:
             return log.read()

@@ -125,7 +125,7 @@ class Proxy:
             link.end(reset=True)
 
     def refuse(self, on=True):
-        """New connections are closed at once; those that stand are cut."""
+        """New connections are closed at once; existing ones are cut."""
         self.refusing = on
         if on:
             self.cut()
@@ -140,7 +140,7 @@ class Proxy:
             gate.set()
 
     def swallow_replies(self):
-        """From now on the connections that stand get no reply any more; cut() then makes "applied, answer lost"."""
+        """From now on existing connections get no reply any more; cut() then makes "applied, answer lost"."""
         for link in self.all_links():
             link.swallow = True
 
@@ -156,7 +156,7 @@ class Proxy:
 
 
 class Blackhole:
-    """A TCP port of this machine where a SYN gets no answer: nobody accepts there, and the backlog is full."""
+    """A TCP port of this machine where a SYN gets no answer: nothing accepts there, and the backlog is full."""
 
     def __init__(self, port):
         self.listener = socket.socket()

@@ -24,7 +24,7 @@ def memory_directory():
 
 
 def in_step(primary, replicas=1):
-    """So many have what was written. That their links are up does not say it: a primary streams nothing before a replica's
+    """That many have what was written. That their links are up does not say it: a primary streams nothing before a replica's
     first ACK, up to a second behind its sync. WAIT is for what its own connection wrote."""
     with primary.client().client() as link:
         link.set("nothing", "")

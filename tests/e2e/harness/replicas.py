@@ -44,7 +44,7 @@ class Server(MariaDB):
         return f"127.0.0.1:{self.port}"
 
     def prepare(self):
-        """tallyd's database, and its user, who may not write where it is read-only."""
+        """tallyd's database, and its user, which may not write where it is read-only."""
         self.fresh_database()
         self.query(f"CREATE USER {USER}")
         self.query(f"GRANT ALL ON shop.* TO {USER}")
@@ -133,7 +133,7 @@ class GaleraNode(Server):
         return dict(self.query_bare("SHOW STATUS LIKE 'wsrep_ready'"))["wsrep_ready"] == "ON"
 
     def leave(self):
-        """It is in no cluster any more: 1047 to whoever asks for a table."""
+        """It is in no cluster any more: error 1047 for any query of a table."""
         self.query_bare("SET GLOBAL wsrep_cluster_address = 'gcomm://127.0.0.1:1'")
 
     def come_back(self):

@@ -6,7 +6,7 @@ import os
 
 class Reports:
     def __init__(self, directory):
-        os.chmod(directory, 0o1777)  # also for a tallyd that is somebody else by then
+        os.chmod(directory, 0o1777)  # also for a tallyd that has changed its user by then
         self.path = os.path.join(directory, "report")
         for name in ("ASAN", "LSAN", "TSAN", "UBSAN"):
             option = f"{name}_OPTIONS"

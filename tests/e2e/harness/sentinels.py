@@ -110,7 +110,7 @@ class Sentinels:
         return self
 
     def in_step(self, replicas):
-        """The primary has so many replicas, and none is behind."""
+        """The primary has that many replicas, and none is behind."""
         info = self.primary().client().info("replication")
         online = [info[f"slave{i}"] for i in range(info["connected_slaves"])]
         return len([each for each in online if each["state"] == "online" and each["lag"] <= 1]) >= replicas

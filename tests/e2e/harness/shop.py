@@ -29,7 +29,7 @@ class Shop:
         return self
 
     def hits(self, n=50, to=None, key=VIEWS, fields=None):
-        """So many hits on each of two keys, or on `fields` of one; all are answered."""
+        """That many hits on each of two keys, or on `fields` of one; all are answered."""
         pairs = [(key, field) for field in fields] if fields else \
             [(f"s{store}:product_views", str(at)) for store in (1, 2) for at in range(n)]
         with (to or self.daemon).client() as client:

@@ -21,7 +21,7 @@ class Still:
         """Whole seconds; whatever is due then begins and, unless it is long, ends before this returns: a PING is a turn of
         tallyd's loop, and what it asked Redis in that turn is answered when Redis answers us for the second time. An
         answer that tallyd reads behind the next step is wrong by that step: so a long one is made of small ones, and a
-        wrong answer is none that the cleaner takes for a leap of the clock."""
+        wrong answer is not one that the cleaner takes for a leap of the clock."""
         for done in range(0, max(seconds, 1), STEP_S):
             self.clock.step(min(seconds - done, STEP_S))
             self._settle(2)

@@ -1,4 +1,4 @@
-"""Proxies and tools that stand beside tallyd in a shop: Debian's own, with a configuration of clients/ in which @NAMES@ are
+"""Proxies and tools that run beside tallyd in a shop: Debian's own, with a configuration of clients/ in which @NAMES@ are
 filled in. Each in one process, which ends with the test."""
 import os
 import re

@@ -1,4 +1,4 @@
-"""Client programs that nobody wrote for tallyd, in clients/: each replays script.json and prints the replies as JSON."""
+"""Client programs that were not written for tallyd, in clients/: each replays script.json and prints the replies as JSON."""
 import json
 import os
 import subprocess

@@ -116,7 +116,8 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
         return time_file(l, r);
     case STEP_MOVE:
         l->facts.moved |= r->type == REDIS_INTEGER && r->integer > 0;
-        return r->type == REDIS_INTEGER;
+        return r->type == REDIS_INTEGER ||
+               l->facts.cluster; /* a node whose slot it is not: the check says more */
     case STEP_EXEC:
         return answer_is_array(r, 0);
     case STEP_PING:

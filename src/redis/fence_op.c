@@ -2,7 +2,9 @@
  * The timed form is for servers without a WAITAOF that can be believed. Once the write is answered,
  * aof_pending_bio_fsync:0 means that the write has left Redis for the kernel. An fsync begins within a second after
  * that; 0 again 2.1 s later means that this fsync has ended. Timed fences overlap, so a slow barrier costs delay, not
- * throughput. */
+ * throughput.
+ * (!) Each WAIT, and each look of the timed form, also reads the key that the fence wrote. In between the server may be demoted,
+ * take over other data and be promoted again, all on this connection. WAIT would then speak of offsets of other data. */
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"
@@ -63,6 +65,24 @@ static void group_end(struct redis_fences *fs, bool passed, const struct redis_a
     group_begin(fs);
 }
 
+/* --- our own key --- */
+
+#define OTHER_DATA "Redis took over another server's data"
+
+static void key_put(struct redis_fences *fs, struct buf *out)
+{
+    request_array(out, 2);
+    REQUEST_LIT(out, "GET");
+    request_key(out, redis_tag(fs->link), buf_slice(&fs->key));
+}
+
+/* Are the fences' writes up to n still there? */
+static bool key_is_whole(const struct redis_answer *r, uint64_t n)
+{
+    int64_t has;
+    return answer_integer(r, &has) && has >= 0 && (uint64_t)has >= n;
+}
+
 /* --- the timed form --- */
 
 static void timed_look(struct redis_fences *fs, struct fence *f, bool quiet, uint64_t asked_ms,
@@ -89,13 +109,23 @@ static void timed_look_all(struct redis_fences *fs, bool quiet)
     }
 }
 
+static bool is_quiet(const struct redis_answer *r)
+{
+    return answer_is(r, REDIS_STRING) && info_is(r->str, "aof_pending_bio_fsync", "0") &&
+           info_is(r->str, "aof_last_write_status", "ok") && info_is(r->str, "aof_enabled", "1");
+}
+
+/* INFO, then our own key. */
 static void on_info(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
-    (void)l, (void)at;
-    bool quiet = answer_is(r, REDIS_STRING) && info_is(r->str, "aof_pending_bio_fsync", "0") &&
-                 info_is(r->str, "aof_last_write_status", "ok") && info_is(r->str, "aof_enabled", "1");
-    if (r != NULL) timed_look_all(fs, quiet);
+    (void)l;
+    if (r != NULL && at == 0) fs->quiet = is_quiet(r);
+    if (r != NULL && at == 0) return;
+    if (r != NULL && key_is_whole(r, fs->asked_n))
+        timed_look_all(fs, fs->quiet);
+    else if (r != NULL)
+        list_end(fs, &fs->timed, false, OTHER_DATA);
     fs->asked_ms = 0;
 }
 
@@ -123,8 +153,11 @@ static void on_poll(uv_timer_t *timer)
     }
     if (fs->asked_ms != 0) return;
     fs->asked_ms = mono_ms();
-    request_words(redis_link_begin(fs->link), "INFO persistence");
-    redis_link_expect(fs->link, 1, on_info, fs);
+    fs->asked_n = fs->n;
+    struct buf *out = redis_link_begin(fs->link);
+    request_words(out, "INFO persistence");
+    key_put(fs, out);
+    redis_link_expect(fs->link, 2, on_info, fs);
     redis_link_flush(fs->link);
 }
 
@@ -192,16 +225,12 @@ static bool wait_enough(const struct redis_fences *fs, const struct redis_answer
     return *shape && local >= 1 && replicas >= (int64_t)fs->replicas;
 }
 
-static void on_waited(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+/* The group's WAIT was answered: with enough, or with less. */
+static void group_judge(struct redis_fences *fs)
 {
-    struct redis_fences *fs = arg;
-    struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
-    bool shape;
-    (void)l, (void)at;
-    if (wait_enough(fs, r, &shape))
+    const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
+    if (fs->enough)
         group_waited(fs);
-    else if (!shape)
-        group_end(fs, false, r, NULL);
     else if (mono_ms() < first->until_ms && all_background(fs))
         group_rest(fs);
     else if (mono_ms() < first->until_ms)
@@ -210,6 +239,24 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         group_end(fs, false, NULL, "WAITAOF was not reached in time: disk or replicas are behind");
     else
         group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
+}
+
+/* WAIT's answer, then our own key. */
+static void on_waited(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_fences *fs = arg;
+    (void)l;
+    if (r != NULL && at == 0) {
+        fs->enough = wait_enough(fs, r, &fs->known);
+        if (!fs->known) answer_why(r, fs->why, sizeof fs->why);
+    } else if (r == NULL)
+        group_end(fs, false, r, NULL);
+    else if (!fs->known)
+        group_end(fs, false, NULL, fs->why);
+    else if (!key_is_whole(r, fs->n))
+        group_end(fs, false, NULL, OTHER_DATA);
+    else
+        group_judge(fs);
 }
 
 /* Well below the link's own limit; otherwise a WAIT without an answer would look like a dead server. */
@@ -233,7 +280,8 @@ static void wait_put(struct redis_fences *fs)
     }
     request_int(out, fs->replicas);
     request_int(out, slice_ms(fs));
-    redis_link_expect(fs->link, 1, on_waited, fs);
+    key_put(fs, out);
+    redis_link_expect(fs->link, 2, on_waited, fs);
     redis_link_flush(fs->link);
 }
 
@@ -247,7 +295,7 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
         return;
     }
     if (!redis_link_whole(l, fs->number, &r->elements[1])) {
-        group_end(fs, false, NULL, "Redis took over another server's data");
+        group_end(fs, false, NULL, OTHER_DATA);
         return;
     }
     list_for_each (node, &fs->group) {

@@ -222,9 +222,16 @@ def test_a_silent_primary_is_not_left_for_an_old_one(pair):
     daemon.sync_all()
 
 
+def fences_of(server):
+    link = server.client()
+    return sum(int(link.get(key)) for key in link.scan_iter(match="tally:fence:*"))
+
+
 def takes_over(pair, daemon):
-    """The first is demoted, takes over the second one's data and is promoted again, while tallyd is paused."""
+    """The first is demoted, takes over the second one's data and is promoted again, while tallyd is paused. The second one's stream is
+    the longer one, so that a WAIT for the lost writes would be answered."""
     first, second = pair.first.client(), pair.second.client()
+    second.set("filler", "x" * 100000)
     ids = links_of(pair.first, daemon)
     daemon.pause()
     first.replicaof("127.0.0.1", pair.ports[1])
@@ -233,19 +240,23 @@ def takes_over(pair, daemon):
     assert not first.hexists(VIEWS, "20")
     second.replicaof("127.0.0.1", pair.ports[0])
     wait_until(lambda: first.info("replication")["connected_slaves"] == 1, 20, "a replica again", 0.01)
-    assert links_of(pair.first, daemon) == ids
+    left = links_of(pair.first, daemon)
+    assert left == {role: ids[role] for role in ids if role in left or role != "fence"}  # Redis ends a link that is in a WAIT
     daemon.resume()
 
 
 @fault("failover-back")
-@pytest.mark.parametrize("then", ["hit", "total", "nothing"])
+@pytest.mark.parametrize("then", ["hit", "total", "nothing", "fence"])
 def test_a_primary_comes_back_without_what_it_answered(then, pair):
-    """No link to it ends meanwhile. The frame, the total or the look that comes next finds what is missing."""
+    """No link to it ends meanwhile. The frame, the total, the look or the fence under way finds what is missing."""
     daemon = pair.daemon("hosts", replicas=1)
     pair.account.pending(daemon, fields(5))
     in_step(pair.first)
     pair.second.client().replicaof("NO", "ONE")
+    begun = fences_of(pair.first)
     assert all(isinstance(told, int) for told in pair.account.hit(daemon, fields(20)))
+    if then == "fence":
+        wait_until(lambda: fences_of(pair.first) > begun, 20, "the fence of the kept hits waits for a replica")
     takes_over(pair, daemon)
     if then == "hit":
         wait_until(lambda: isinstance(pair.account.hit(daemon, fields(20)[-1:])[0], int), 10, "counts")

@@ -39,7 +39,7 @@ class Browser:
         # the browser's own language, in which it takes dates, is not the reader's: always the same here
         own = {**os.environ, "LANGUAGE": "en_US", "LANG": "en_US.UTF-8"}
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver", env=own), options=options)
-        self.driver.set_script_timeout(30)
+        self.driver.set_script_timeout(180)
 
     def close(self):
         self.driver.quit()

@@ -141,6 +141,21 @@ static void test_other_data(void **state)
     got_close(&g);
 }
 
+/* In its 2.1 s the server takes over data that lack what the fence wrote. */
+static void test_other_data_in_between(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.f[0].seen_ms > 0);
+    redis_ask(&g.w->server, "DEL tally:fence:shop:%s", g.w->life.id);
+    WAIT_UNTIL(g.w, g.answers == 1);
+    assert_false(g.f[0].passed);
+    assert_non_null(strstr(g.f[0].text, "another server's data"));
+    got_close(&g);
+}
+
 static void test_replicas_missing(void **state)
 {
     struct got g;
@@ -216,12 +231,16 @@ static void test_link_changed(void **state)
     got_close(&g);
 }
 
-/* What an 8.0 says to WAITAOF; the fence must not believe less than was asked for. */
-static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
+#define OUR_KEY "$1\r\n1\r\n"
+
+/* What an 8.0 says to WAITAOF; the fence must not believe less than was asked for, nor anything without its own key. */
+static void wait_answer_and_key(enum redis_keeps keeps, const char *answer, const char *key, bool passed)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", answer}};
+    char said[200];
+    snprintf(said, sizeof said, "%s%s", answer, key);
+    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", said}};
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -238,9 +257,16 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
     got_close(&g);
 }
 
+static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
+{
+    wait_answer_and_key(keeps, answer, OUR_KEY, passed);
+}
+
 static void test_waitaof(void **state)
 {
     (void)state;
+    wait_answer_and_key(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", "$-1\r\n", false);
+    wait_answer_and_key(REDIS_KEEPS_REPLICAS, ":2\r\n", "$1\r\n0\r\n", false);
     wait_answer(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", true);
     wait_answer(REDIS_KEEPS_DISK,
                 "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n", false);
@@ -256,7 +282,8 @@ static void test_background(void **state)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", ":0\r\n", "*2\r\n$3\r\nabc\r\n$-1\r\n", ":2\r\n"}};
+    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", ":0\r\n" OUR_KEY, "*2\r\n$3\r\nabc\r\n$-1\r\n",
+                             ":2\r\n$1\r\n2\r\n"}};
     (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
@@ -302,17 +329,12 @@ static void test_background_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timed),
-        cmocka_unit_test(test_always_and_nothing),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_replicas_missing),
-        cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_replica_there),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_link_changed),
-        cmocka_unit_test(test_waitaof),
-        cmocka_unit_test(test_background),
-        cmocka_unit_test(test_background_lost),
+        cmocka_unit_test(test_timed),         cmocka_unit_test(test_always_and_nothing),
+        cmocka_unit_test(test_held),          cmocka_unit_test(test_replicas_missing),
+        cmocka_unit_test(test_other_data),    cmocka_unit_test(test_other_data_in_between),
+        cmocka_unit_test(test_replica_there), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_link_changed),  cmocka_unit_test(test_waitaof),
+        cmocka_unit_test(test_background),    cmocka_unit_test(test_background_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,10 +65,13 @@ def saved(browser, directory, button):
     browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
                                    {"behavior": "allow", "downloadPath": directory})
     browser.click(button)
-    new = lambda: [name for name in set(os.listdir(directory)) - before if name.endswith(".csv")]
-    wait_until(lambda: len(new()) == 1, 20, "the file is saved")
-    with open(os.path.join(directory, new()[0]), encoding="utf-8", newline="") as file:
-        return new()[0], list(csv.reader(file, strict=True))
+    there = lambda end: [name for name in set(os.listdir(directory)) - before if name.endswith(end)]
+    size = lambda name: os.path.getsize(os.path.join(directory, name))
+    # Chromium first makes an empty file of that name, and another one for the bytes.
+    wait_until(lambda: [size(name) > 0 for name in there(".csv")] == [True] and not there(".crdownload"), 60, "the file is saved")
+    name = there(".csv")[0]
+    with open(os.path.join(directory, name), encoding="utf-8", newline="") as file:
+        return name, list(csv.reader(file, strict=True))
 
 
 def test_the_period_before(shop, browser, mysql):

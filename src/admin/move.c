@@ -1,5 +1,5 @@
-/* admin/move.c - `tallyd move`: from one Redis to a cluster. The Redis refuses whoever counts (KEY_MOVE), all that waits there is
- * merged, what goes along is copied, and then the cluster takes hits. Until then nobody counts in the cluster, so nothing has to
+/* admin/move.c - `tallyd move`: from one Redis to a cluster. A mark (KEY_MOVE) ends counting on the Redis. All that waits there is
+ * merged, what goes along is copied, and then the cluster takes hits. Until then no tallyd counts there, so nothing has to
  * be added up there, and each step may be done again: a move that was killed is run again from its beginning. */
 #include "admin/bar.h"
 #include "admin/verbs.h"
@@ -75,7 +75,7 @@ static enum err others_end(struct redis_link *l, struct error *e)
     return kill.lost ? mover_lost(e, "cannot end links of others", kill.text) : ERR_NONE;
 }
 
-/* --- 1: nobody counts there any more --- */
+/* --- 1: counting ends there --- */
 
 static enum err states_judge(bool marked, int64_t state, struct error *e)
 {
@@ -184,15 +184,14 @@ static enum err copy_all(struct mover *m, struct error *e)
     return ERR_NONE;
 }
 
-/* The mark was there before what was copied, and is there behind it: so nobody counted in between. */
-static enum err mark_stands(struct mover *m, struct error *e)
+/* The mark was there before the copy, and is there after it: so no tallyd counted in between. */
+static enum err mark_is_kept(struct mover *m, struct error *e)
 {
     int64_t marked;
     if (moving_ask(m->from.links, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
     if (marked != 0) return ERR_NONE;
     return error_set(e, ERR_FAILED,
-                     "the Redis before takes hits again: " KEY_MOVE
-                     " was deleted there, or lost in a failover. "
+                     "the old Redis takes hits again: " KEY_MOVE " was deleted there, or lost in a failover. "
                      "Empty the cluster (FLUSHALL on each of its primaries), and run `tallyd move` again");
 }
 
@@ -201,9 +200,9 @@ static enum err move_over(struct mover *m, struct redis_link *home, struct error
     for (uint32_t i = 0; i < m->to.lanes; i++)
         if (others_end(&m->to.links[i], e) != ERR_NONE) return e->code;
     if (others_end(m->from.links, e) != ERR_NONE) return e->code;
-    if (home_ask(m, home, MOVE_BEGIN, MOVE_UNDER_WAY, e) != ERR_NONE || mark_stands(m, e) != ERR_NONE)
+    if (home_ask(m, home, MOVE_BEGIN, MOVE_UNDER_WAY, e) != ERR_NONE || mark_is_kept(m, e) != ERR_NONE)
         return e->code;
-    if (copy_all(m, e) != ERR_NONE || mark_stands(m, e) != ERR_NONE) return e->code;
+    if (copy_all(m, e) != ERR_NONE || mark_is_kept(m, e) != ERR_NONE) return e->code;
     return home_ask(m, home, MOVE_END, MOVE_DONE, e);
 }
 
@@ -233,7 +232,7 @@ static enum err copy_rest(struct mover *m, struct error *e)
 static enum err mover_run(struct mover *m, struct error *e)
 {
     bool over = false;
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* who looks on sees each step at once */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each step is shown at once */
     if (!m->setup.redis.cluster || m->from_setup.redis.cluster)
         return error_set(
             e, ERR_CONFIG,
@@ -242,7 +241,7 @@ static enum err mover_run(struct mover *m, struct error *e)
     if (close_before(m, &over, e) != ERR_NONE) return e->code;
     if (over) printf("this Redis was moved to this cluster before\n");
     if (over) return ERR_NONE;
-    printf("the Redis before takes no more hits\n");
+    printf("the old Redis takes no more hits\n");
     if (drain_before(m, e) != ERR_NONE) return e->code;
     printf("all that waited there is in MySQL\n");
     if (copy_rest(m, e) != ERR_NONE) return e->code;
@@ -257,7 +256,7 @@ enum err verb_move(const struct call *call)
     struct error e;
     before.conf_path = call->from;
     if (call->from == NULL) {
-        error_set(&e, ERR_USAGE, "tallyd move needs --from FILE, the configuration with the Redis before");
+        error_set(&e, ERR_USAGE, "tallyd move needs --from FILE, the configuration with the old Redis");
         return call_failed(&e);
     }
     if (!call_load(call, &m.conf, &m.setup)) return ERR_CONFIG;

@@ -79,8 +79,8 @@ enum {
     "    tallyd check -c cluster.yaml                      the new configuration\n"                          \
     "    tallyd migrate --another-redis -c cluster.yaml    MySQL counts for one Redis more\n"                \
     "    tallyd move --from tallyd.yaml -c cluster.yaml\n"                                                   \
-    "    tallyd run -c cluster.yaml                        in place of the tallyds before\n"                 \
-    "From its beginning on, tallyds of the Redis before refuse hits with an error that says that nothing\n"  \
+    "    tallyd run -c cluster.yaml                        in place of the old tallyds\n"                    \
+    "From its beginning on, tallyds of the old Redis refuse hits with an error that says that nothing\n"     \
     "was counted. It merges what waits there, and copies series, timeboxes, events, visitors and tokens.\n"  \
     "When it says done, the cluster takes hits. Safe to interrupt: run it again, and it begins again.\n"
 #define HASH_HELP                                                                                            \
@@ -172,7 +172,7 @@ const struct option options[] = {
      "batches of counters that are not configured any more: their rows go to tally_rejects"},
     {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), OF(RECOVER),
      "go on with a Redis that lost merged batches (counts that came back with it count twice)"},
-    {"from", 0, OPTION_FILE, "FILE", AT(from), OF(MOVE), "the configuration with the Redis before"},
+    {"from", 0, OPTION_FILE, "FILE", AT(from), OF(MOVE), "the configuration with the old Redis"},
     {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV),
      "the directory for its data, by default " DEV_DIR_DEFAULT},
     {"cluster", 0, OPTION_NUMBER, "N", AT(cluster), OF(DEV),

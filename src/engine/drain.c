@@ -28,7 +28,7 @@ static void all_merged(struct sync_wait *w)
     if (w->outcome == ASK_DONE)
         d->done(d);
     else if (w->outcome == ASK_MYSQL_DOWN)
-        drain_fail(d, "MySQL cannot be reached; what is not merged stands in Redis");
+        drain_fail(d, "MySQL cannot be reached; what is not merged is still in Redis");
     else if (w->outcome == ASK_HELD)
         drain_fail(
             d, "counts of this Redis are held: the log says why. `tallyd check` names what MySQL refuses");

@@ -1,4 +1,4 @@
-/* engine/drain.h - takes everything out of a Redis on which nobody counts any more: journals are brought to their keys, pending
+/* engine/drain.h - takes everything out of a Redis on which counting has ended: journals are brought to their keys, pending
  * hashes are merged. What dead tallyds left is recovered first (recovery.h). */
 #ifndef ENGINE_DRAIN_H
 #define ENGINE_DRAIN_H
@@ -9,12 +9,12 @@ struct drain {
     struct lane *lane;
     void (*done)(struct drain *d); /* once */
     void *arg;
-    bool failed; /* out: text says why; all that is left stands */
+    bool failed; /* out: text says why; what is left stays there */
     char text[300];
     /* private */
     struct journal_list journals;
     struct sync_wait wait;
-    bool asking, home; /* home: no journal stands */
+    bool asking, home; /* home: no journal is left */
 };
 
 void drain_tick(struct drain *d); /* every 100 ms or so, until done */

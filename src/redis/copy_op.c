@@ -44,9 +44,9 @@ static void copy_refused(struct redis_copy *c, const char *who, const struct red
     c->lost = true;
 }
 
-static void copy_fail(struct redis_copy *c, const char *who, const struct redis_answer *r)
+static void copy_fail(struct redis_copy *c, const struct redis_answer *r)
 {
-    copy_refused(c, who, r);
+    copy_refused(c, "the old Redis", r);
     copy_end(c);
 }
 
@@ -119,7 +119,7 @@ static void read_done(struct redis_link *l, void *arg, const struct redis_answer
     int64_t left_ms;
     (void)l, (void)at;
     if (!answer_is(r, REDIS_ARRAY) || r->n == 0) {
-        copy_fail(c, "the Redis before", r);
+        copy_fail(c, r);
         return;
     }
     for (size_t i = 0; i < r->n; i++) {
@@ -173,11 +173,12 @@ static void scan_sort(struct redis_copy *c, const struct redis_answer *keys)
     }
 }
 
-/* The cursor and the page of an answer of SCAN and the like; NULL: it is none. */
+/* The cursor and the page of an answer of SCAN and the like. NULL: it is none, and the copy has ended. */
 static const struct redis_answer *page_of(struct redis_copy *c, const struct redis_answer *r)
 {
     bool good =
         answer_is_array(r, 2) && r->elements[0].type == REDIS_STRING && r->elements[1].type == REDIS_ARRAY;
+    if (!good) copy_fail(c, r);
     if (!good) return NULL;
     buf_reset(&c->cursor);
     buf_put_slice(&c->cursor, r->elements[0].str);
@@ -194,10 +195,7 @@ static void copy_scan_done(struct redis_link *l, void *arg, const struct redis_a
     struct redis_copy *c = arg;
     (void)l, (void)at;
     const struct redis_answer *keys = page_of(c, r);
-    if (keys == NULL) {
-        copy_fail(c, "the Redis before", r);
-        return;
-    }
+    if (keys == NULL) return;
     c->item_at = c->items_n = 0;
     buf_reset(&c->names);
     scan_sort(c, keys);
@@ -234,10 +232,7 @@ static void members_done(struct redis_link *l, void *arg, const struct redis_ans
     struct redis_copy *c = arg;
     (void)l, (void)at;
     const struct redis_answer *page = page_of(c, r);
-    if (page == NULL) {
-        copy_fail(c, "the Redis before", r);
-        return;
-    }
+    if (page == NULL) return;
     for (size_t i = 0; i + 1 < page->n; i += 2)
         member_put(c, page->elements[i].str, page->elements[i + 1].str);
     c->by_member = !cursor_over(c);

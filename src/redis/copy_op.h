@@ -14,7 +14,7 @@ struct redis_copy {
     const struct counters *counters;
     struct redis_link *from, *to; /* to: one a lane */
     uint32_t lanes;
-    uint32_t replicas;                   /* so many of each lane must have it in the end */
+    uint32_t replicas;                   /* this many of each lane must have it in the end */
     uint64_t total, seen, copied;        /* out: keys of `from`; of them that were looked at, and copied */
     bool lost;                           /* a link was, or one refused: text */
     char text[300];                      /* begins with which of them */

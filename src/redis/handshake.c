@@ -1,6 +1,6 @@
 /* redis/handshake.c - the first requests on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME, CLIENT
- * ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC. For a user without the right to MULTI each increment
- * of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
+ * ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC. For a user without the right to
+ * MULTI each increment of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
 #include "base/num.h"
 #include "redis/check_op.h"
@@ -69,8 +69,8 @@ static void setname_put(struct redis_link *l)
     step_add(l, STEP_NAME);
 }
 
-/* (!) Behind CLIENT SETNAME: whoever sets the mark then ends all links that have a name, and a link that has none yet will find
- * the mark. A cluster's nodes are asked by their slots' lanes in another way (move.lua). */
+/* (!) After CLIENT SETNAME: the mover sets the mark, then ends all links that have a name. A link that has none yet will
+ * find the mark. A cluster refuses by its number of lanes (move.lua). */
 static void moved_ask_put(struct redis_link *l)
 {
     if (!l->config.counts || l->config.place->url->cluster) return;
@@ -293,7 +293,7 @@ static void number_done(struct redis_link *l, void *arg, const struct redis_answ
     if (r != NULL) (void)redis_link_whole(l, number, r);
 }
 
-/* Nobody may hit or read for long. */
+/* There may be no hits and no reads for long. */
 static void number_ask(struct redis_link *l)
 {
     struct buf key = {0};

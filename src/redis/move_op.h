@@ -1,12 +1,12 @@
-/* redis/move_op.h - who may count while a Redis' counts move to a cluster: nobody on that Redis from the mark on, for ever (the
- * handshake refuses); nobody in the cluster until the move ends. */
+/* redis/move_op.h - ends counting while a Redis' counts move to a cluster: on that Redis from the mark on, for ever (the
+ * handshake refuses); in the cluster until the move ends. */
 #ifndef REDIS_MOVE_OP_H
 #define REDIS_MOVE_OP_H
 
 #include "redis/link.h"
 
 enum redis_move_step {
-    MOVE_LOOK,  /* on the Redis that is left: does the mark stand? */
+    MOVE_LOOK,  /* on the old Redis: is the mark there? */
     MOVE_MARK,  /* sets it, be it there already or not */
     MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow */
     MOVE_BEGIN, /* no tallyd begins to count there */
@@ -18,8 +18,8 @@ enum redis_move_state { MOVE_FREE, MOVE_UNDER_WAY, MOVE_DONE, MOVE_IN_USE };
 struct redis_moving {
     enum redis_move_step step;
     uint32_t lanes;    /* of the cluster, for what is asked in its home slot */
-    uint32_t replicas; /* so many must have the mark */
-    int64_t told; /* out: of a look, whether the mark stands; from MOVE_STATE on, the state as it is then */
+    uint32_t replicas; /* this many must have the mark */
+    int64_t told; /* out: of a look, whether the mark is there; from MOVE_STATE on, the state as it is then */
     bool lost;
     char text[200];
     void (*done)(struct redis_moving *m); /* once */

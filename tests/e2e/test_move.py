@@ -98,7 +98,7 @@ def moved(old, new):
 
 @pytest.fixture
 def shops(make_redis, make_daemon, mysql, cluster):
-    """The tallyd before, running, and the one of the cluster, not started."""
+    """The old tallyd, running, and the one of the cluster, not started."""
     server = make_redis(appendfsync="always", in_memory=True)
     old = make_daemon(server, instance="old", families=FAMILIES, more=MORE)
     new = make_daemon(cluster, start=False, instance="new", families=FAMILIES, more=MORE, redis_url={"url": cluster.url, "lanes": LANES})
@@ -220,7 +220,7 @@ def test_journals_come_along(shops, cluster):
 
 
 def test_done_is_done(shops, cluster):
-    """Run again behind its end it changes nothing; the tallyd before stays refused, also when it is started anew."""
+    """Run again behind its end it changes nothing; the old tallyd stays refused, also when it is started anew."""
     old, new = shops
     with old.client() as client:
         assert client.call("HINCRBY", "s1:searches", "hat", 2) == 2
@@ -241,7 +241,7 @@ def test_done_is_done(shops, cluster):
 
 
 def test_a_cluster_in_use_is_refused(shops, cluster):
-    """Then nothing has happened: the tallyd before counts on."""
+    """Then nothing has happened: the old tallyd counts on."""
     old, new = shops
     new.start()
     for mark in (False, True):  # as a move has left it that was killed before it closed the cluster
@@ -255,7 +255,7 @@ def test_a_cluster_in_use_is_refused(shops, cluster):
 
 
 def test_given_up(shops, cluster):
-    """The mark deleted: the Redis before has all that it had, and a cluster with a half of it is refused until it is emptied."""
+    """The mark deleted: the old Redis has all that it had, and a cluster with a half of it is refused until it is emptied."""
     old, new = shops
     begin(old)
     Mover(old, new).killed_at("copying keys", 3)

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- KEYS: tally:events, then those to be read. ARGV: bytes after which it ends, then for each its type, before which a '?' stands
--- when it is of account only as a log of events: one that has a ticker or is in the index. Answers for each DUMP and the ms that
+-- KEYS: tally:events, then those to be read. ARGV: bytes after which it ends, then for each its type. A '?' before the type:
+-- it is copied only if it is a log of events, which has a ticker or is in the index. Answers for each DUMP and the ms that
 -- it lives on (0: for ever), or nil: there is no such key. Fewer than were asked when the bytes are too many.
 local most, out = tonumber(ARGV[1]), {}
 local function is_log(key)

@@ -1,6 +1,6 @@
--- KEYS, of the home slot: lanes, gen, realm, move. ARGV: how many lanes, who moves, 'look', 'begin' or 'end'. begin: this mover is
--- the one from now on, and whoever counts is refused (a number of lanes below 0). end: if he still is, whoever counts may come.
--- Answers 0: nobody was here, 1: a move is under way, 2: it is done, 3: somebody counts here, or with another number of lanes.
+-- KEYS, of the home slot: lanes, gen, realm, move. ARGV: how many lanes, who moves, 'look', 'begin' or 'end'. begin: this mover
+-- replaces any other, and no tallyd may count here (a number of lanes below 0). end: if it was not replaced, tallyds may count.
+-- Answers 0: unused, 1: a move is under way, 2: it is done, 3: a tallyd counts here, or with another number of lanes.
 local n, by = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[4])
 local state = n == '-' .. ARGV[1] and 1 or n == ARGV[1] and by == 'done' and 2 or 3
 if not n and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then state = 0 end

@@ -17,20 +17,26 @@ bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
     return may && (c->journal == NULL || !journals_full(c, c->journal) || !journals_wait(c));
 }
 
-#define PRICE_MOST 32 /* 125 ops a frame */
-#define AHEAD_MOST 25 /* percent of a journal */
+#define PRICE_MOST 64 /* 62 ops a frame */
 
-/* The price in quarters of a cell. The open journal should not be fuller than the previous one is empty: the further it
- * is ahead, the fewer ops a frame takes. Then as much goes in as comes home. All clients wait a little; otherwise a few
- * would wait for a frame that brings everything home. */
+/* How many more ops of frames the open journal has room for, if they are as those so far. */
+static uint64_t room(const struct coalesce *c)
+{
+    const struct journal *j = c->journal;
+    if (j == NULL || j->puts == 0) return c->config.journal_ops_max;
+    uint64_t full = journals_fullness(c, j);
+    return full >= JOURNAL_FULL ? 0 : j->puts * (JOURNAL_FULL - full) / (full + 1);
+}
+
+/* The price in quarters of a cell. While a closed journal comes home, a frame takes as large a part of the open one's
+ * room as the last frame brought home of what is left. So the open one is full when the other is empty, not before: then
+ * ops would go straight, and clients would wait for those. All clients wait a little, and always about as long. */
 uint32_t checkpoint_price(const struct coalesce *c)
 {
-    if (c->journal == NULL || !journals_wait(c)) return 0;
-    const struct journal *before = journals_oldest(c);
-    uint32_t full = journals_percent(c, c->journal);
-    uint32_t empty = 100 - (uint32_t)(UINT64_C(100) * before->pending / (before->ops_n + 1));
-    if (full <= empty) return 0;
-    return full - empty >= AHEAD_MOST ? PRICE_MOST : PRICE_MOST * (full - empty) / AHEAD_MOST;
+    if (!journals_wait(c)) return 0;
+    uint64_t left = journals_oldest(c)->pending, takes = room(c) * c->homed;
+    uint64_t all = UINT64_C(4) * c->config.cells_max * left;
+    return all >= PRICE_MOST * takes ? PRICE_MOST : (uint32_t)(all / takes);
 }
 
 static uint32_t going_in(const struct frame *f)
@@ -48,6 +54,7 @@ static void put(const struct frame *f, struct frame_op *op, struct journal *j, u
     op->journal = j;
     op->number = number;
     op->was_told = j->ops[number].told;
+    j->puts++;
     if (!journal_has_events(&j->ops[number])) {
         journal_add(j, number, op->delta);
         return;
@@ -163,7 +170,7 @@ uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal
 
 static void closed_out(struct coalesce *c, struct frame *f)
 {
-    uint32_t lines = 0, most = c->config.checkpoint_lines;
+    uint32_t lines = 0, most = c->config.checkpoint_lines, before = f->ops_n;
     list_for_each (node, &c->journals) {
         struct journal *j = CONTAINER_OF(node, struct journal, link);
         while (j->closed && j->from < j->ops_n && lines < most) {
@@ -171,6 +178,7 @@ static void closed_out(struct coalesce *c, struct frame *f)
             if (j->ops[j->from].adds == 0) j->from++;
         }
     }
+    if (lines >= most) c->homed = f->ops_n - before;
 }
 
 /* --- what the frame says to Redis --- */

@@ -69,6 +69,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     list_init(&c->parked);
     list_init(&c->journals);
     list_init(&c->settles);
+    c->homed = config->checkpoint_lines / 8 + 1; /* until one was measured */
     replay_init(c);
     sm_init(&c->link, link_states, LINK_DOWN);
     coalesce_down(c, "MASTERDOWN Redis is not connected yet");
@@ -206,7 +207,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
         return coalesce_full(c, o);
     *cell = group_add_cell(g, e, h->bytes.raw, h->bytes.field, field_code, h->bytes.delta);
     g->frame.cells[*cell].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
-    if (c->feeds && counter_feeds_any(e->counter)) g->op_quarters += checkpoint_price(c);
+    if (c->feeds && !c->transaction && counter_feeds_any(e->counter)) g->op_quarters += checkpoint_price(c);
     return ADD_OK;
 }
 
@@ -272,6 +273,12 @@ bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never
     return g->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && group_cells(g) + cells <= c->config.cells_max &&
            g->answers_n + cells < c->config.answers_max &&
            g->frame.bytes.n + g->literals.n + bytes <= c->config.bytes_max;
+}
+
+void coalesce_transaction(struct coalesce *c, bool begins)
+{
+    PRE(c->transaction != begins);
+    c->transaction = begins;
 }
 
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)

@@ -111,6 +111,8 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
  * COALESCE_ROOM_WEIGHT. *never: they could not fit into an empty frame either. */
 #define COALESCE_ROOM_WEIGHT (INT64_C(1) << 59)
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never);
+/* What is added until it ends was given room: none of it takes more cells than were asked for. */
+void coalesce_transaction(struct coalesce *c, bool begins);
 
 /* An increment with a token, which counts once, however often it is sent (tokens.c). The bytes are borrowed for the
  * call; the caller checks the id's. Answers as coalesce_add does, and also ADD_FED. */

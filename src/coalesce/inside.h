@@ -28,6 +28,7 @@
 
 #define GROUPS                                                                                               \
     4 /* one collects, one in flight, one being answered; one more for the simulator's two in flight */
+#define JOURNAL_FULL (UINT64_C(1) << 20)
 #define FLIGHT_MAX 2 /* (!) 1 in the service; the simulator may take the rule out */
 
 /* DOWN -> KILL (the old link, when something sent on it is in doubt) -> LOOK (seq, registries) -> READY */
@@ -84,6 +85,7 @@ struct coalesce {
     bool held;          /* coalesce_hold() */
     bool releases;      /* held until the link, which is up, is ready */
     bool feeds;         /* some counter feeds something */
+    bool transaction;   /* coalesce_transaction() */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
     int64_t events_gone; /* the last that a frame answered */
@@ -94,12 +96,13 @@ struct coalesce {
     struct buf owed_names;
     /* oldest first: those that are in Redis or will be by a frame under way */
     struct list journals;
-    struct journal *journal;             /* of them, the one that takes ops; NULL: none yet */
-    struct journal *spare_journal;       /* the memory of the next */
-    uint64_t journals_n;                 /* begun so far */
-    struct list settles;                 /* reads that wait for a checkpoint */
-    struct slice *looked;                /* names of journals, for the look */
-    struct known buckets;                /* of timeboxes: in both sets, by Redis' answers */
+    struct journal *journal;       /* of them, the one that takes ops; NULL: none yet */
+    struct journal *spare_journal; /* the memory of the next */
+    uint64_t journals_n;           /* begun so far */
+    uint32_t homed;       /* ops that the last frame brought home that had more to bring than it may */
+    struct list settles;  /* reads that wait for a checkpoint */
+    struct slice *looked; /* names of journals, for the look */
+    struct known buckets; /* of timeboxes: in both sets, by Redis' answers */
     uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
@@ -215,7 +218,8 @@ struct journal *journals_oldest(const struct coalesce *c); /* NULL: no journal *
 struct journal *journals_open(struct coalesce *c);         /* the one that takes ops */
 void journals_shut(struct coalesce *c);                    /* it takes no more */
 bool journals_full(const struct coalesce *c, const struct journal *j);
-uint32_t journals_percent(const struct coalesce *c, const struct journal *j); /* 100: it is full */
+uint64_t journals_fullness(const struct coalesce *c,
+                           const struct journal *j);       /* at JOURNAL_FULL it is full */
 bool journals_wait(const struct coalesce *c);              /* a closed one is to be brought home */
 void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or it has another owner */
 void journals_tick(struct coalesce *c);

@@ -31,7 +31,7 @@ void journal_begin(struct journal *j, struct slice name, uint64_t age, uint64_t 
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         buf_reset(bufs[i]);
     if (j->slots != NULL) memset(j->slots, 0, j->slots_cap * sizeof *j->slots);
-    j->ops_n = j->events_n = j->names_n = j->from = j->pending = 0;
+    j->ops_n = j->events_n = j->names_n = j->puts = j->from = j->pending = 0;
     j->opened = j->closed = j->looked = false;
     j->bytes = 0;
     j->age = age;

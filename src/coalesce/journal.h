@@ -52,6 +52,7 @@ struct journal {
     uint32_t events_n, events_cap;
     uint32_t *slots; /* hash of code -> number + 1 of the first of its name, 0: free */
     uint32_t ops_n, ops_cap, slots_cap, names_n;
+    uint32_t puts;    /* ops of frames that it took */
     uint32_t from;    /* no op before it is pending */
     uint32_t pending; /* ops with something still to be added */
     uint32_t frames;  /* sent and not settled that append to it */

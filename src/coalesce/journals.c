@@ -10,16 +10,16 @@ struct journal *journals_oldest(const struct coalesce *c)
     return list_empty(&c->journals) ? NULL : CONTAINER_OF(c->journals.next, struct journal, link);
 }
 
-uint32_t journals_percent(const struct coalesce *c, const struct journal *j)
+uint64_t journals_fullness(const struct coalesce *c, const struct journal *j)
 {
-    uint64_t ops = UINT64_C(100) * j->ops_n / c->config.journal_ops_max;
-    uint64_t bytes = UINT64_C(100) * j->bytes / c->config.journal_bytes_max;
-    return (uint32_t)(ops > bytes ? ops : bytes);
+    uint64_t ops = (uint64_t)j->ops_n * JOURNAL_FULL / c->config.journal_ops_max;
+    uint64_t bytes = j->bytes * JOURNAL_FULL / c->config.journal_bytes_max;
+    return ops > bytes ? ops : bytes;
 }
 
 bool journals_full(const struct coalesce *c, const struct journal *j)
 {
-    return journals_percent(c, j) >= 100;
+    return journals_fullness(c, j) >= JOURNAL_FULL;
 }
 
 bool journals_wait(const struct coalesce *c)

@@ -84,15 +84,18 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
     return quarters == QUARTERS_PRECISIONS ? c->counters->ops->precisions_n : quarters;
 }
 
-/* An op that waits in the journal costs the frame almost nothing, unless the journal comes home too slowly. An event
- * that needs no script costs it a quarter. */
+/* An op that waits in the journal costs the frame almost nothing, unless the journal comes home too slowly. In a
+ * transaction, all of which was given room, it never costs more than without a journal. An event that needs no script
+ * costs it a quarter. */
 static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op,
                                 const struct op_codes *codes)
 {
     const struct frame_op is = {
         .kind = op->kind, .which = codes->which, .code = codes->all, .name_code = codes->name};
-    if (checkpoint_takes(c, &is)) return checkpoint_price(c);
-    return op->kind == OP_EVENT && codes->which != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
+    uint32_t own = quarters_of_op(c, op->kind);
+    if (!checkpoint_takes(c, &is)) return op->kind == OP_EVENT && codes->which != EVENT_DRAWS ? 1 : own;
+    uint32_t price = checkpoint_price(c);
+    return c->transaction && price > own ? own : price;
 }
 
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)

@@ -231,12 +231,10 @@ static void exec_one(struct session *s, const struct request *r)
         calls_run(s, whole, spec, r, &s->command->exec);
 }
 
-static void exec_all(struct session *s)
+static void exec_requests(struct session *s)
 {
     struct request *r = &s->command->request;
     struct slice rest = buf_slice(&s->multi->requests);
-    buf_reset(&s->command->exec);
-    reply_array(&s->command->exec, s->multi->n);
     while (rest.n > 0) {
         struct parser p = {0};
         enum parsed got = request_parse(r, &p, rest);
@@ -244,6 +242,16 @@ static void exec_all(struct session *s)
         rest = slice_of(rest.p + r->raw.n, rest.n - r->raw.n);
         exec_one(s, r);
     }
+}
+
+static void exec_all(struct session *s)
+{
+    struct coalesce *c = s->multi->writes > 0 ? lane_coalesce(s) : NULL;
+    buf_reset(&s->command->exec);
+    reply_array(&s->command->exec, s->multi->n);
+    if (c != NULL) coalesce_transaction(c, true);
+    exec_requests(s);
+    if (c != NULL) coalesce_transaction(c, false);
     local_out(s);
     if (s->held.n > 0) session_wait(s, SESSION_BARRIER);
 }

@@ -423,14 +423,13 @@ static void two_full_journals_take_no_more(void **state)
         assert_int_equal(home(name), name[0] == 's' ? 3 : 2);
 }
 
-/* A frame that could hold four thousand of them takes few while the journal fills faster than the previous one is brought home. */
-static void what_fills_too_fast_waits_at_the_door(void **state)
+/* A hundred are to be brought home, and fifty are in the open journal. */
+static void two_journals(uint32_t ops_max, uint32_t lines)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 1;
-    config.journal_ops_max = 240;
-    config.checkpoint_lines = 1;
+    config.journal_ops_max = ops_max;
+    config.checkpoint_lines = lines;
     world_reopen(&config);
     char name[16];
     for (int i = 0; i < 100; i++)
@@ -441,11 +440,15 @@ static void what_fills_too_fast_waits_at_the_door(void **state)
     frame_applied();
     assert_int_equal(checkpoint_price(world->c), 0); /* none waits */
     tick_after(500);
-    for (int i = 0; i < 80; i++)
+    for (int i = 0; i < 50; i++)
         snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
     turn();
     frame_applied();
-    assert_int_equal(checkpoint_price(world->c), 32);
+}
+
+static int room_in_a_frame(void)
+{
+    char name[16];
     enum add_result got = ADD_OK;
     int taken = 0;
     for (; got == ADD_OK; taken++) {
@@ -455,7 +458,43 @@ static void what_fills_too_fast_waits_at_the_door(void **state)
         got = coalesce_op(world->c, &client('a')->o, &o);
     }
     assert_int_equal(got, ADD_FULL);
-    assert_int_equal(taken - 1, 125);
+    return taken - 1;
+}
+
+/* A frame brought home a tenth of what is left, so the next takes a tenth of the open journal's room. */
+static void a_frame_takes_in_as_others_go_home(void **state)
+{
+    (void)state;
+    two_journals(2400, 10 * limits_two.precisions_n);
+    uint32_t left = 90, homed = 10, room = 2400 - 50;
+    assert_int_equal(checkpoint_price(world->c), 4000 * left / (homed * room));
+    assert_int_equal(room_in_a_frame(), 4000 / 15 + 1);
+}
+
+/* A frame that could hold four thousand of them takes few when almost nothing comes home. */
+static void what_fills_too_fast_waits_at_the_door(void **state)
+{
+    (void)state;
+    two_journals(240, 1);
+    assert_int_equal(checkpoint_price(world->c), 64);
+    assert_int_equal(room_in_a_frame(), 63);
+}
+
+/* coalesce_room() is asked for what an op costs without a journal. */
+static void a_transaction_that_was_given_room_is_taken_whole(void **state)
+{
+    (void)state;
+    bool never;
+    char name[16];
+    two_journals(240, 1);
+    for (int i = 0; i < 60; i++) /* 16 cells each */
+        snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
+    uint32_t cells = coalesce_op_cells(world->c, OP_SERIES) + 1, n = 30 / cells;
+    assert_true(n > 3 && coalesce_room(world->c, n * cells, 1000, &never));
+    coalesce_transaction(world->c, true);
+    for (uint32_t i = 0; i < n; i++)
+        snprintf(name, sizeof name, "s%u", 60 + i), series('b', name, 1);
+    coalesce_transaction(world->c, false);
 }
 
 /* --- out --- */
@@ -1350,7 +1389,9 @@ int main(void)
         TEST(a_sum_that_does_not_fit_goes_straight),
         TEST(a_full_journal_is_followed_by_another),
         TEST(two_full_journals_take_no_more),
+        TEST(a_frame_takes_in_as_others_go_home),
         TEST(what_fills_too_fast_waits_at_the_door),
+        TEST(a_transaction_that_was_given_room_is_taken_whole),
         TEST(the_seconds_of_a_name_come_out_together),
         TEST(what_is_in_comes_out_after_a_while),
         TEST(a_sum_of_nothing_comes_out_as_well),

@@ -125,7 +125,8 @@ static void on_raised(struct gen_read *g)
 static void gen_work(struct db *db, struct db_job *job)
 {
     struct alone *a = CONTAINER_OF(job, struct alone, gen_job);
-    a->looked = realm_accept(db, &a->told, &a->realm, &a->highest, &a->error) == ERR_NONE;
+    a->looked =
+        realm_accept(db, &a->told, a->lane->core.config.lanes, &a->realm, &a->highest, &a->error) == ERR_NONE;
 }
 
 static void on_gen_looked(struct db_job *job)

@@ -64,6 +64,13 @@ void service_init(struct service *s)
 static enum err lanes_begin(struct service *s, struct error *e)
 {
     const struct source where = setup_source(&s->settings->setup);
+    return lanes_agree(&where, false, e);
+}
+
+/* Once MySQL has not refused it, and before anything is counted. */
+static enum err lanes_keep(struct service *s, struct error *e)
+{
+    const struct source where = setup_source(&s->settings->setup);
     return lanes_agree(&where, true, e);
 }
 
@@ -115,7 +122,8 @@ static enum err schema_refusal(const struct schema_report *r, struct error *e)
 static enum err mysql_check(struct service *s, struct db *db, struct error *e)
 {
     struct schema_report report = {0};
-    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_durability == CONF_RELAXED};
+    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_durability == CONF_RELAXED,
+                                 .lanes = s->settings->setup.lanes};
     enum err code = schema_check(db, &s->settings->setup.counters, &rules, &report, e);
     if (code == ERR_NONE && schema_refusals(&report) > 0) code = schema_refusal(&report, e);
     schema_report_close(&report);
@@ -198,8 +206,8 @@ static enum err rights_drop(struct service *s, struct error *e)
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        lanes_begin, redis_begin,  mysql_begin,     writers_begin, wire_zones_begin,
-        look_first,  listen_begin, wire_http_begin, rights_drop,
+        lanes_begin,      redis_begin, mysql_begin,  lanes_keep,      writers_begin,
+        wire_zones_begin, look_first,  listen_begin, wire_http_begin, rights_drop,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;

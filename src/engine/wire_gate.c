@@ -25,9 +25,8 @@ static void check_work(struct db *db, struct db_job *job)
     const struct lane_config *config = &t->core->config;
     char lane[16] = "";
     if (config->lanes > 1) snprintf(lane, sizeof lane, "lane %u", config->lane);
-    if (c->fit)
-        c->seen = realm_look(db, config->counters, c->redis, config->life->instance, slice_str(lane),
-                             &c->look, &t->error) == ERR_NONE;
+    const struct realm_asker asker = {config->life->instance, slice_str(lane), config->lanes};
+    if (c->fit) c->seen = realm_look(db, config->counters, c->redis, &asker, &c->look, &t->error) == ERR_NONE;
 }
 
 /* Said once, though each lane looks. */
@@ -69,7 +68,7 @@ static void port_check(void *arg, struct gate_check *check)
     struct check_task *t = heap_zalloc(sizeof *t);
     t->check = check;
     t->core = c;
-    t->rules.accept_flush = c->config.mysql_volatile;
+    t->rules = (struct schema_rules){.accept_flush = c->config.mysql_volatile, .lanes = c->config.lanes};
     t->job.work = check_work;
     t->job.done = check_worked;
     core_job(c, &t->job);

@@ -14,7 +14,7 @@ struct realm_asked {
     struct db *db;
     const struct counters *counters;
     const struct history_read *redis;
-    struct slice instance, lane; /* lane: its name while it has no epoch; n = 0: the only one of its Redis */
+    const struct realm_asker *who; /* its lane's name is the realm's while that has no epoch */
     struct realm_look *out;
     bool known;                                      /* there is such a realm */
     bool fits;                                       /* its ledger has nothing that Redis lacks */
@@ -36,6 +36,7 @@ static void primary_put(struct buf *sql, const struct realm_asked *l, struct sli
     sql_hex(sql, slice_str(l->redis->replid));
     BUF_LIT(sql, ", since = UTC_TIMESTAMP(3), taken_by = ");
     sql_hex(sql, taken_by);
+    buf_printf(sql, ", lanes = %u", l->who->lanes);
     BUF_LIT(sql, " WHERE realm = ");
     sql_id(sql, &l->out->epoch.realm);
 }
@@ -44,9 +45,9 @@ static void primary_put(struct buf *sql, const struct realm_asked *l, struct sli
 
 static void lane_put(struct buf *sql, const struct realm_asked *l)
 {
-    if (l->lane.n == 0) return;
+    if (l->who->lane.n == 0) return;
     BUF_LIT(sql, " AND taken_by = ");
-    sql_hex(sql, l->lane);
+    sql_hex(sql, l->who->lane);
 }
 
 /* A free realm that may be this Redis'. After an upgrade the free one has a ledger, and a Redis whose gen is below that
@@ -64,10 +65,11 @@ static enum code_class free_find(struct realm_asked *l)
     lane_put(&sql, l);
     buf_printf(
         &sql,
-        ")) AND NOT EXISTS (SELECT 1 FROM tally_ledger l WHERE l.realm = r.realm AND l.gen > %llu)"
+        ")) AND r.lanes IN (0, %u) AND NOT EXISTS (SELECT 1 FROM tally_ledger l WHERE l.realm = r.realm AND "
+        "l.gen > %llu)"
         " ORDER BY r.history = '', (SELECT MAX(l.gen) FROM tally_ledger l WHERE l.realm = r.realm) DESC,"
         " r.realm LIMIT 1",
-        (unsigned long long)l->redis->gen);
+        l->who->lanes, (unsigned long long)l->redis->gen);
     enum code_class class = db_query_free(l->db, &sql);
     l->known = class == CODE_OK && db_row(l->db, &cell, 1) && id_take(cell, &l->out->epoch.realm);
     return class;
@@ -82,7 +84,7 @@ static enum code_class free_take(struct realm_asked *l)
     l->out->outcome = REALM_STRANGER;
     if (class != CODE_OK || !l->known) return class;
     BUF_LIT(&sql, "UPDATE tally_realms SET ");
-    primary_put(&sql, l, l->lane.n > 0 ? l->lane : l->instance);
+    primary_put(&sql, l, l->who->lane.n > 0 ? l->who->lane : l->who->instance);
     BUF_LIT(&sql, " AND epoch = " NO_EPOCH " AND (history = '' OR (history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
     lane_put(&sql, l);
@@ -91,8 +93,8 @@ static enum code_class free_take(struct realm_asked *l)
     if (class != CODE_OK) return class;
     bool got = db_affected(l->db) == 1;
     if (got) l->out->outcome = REALM_GIVEN;
-    return got || l->lane.n == 0 ? CODE_OK
-                                 : CODE_AGAIN; /* another lane was before us: there is one for each */
+    return got || l->who->lane.n == 0 ? CODE_OK
+                                      : CODE_AGAIN; /* another lane was before us: there is one for each */
 }
 
 /* --- its epoch --- */
@@ -100,12 +102,13 @@ static enum code_class free_take(struct realm_asked *l)
 static enum code_class epoch_read(struct realm_asked *l)
 {
     struct buf sql = {0};
-    struct slice cell[3];
-    BUF_LIT(&sql, "SELECT epoch, run_id, history FROM tally_realms WHERE realm = ");
+    struct slice cell[4];
+    BUF_LIT(&sql, "SELECT epoch, run_id, history, lanes FROM tally_realms WHERE realm = ");
     sql_id(&sql, &l->out->epoch.realm);
     BUF_LIT(&sql, " FOR UPDATE");
     enum code_class class = db_query_free(l->db, &sql);
-    l->known = class == CODE_OK && db_row(l->db, cell, 3) && id_take(cell[0], &l->out->epoch.id);
+    l->known = class == CODE_OK && db_row(l->db, cell, 4) && id_take(cell[0], &l->out->epoch.id) &&
+               num_parse(cell[3], &l->out->lanes);
     bool same = l->known && slice_eq(cell[1], slice_str(l->redis->run_id)) &&
                 slice_eq(cell[2], slice_str(l->redis->replid));
     l->out->taken = !same || batch_id_is_zero(&l->out->epoch.id);
@@ -163,8 +166,22 @@ static enum code_class epoch_write(struct realm_asked *l)
     BUF_LIT(&sql, "UPDATE tally_realms SET epoch = ");
     sql_id(&sql, &l->out->epoch.id);
     BUF_LIT(&sql, ", ");
-    primary_put(&sql, l, l->instance);
+    primary_put(&sql, l, l->who->instance);
     return db_exec_free(l->db, &sql);
+}
+
+/* Of a realm from before version 4, whose epoch goes on. */
+static enum code_class lanes_write(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    buf_printf(&sql, "UPDATE tally_realms SET lanes = %u WHERE realm = ", l->who->lanes);
+    sql_id(&sql, &l->out->epoch.realm);
+    return db_exec_free(l->db, &sql);
+}
+
+static bool lanes_differ(const struct realm_asked *l)
+{
+    return l->known && l->out->lanes != 0 && l->out->lanes != l->who->lanes;
 }
 
 static enum code_class epoch_take(struct realm_asked *l)
@@ -173,6 +190,8 @@ static enum code_class epoch_take(struct realm_asked *l)
     enum code_class class = DB_EXEC(l->db, "START TRANSACTION");
     if (class == CODE_OK) class = epoch_read(l);
     o->outcome = l->known ? REALM_UNFENCED : REALM_UNKNOWN;
+    if (lanes_differ(l)) o->outcome = REALM_OTHER_LANES;
+    if (o->outcome == REALM_OTHER_LANES) return class;
     bool first = batch_id_is_zero(&o->epoch.id);
     if (class != CODE_OK || !l->known || (first && !l->redis->fenced)) return class;
     if (o->taken) class = epoch_draw(l);
@@ -180,7 +199,10 @@ static enum code_class epoch_take(struct realm_asked *l)
     o->outcome = o->highest.gen == 0 || history_has(l->redis, &o->highest) ? REALM_OURS : REALM_BEHIND;
     if (class != CODE_OK || o->outcome == REALM_BEHIND) return class;
     class = books_make(l);
-    if (class == CODE_OK && o->taken) class = epoch_write(l);
+    if (class == CODE_OK && o->taken)
+        class = epoch_write(l);
+    else if (class == CODE_OK && o->lanes == 0)
+        class = lanes_write(l);
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
 }
 
@@ -194,10 +216,9 @@ static enum code_class look_once(struct realm_asked *l)
 }
 
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
-                    struct slice instance, struct slice lane, struct realm_look *out, struct error *e)
+                    const struct realm_asker *asker, struct realm_look *out, struct error *e)
 {
-    struct realm_asked l = {
-        .db = db, .counters = cs, .redis = redis, .instance = instance, .lane = lane, .out = out};
+    struct realm_asked l = {.db = db, .counters = cs, .redis = redis, .who = asker, .out = out};
     enum code_class class = CODE_AGAIN;
     enum err err = ERR_NONE;
     for (int tries = 0; class == CODE_AGAIN && tries < TRIES_MOST; tries++) {
@@ -217,39 +238,63 @@ enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct sli
     return db_exec_free(db, &sql) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-static enum code_class free_insert(struct db *db, const struct batch_id *realm)
+static enum code_class free_insert(struct db *db, const struct batch_id *realm, uint32_t lanes)
 {
     struct buf sql = {0};
-    BUF_LIT(&sql,
-            "INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) VALUES (");
+    BUF_LIT(
+        &sql,
+        "INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes) VALUES (");
     sql_id(&sql, realm);
-    BUF_LIT(&sql, ", " NO_EPOCH ", '', '', UTC_TIMESTAMP(3), '')");
+    buf_printf(&sql, ", " NO_EPOCH ", '', '', UTC_TIMESTAMP(3), '', %u)", lanes);
     return db_exec_free(db, &sql);
 }
 
-enum err realms_free_make(struct db *db, uint32_t n, struct error *e)
+static enum err free_make(struct db *db, uint32_t n, uint32_t lanes, struct error *e)
 {
     enum code_class class = CODE_OK;
     for (uint32_t i = 0; class == CODE_OK && i < n; i++) {
         struct batch_id realm;
         batch_id_draw(&realm);
-        class = free_insert(db, &realm);
+        class = free_insert(db, &realm, lanes);
     }
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-enum err realms_first(struct db *db, uint32_t wanted, struct error *e)
+enum err realms_free_make(struct db *db, uint32_t lanes, struct error *e)
 {
+    return free_make(db, lanes, lanes, e);
+}
+
+/* The one that migrate made (sql/002) has no number yet. */
+static enum code_class first_claim(struct db *db, uint32_t lanes)
+{
+    struct buf sql = {0};
+    buf_printf(&sql, "UPDATE tally_realms SET lanes = %u WHERE lanes = 0 AND history = ''", lanes);
+    return db_exec_free(db, &sql);
+}
+
+static enum code_class first_count(struct db *db, uint32_t lanes, int64_t *free_n, int64_t *taken_n)
+{
+    struct buf sql = {0};
     struct slice cell[2];
+    buf_printf(&sql,
+               "SELECT CAST(COALESCE(SUM(history = '' AND lanes IN (0, %u)), 0) AS SIGNED),"
+               " CAST(COALESCE(SUM(history <> ''), 0) AS SIGNED) FROM tally_realms",
+               lanes);
+    enum code_class class = db_query_free(db, &sql);
+    bool read =
+        class == CODE_OK && db_row(db, cell, 2) && num_parse(cell[0], free_n) && num_parse(cell[1], taken_n);
+    return read || class != CODE_OK ? class : CODE_OPERATOR;
+}
+
+enum err realms_first(struct db *db, uint32_t lanes, struct error *e)
+{
     int64_t free_n, taken_n;
-    enum code_class class =
-        DB_QUERY(db, "SELECT CAST(COALESCE(SUM(history = ''), 0) AS SIGNED),"
-                     " CAST(COALESCE(SUM(history <> ''), 0) AS SIGNED) FROM tally_realms");
-    if (class != CODE_OK || !db_row(db, cell, 2) || !num_parse(cell[0], &free_n) ||
-        !num_parse(cell[1], &taken_n))
-        return db_error(db, e);
-    bool few = taken_n == 0 && free_n < (int64_t)wanted;
-    return few ? realms_free_make(db, wanted - (uint32_t)free_n, e) : ERR_NONE;
+    enum code_class class = first_count(db, lanes, &free_n, &taken_n);
+    if (class == CODE_OK && taken_n > 0) return ERR_NONE;
+    if (class == CODE_OK) class = first_claim(db, lanes);
+    if (class != CODE_OK) return db_error(db, e);
+    return free_n < (int64_t)lanes ? free_make(db, lanes - (uint32_t)free_n, lanes, e) : ERR_NONE;
 }
 
 enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,
@@ -273,24 +318,29 @@ enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_r
 }
 
 /* A free one comes before the others; of several others none is right. */
-static enum code_class only_find(struct db *db, struct batch_id *realm, bool *one)
+static enum code_class only_find(struct db *db, uint32_t lanes, struct batch_id *realm, bool *one)
 {
+    struct buf sql = {0};
     struct slice cell[2];
-    enum code_class class =
-        DB_QUERY(db, "SELECT realm, history = '' FROM tally_realms ORDER BY history = '' DESC, realm");
+    buf_printf(&sql,
+               "SELECT realm, history = '' FROM tally_realms WHERE lanes IN (0, %u)"
+               " ORDER BY history = '' DESC, realm",
+               lanes);
+    enum code_class class = db_query_free(db, &sql);
     *one = class == CODE_OK && db_row(db, cell, 2) && id_take(cell[0], realm);
     bool is_free = *one && slice_eq(cell[1], SLICE("1"));
     if (*one && !is_free) *one = !db_row(db, cell, 2);
     return class;
 }
 
-enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_id *realm, uint64_t *highest,
-                      struct error *e)
+enum err realm_accept(struct db *db, const struct batch_id *told, uint32_t lanes, struct batch_id *realm,
+                      uint64_t *highest, struct error *e)
 {
     struct claim_gen top;
     bool one = true;
     *realm = *told;
-    enum code_class class = batch_id_is_zero(told) ? only_find(db, realm, &one) : free_insert(db, realm);
+    enum code_class class =
+        batch_id_is_zero(told) ? only_find(db, lanes, realm, &one) : free_insert(db, realm, lanes);
     if (class != CODE_OK) return db_error(db, e);
     if (!one)
         return error_set(

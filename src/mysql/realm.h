@@ -7,21 +7,25 @@
 #include "series/counter.h"
 #include "series/epoch.h"
 
+struct realm_asker {
+    struct slice instance, lane; /* which of several lanes, "lane 3"; n = 0: there is only one */
+    uint32_t lanes;              /* how many its Redis has */
+};
+
 /* Joins the epoch of this Redis' history, or takes a new one, in one transaction that compares the realm's ledger with
- * what Redis said: no merge of an earlier epoch can come between the two. A Redis without a realm is given a free one.
- * lane: which of several lanes, "lane 3"; n = 0: there is only one. */
+ * what Redis said: no merge of an earlier epoch can come between the two. A Redis without a realm is given a free one
+ * of as many lanes. */
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
-                    struct slice instance, struct slice lane, struct realm_look *out,
-                    struct error *e) MUST_CHECK;
+                    const struct realm_asker *asker, struct realm_look *out, struct error *e) MUST_CHECK;
 
 /* Makes the books of a counter that is not configured. Without the epoch it makes none: a merge finds that out. */
 enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter,
                             struct error *e) MUST_CHECK;
 
-/* Makes this many more free realms: one for each lane of one more Redis. */
-enum err realms_free_make(struct db *db, uint32_t n, struct error *e) MUST_CHECK;
-/* Before any realm is taken: makes `wanted` free ones, one for each lane of the first Redis. */
-enum err realms_first(struct db *db, uint32_t wanted, struct error *e) MUST_CHECK;
+/* Makes a free realm for each lane of one more Redis. */
+enum err realms_free_make(struct db *db, uint32_t lanes, struct error *e) MUST_CHECK;
+/* Before any realm is taken: the same for the first Redis, unless they are there. */
+enum err realms_first(struct db *db, uint32_t lanes, struct error *e) MUST_CHECK;
 
 /* Calls each for every realm. Slices for the call only; the sums are decimal. */
 struct realm_row {
@@ -33,9 +37,9 @@ enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_r
                      struct error *e) MUST_CHECK;
 
 /* recover --accept-rollback: which realm does a Redis get that says it is `told` (zero: it says nothing)? A realm that
- * MySQL does not know is made. A Redis that says nothing gets the only one there is, or the free one. *highest: of its
- * ledger. */
-enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_id *realm, uint64_t *highest,
-                      struct error *e) MUST_CHECK;
+ * MySQL does not know is made. A Redis that says nothing gets the only one of as many lanes, or the free one. *highest:
+ * of its ledger. */
+enum err realm_accept(struct db *db, const struct batch_id *told, uint32_t lanes, struct batch_id *realm,
+                      uint64_t *highest, struct error *e) MUST_CHECK;
 
 #endif

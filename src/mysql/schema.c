@@ -245,11 +245,32 @@ static enum code_class own_check(struct db *db, struct schema_report *r)
     return CODE_OK;
 }
 
+/* MySQL counts for a Redis with another number of lanes, and for none with this one: nobody announced it. */
+static enum code_class lanes_check(struct db *db, uint32_t lanes, struct schema_report *r)
+{
+    struct buf sql = {0};
+    struct slice cell[2];
+    buf_printf(
+        &sql,
+        "SELECT COALESCE(SUM(lanes IN (0, %u)), 0), COALESCE(GROUP_CONCAT(DISTINCT lanes ORDER BY lanes"
+        " SEPARATOR ' or '), '') FROM tally_realms",
+        lanes);
+    enum code_class class = db_query_free(db, &sql);
+    if (class != CODE_OK || !db_row(db, cell, 2) || !slice_eq(cell[0], SLICE("0")) || cell[1].n == 0)
+        return class;
+    finding_add(r, SCHEMA_REFUSE, NULL, NULL,
+                "MySQL counts for a Redis of " SLICE_FMT " lanes, and this one has %u. Is it the same? Write "
+                "redis.lanes: " SLICE_FMT ". Is it one more? Run tallyd migrate --another-redis",
+                SLICE_ARG(cell[1]), lanes, SLICE_ARG(cell[1]));
+    return class;
+}
+
 enum err schema_check(struct db *db, const struct counters *cs, const struct schema_rules *rules,
                       struct schema_report *report, struct error *e)
 {
     enum code_class class = server_check(db, rules, report);
     if (class == CODE_OK) class = own_check(db, report);
+    if (class == CODE_OK && !schema_refused(report, NULL)) class = lanes_check(db, rules->lanes, report);
     for (size_t i = 0; class == CODE_OK && i < cs->n; i++)
         class = table_check(db, &cs->all[i], report);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);

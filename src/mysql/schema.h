@@ -21,6 +21,7 @@ struct schema_report {
 
 struct schema_rules {
     bool accept_flush; /* innodb_flush_log_at_trx_commit need not be 1 */
+    uint32_t lanes;    /* of the Redis that is counted for */
 };
 
 /* Changes nothing. Findings go to the report, which starts as {0} and which the caller closes also after an error. An

@@ -38,12 +38,13 @@ struct history_read { /* of one moment */
 bool history_has(const struct history_read *h, const struct claim_gen *claim);
 
 enum realm_outcome {
-    REALM_OURS,     /* the epoch is the answer, joined or taken */
-    REALM_UNFENCED, /* it would be the realm's first epoch: a fence must cover what Redis said */
-    REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and must be written into it */
-    REALM_BEHIND,   /* the ledger has a claim that this Redis does not know */
-    REALM_STRANGER, /* this Redis has none, and none is free */
-    REALM_UNKNOWN,  /* this MySQL does not know its realm */
+    REALM_OURS,        /* the epoch is the answer, joined or taken */
+    REALM_UNFENCED,    /* it would be the realm's first epoch: a fence must cover what Redis said */
+    REALM_GIVEN,       /* this Redis has none: epoch.realm was free, and must be written into it */
+    REALM_BEHIND,      /* the ledger has a claim that this Redis does not know */
+    REALM_STRANGER,    /* this Redis has none, and none is free */
+    REALM_UNKNOWN,     /* this MySQL does not know its realm */
+    REALM_OTHER_LANES, /* it counts for this Redis with another number of lanes */
 };
 
 struct realm_look { /* at MySQL, after one at Redis */
@@ -51,6 +52,7 @@ struct realm_look { /* at MySQL, after one at Redis */
     bool taken;               /* OURS: a new epoch */
     struct epoch epoch;       /* OURS, GIVEN */
     struct claim_gen highest; /* of the realm's ledger; gen 0: it is empty */
+    int64_t lanes;            /* of the realm; 0: not known yet */
 };
 
 #endif

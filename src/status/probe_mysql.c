@@ -108,7 +108,8 @@ void probe_mysql_lane(struct db *db, const struct source *where, const struct ba
 
 void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
 {
-    const struct schema_rules rules = {.accept_flush = where->conf->mysql_durability == CONF_RELAXED};
+    const struct schema_rules rules = {.accept_flush = where->conf->mysql_durability == CONF_RELAXED,
+                                       .lanes = where->lanes};
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);

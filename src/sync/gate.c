@@ -173,6 +173,12 @@ static void look_done(struct gate *g)
                  "--accept-rollback`",
                  realm);
         break;
+    case REALM_OTHER_LANES:
+        snprintf(g->text, sizeof g->text,
+                 "MySQL counts for this Redis with %lld lanes. Counting goes on. Stop tallyd, and write "
+                 "redis.lanes: %lld",
+                 (long long)look->lanes, (long long)look->lanes);
+        break;
     }
     look_held(g);
 }

@@ -295,7 +295,7 @@ def books_of(direct, mysql):
     """Accepted, merged, rejected, pending, claimed, difference, adjusted: nothing is claimed, or adjusted by hand."""
     made = {}
     sums = {name.decode(): (int(merged), int(rejected)) for name, merged, rejected in
-            mysql.query("SELECT counter, merged, rejected FROM tally_counters")}
+            mysql.query("SELECT counter, SUM(merged), SUM(rejected) FROM tally_counters GROUP BY counter")}
     for name, key in (("unique_visitors", VISITORS), ("product_views", VIEWS), ("searches", SEARCHES)):
         merged, rejected = sums.get(name, (0, 0))
         pending = sum(int(n) for n in direct.hvals(key))

@@ -42,7 +42,9 @@ def waiting(daemon, *words):
 
 
 def sums(mysql):
-    return mysql.query("SELECT merged, rejected FROM tally_counters WHERE counter = 'product_views'")[0]
+    """Of all lanes."""
+    return mysql.query("SELECT CAST(SUM(merged) AS SIGNED), CAST(SUM(rejected) AS SIGNED) FROM tally_counters"
+                       " WHERE counter = 'product_views'")[0]
 
 
 def mend(mysql):

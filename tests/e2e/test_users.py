@@ -63,7 +63,7 @@ def known(daemon, name, timeout_s=60):
 
 
 def redis_with_users(make_redis, *users):
-    server = make_redis("acl")
+    server = make_redis("acl", alone=True)
     client = server.client()
     for words in users:
         client.execute_command("ACL", "SETUSER", *words)

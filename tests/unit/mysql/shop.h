@@ -88,7 +88,8 @@ static inline void shop_empty(struct mariadb *m)
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         mariadb_do(m, "DELETE FROM %s", tables[i]);
     shop_has_books[0] = 0;
-    mariadb_do(m, "INSERT INTO tally_realms VALUES (REPEAT(x'01', 16), REPEAT(x'02', 16), 'run', 'history', "
+    mariadb_do(m, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by) VALUES "
+                  "(REPEAT(x'01', 16), REPEAT(x'02', 16), 'run', 'history', "
                   "NOW(3), 'me')");
 }
 

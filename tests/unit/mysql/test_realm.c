@@ -1,0 +1,143 @@
+/* Realms and the number of lanes of their Redis, on a real MariaDB. */
+#include "shop.h"
+
+#include "mysql/realm.h"
+
+static struct error e;
+
+#define assert_fine(call)                                                                                    \
+    do {                                                                                                     \
+        if ((call) != ERR_NONE) fail_msg("%s", e.text);                                                      \
+    } while (0)
+#define REALMS                                                                                               \
+    "SELECT GROUP_CONCAT(CONCAT(lanes, '*', n) ORDER BY lanes) FROM (SELECT lanes, COUNT(*) n FROM "         \
+    "tally_realms GROUP BY lanes) t"
+
+static int no_realm(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "DELETE FROM tally_realms");
+    return 0;
+}
+
+static struct history_read redis_of(uint8_t realm, const char *run_id)
+{
+    struct history_read r = {.fenced = true};
+    if (realm != 0) r.realm = shop_id(realm);
+    snprintf(r.run_id, sizeof r.run_id, "%s", run_id);
+    snprintf(r.replid, sizeof r.replid, "history of %s", run_id);
+    return r;
+}
+
+static struct realm_look look(const struct history_read *redis, const char *lane, uint32_t lanes)
+{
+    const struct realm_asker asker = {SLICE("me"), slice_str(lane), lanes};
+    struct realm_look out;
+    assert_fine(realm_look(server.db, &shop, redis, &asker, &out, &e));
+    return out;
+}
+
+static void first_realms(void **state)
+{
+    (void)state;
+    mariadb_do(
+        &server,
+        "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
+        " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')"); /* as sql/002 makes it */
+    for (int i = 0; i < 2; i++) {                                              /* safe to repeat */
+        assert_fine(realms_first(server.db, 4, &e));
+        assert_mariadb(&server, "4*4", REALMS);
+    }
+    assert_fine(realms_free_make(server.db, 2, &e));
+    assert_mariadb(&server, "2*2,4*4", REALMS);
+    struct history_read redis = redis_of(0, "a");
+    assert_int_equal(look(&redis, "lane 0", 4).outcome, REALM_GIVEN);
+    assert_fine(realms_first(server.db, 8, &e)); /* not the first any more */
+    assert_mariadb(&server, "2*2,4*4", REALMS);
+}
+
+static void a_free_realm_is_of_as_many_lanes(void **state)
+{
+    (void)state;
+    assert_fine(realms_free_make(server.db, 2, &e));
+    struct history_read redis = redis_of(0, "a");
+    assert_int_equal(look(&redis, "lane 0", 3).outcome, REALM_STRANGER);
+    struct realm_look first = look(&redis, "lane 0", 2), second = look(&redis, "lane 1", 2);
+    assert_int_equal(first.outcome, REALM_GIVEN);
+    assert_int_equal(second.outcome, REALM_GIVEN);
+    assert_memory_not_equal(&first.epoch.realm, &second.epoch.realm, sizeof first.epoch.realm);
+    assert_int_equal(look(&redis, "lane 2", 2).outcome, REALM_STRANGER);
+}
+
+static void a_realm_keeps_its_number(void **state)
+{
+    (void)state;
+    mariadb_do(&server,
+               "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
+               " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before')");
+    struct history_read redis = redis_of(5, "a");
+    struct realm_look joined = look(&redis, "lane 0", 4);
+    assert_int_equal(joined.outcome, REALM_OURS);
+    assert_false(joined.taken);
+    assert_mariadb(&server, "4 before", "SELECT CONCAT(lanes, ' ', taken_by) FROM tally_realms");
+    struct realm_look other = look(&redis, "lane 0", 16);
+    assert_int_equal(other.outcome, REALM_OTHER_LANES);
+    assert_int_equal(other.lanes, 4);
+    assert_mariadb(&server, "4", "SELECT lanes FROM tally_realms");
+}
+
+static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
+{
+    struct batch_id nothing = {{0}}, realm;
+    uint64_t highest;
+    (void)state;
+    mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
+                        " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 1),"
+                        " (REPEAT(x'07', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2),"
+                        " (REPEAT(x'08', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2)");
+    struct batch_id five = shop_id(5), nine = shop_id(9);
+    assert_fine(realm_accept(server.db, &nothing, 1, &realm, &highest, &e));
+    assert_memory_equal(&realm, &five, sizeof realm);
+    assert_int_equal(realm_accept(server.db, &nothing, 2, &realm, &highest, &e),
+                     ERR_CONFIG); /* of two none is right */
+    assert_fine(realm_accept(server.db, &nine, 2, &realm, &highest, &e));
+    assert_mariadb(&server, "1*1,2*3", REALMS);
+}
+
+static void a_number_that_no_realm_has(void **state)
+{
+    (void)state;
+    const struct schema_rules rules = {.lanes = 4};
+    static const struct {
+        const char *lanes;
+        bool refused;
+    } cases[] = {{"16", true}, {"4", false}, {"0", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct schema_report r = {0};
+        mariadb_do(&server, "DELETE FROM tally_realms");
+        mariadb_do(&server,
+                   "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes) VALUES"
+                   " (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', %s),"
+                   " (REPEAT(x'06', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 16)",
+                   cases[i].lanes);
+        assert_fine(schema_check(server.db, &shop, &rules, &r, &e));
+        assert_int_equal(schema_refused(&r, NULL), cases[i].refused);
+        if (cases[i].refused)
+            assert_non_null(strstr(r.all[r.n - 1].reason, "redis.lanes: 16. Is it one more?"));
+        schema_report_close(&r);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, no_realm)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(first_realms),
+        TEST(a_free_realm_is_of_as_many_lanes),
+        TEST(a_realm_keeps_its_number),
+        TEST(an_accepted_redis_gets_one_of_as_many_lanes),
+        TEST(a_number_that_no_realm_has),
+    };
+    return cmocka_run_group_tests(tests, shop_start, shop_stop);
+}

@@ -3,25 +3,19 @@
  * memory until then, also when the client leaves: the request goes on. */
 #include "command/inside.h"
 
-static void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text)
+const char *ask_refusal(const struct session *s, enum ask_outcome outcome, const char *text)
 {
-    struct buf *out = &s->outlet->out;
     switch (outcome) {
     case ASK_TRY_AGAIN:
-        reply_error(out, "TRYAGAIN not all is merged yet; ask again to go on waiting");
-        return;
+        return "TRYAGAIN not all is merged yet; ask again to go on waiting";
     case ASK_MYSQL_DOWN:
-        reply_error(out, "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back");
-        return;
+        return "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back";
     case ASK_REDIS_DOWN:
-        reply_error(out, coalesce_down_why(lane_coalesce(s)));
-        return;
+        return coalesce_down_why(lane_coalesce(s));
     case ASK_HELD:
-        reply_error(out, "ERR merging is held until an operator has looked: the log of tallyd says why");
-        return;
+        return "ERR merging is held until an operator has looked: the log of tallyd says why";
     case ASK_FAILED:
-        reply_error(out, text);
-        return;
+        return text;
     case ASK_DONE:
         break;
     }
@@ -39,7 +33,7 @@ bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text)
     PRE(s->state == SESSION_ASKING);
     buf_free(&s->key);
     if (s->gone || session_is_quiet(s)) return false;
-    if (outcome != ASK_DONE) ask_refuse(s, outcome, text);
+    if (outcome != ASK_DONE) reply_error(&s->outlet->out, ask_refusal(s, outcome, text));
     return outcome == ASK_DONE;
 }
 

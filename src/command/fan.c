@@ -1,9 +1,12 @@
 /* command/fan.c - requests to several lanes: all lanes are asked at once, and their answers become one. If lanes fail,
- * the client gets the first failure; the other lanes have done their part all the same. */
+ * the client gets the failure of the first of them. The other lanes have done their part all the same; where that is
+ * more than a look, the reply says what it was. */
 #include "base/heap.h"
 #include "command/inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct fan_part {
     struct fan *fan;
@@ -20,7 +23,7 @@ struct fan {
     struct session *session;
     void (*over)(struct fan *f); /* all have answered: the session's own request is done */
     uint32_t asked, left;
-    uint32_t failed; /* the lane whose refusal is told, LANES: none */
+    uint32_t failed, failed_n; /* the lane whose refusal is told, UINT32_MAX: none; how many refused */
     enum ask_outcome outcome;
     struct buf text;
     struct query_answer names;
@@ -53,6 +56,7 @@ static void fan_free(struct fan *f)
 static void part_over(struct fan_part *p, enum ask_outcome outcome, const char *text)
 {
     struct fan *f = p->fan;
+    f->failed_n += outcome != ASK_DONE;
     if (outcome != ASK_DONE && p->lane < f->failed) {
         f->failed = p->lane;
         f->outcome = outcome;
@@ -68,11 +72,32 @@ static void part_over(struct fan_part *p, enum ask_outcome outcome, const char *
 #define EACH_PART(p, f) /* f may be gone after the last */                                                   \
     for (struct fan_part *p = (f)->parts, *p##_end = p + (f)->asked; p < p##_end; p++)
 
+/* The refusal as it is told: with its lane, and with what the other lanes did. */
+static void fan_refuse(struct fan *f, struct slice others)
+{
+    if (f->failed_n == 0) return;
+    struct buf text = {0};
+    buf_printf(&text, "%s (lane %u", ask_refusal(f->session, f->outcome, f->text.p), f->failed);
+    if (f->failed_n > 1) buf_printf(&text, " and %u more", f->failed_n - 1);
+    buf_printf(&text, " of %u", f->asked);
+    if (f->failed_n < f->asked) {
+        BUF_LIT(&text, "; the other lanes: ");
+        buf_put_slice(&text, others);
+    }
+    buf_printf(&text, ")%c", '\0');
+    buf_free(&f->text);
+    f->text = text;
+    f->outcome = ASK_FAILED;
+}
+
 /* ---- CTR.SYNC ALL: rows summed ---- */
 
 static void sync_over(struct fan *f)
 {
     struct sync_request *all = &f->session->ask.sync;
+    char merged[48];
+    int n = snprintf(merged, sizeof merged, "%lld rows merged", (long long)all->rows);
+    fan_refuse(f, slice_of(merged, (size_t)n));
     all->outcome = f->outcome;
     all->text = f->text.p;
     all->done(all);
@@ -98,9 +123,21 @@ void fan_sync(struct session *s)
 
 /* ---- CTR.RECOVER: numbers summed, lines lane after lane ---- */
 
+static void recover_refuse(struct fan *f, const struct recover_request *all)
+{
+    char done[120];
+    int n =
+        all->dry_run
+            ? snprintf(done, sizeof done, "%zu findings", f->lines_n)
+            : snprintf(done, sizeof done, "%lld batches taken over, %lld rows merged, %lld merged before",
+                       (long long)all->adopted, (long long)all->rows_merged, (long long)all->rows_already);
+    fan_refuse(f, slice_of(done, (size_t)n));
+}
+
 static void recover_over(struct fan *f)
 {
     struct recover_request *all = &f->session->ask.recover;
+    recover_refuse(f, all);
     struct slice *lines = heap_alloc((f->lines_n + 1) * sizeof *lines);
     const char *at = f->lines.p;
     for (size_t i = 0; i < f->lines_n; i++, at += lines[i - 1].n + 1)
@@ -193,13 +230,17 @@ void fan_wait(struct session *s)
     }
 }
 
-/* ---- SERIES.LIST: all names, in one order ---- */
+/* ---- SERIES.LIST: all names, in the order of their bytes ---- */
 
+/* As Redis sorts the names of one lane, unlike slice_cmp(): by their bytes, and only then by length. */
 static int names_order(const void *a, const void *b, void *names)
 {
     const struct query_answer *all = names;
-    return slice_cmp(QUERY_TEXT(all, (const struct query_value *)a),
-                     QUERY_TEXT(all, (const struct query_value *)b));
+    struct slice x = QUERY_TEXT(all, (const struct query_value *)a);
+    struct slice y = QUERY_TEXT(all, (const struct query_value *)b);
+    size_t both = x.n < y.n ? x.n : y.n;
+    int order = both == 0 ? 0 : memcmp(x.p, y.p, both);
+    return order != 0 ? order : slice_cmp(x, y);
 }
 
 static void names_over(struct fan *f)

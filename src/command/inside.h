@@ -247,6 +247,8 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
 void ask_begin(struct session *s);
 /* True: it was done, and the client is there for the reply. Answers refusals itself. Frees s->key. */
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
+/* The error line, without '-', of a request that is not ASK_DONE. */
+const char *ask_refusal(const struct session *s, enum ask_outcome outcome, const char *text);
 void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);

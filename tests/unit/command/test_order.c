@@ -394,29 +394,81 @@ static void a_lane_that_is_away_is_told(void **state)
         memset(why, 'x', sizeof why);
     }
     conn_flush(client);
-    heard(client, "-WHY gone after the call\r\n-WHY gone after the call\r\n");
+#define TOLD "-WHY gone after the call (lane 1 and 1 more of 3; the other lanes: 0 rows merged)\r\n"
+    heard(client, TOLD TOLD);
+}
+
+static void a_lane_that_is_held_hides_no_other(void **state)
+{
+    (void)state;
+    say(client, "CTR.SYNC ALL\r\n");
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        sync_outs[lane]->outcome = lane == 1 ? ASK_HELD : ASK_DONE;
+        sync_outs[lane]->rows = 10 + lane;
+        sync_outs[lane]->done(sync_outs[lane]);
+    }
+    conn_flush(client);
+    heard(client,
+          "-ERR merging is held until an operator has looked: the log of tallyd says why (lane 1 of 3; the "
+          "other lanes: 22 rows merged)\r\n");
+    say(client, "CTR.SYNC ALL\r\n");
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        sync_outs[lane]->outcome = ASK_TRY_AGAIN;
+        sync_outs[lane]->done(sync_outs[lane]);
+    }
+    conn_flush(client);
+    heard(client, "-TRYAGAIN not all is merged yet; ask again to go on waiting (lane 0 and 2 more of 3)\r\n");
+}
+
+static void recover_begins(unsigned dry)
+{
+    if (dry == 1)
+        say(client, "CTR.RECOVER DRYRUN\r\n");
+    else
+        say(client, "CTR.RECOVER\r\n");
+}
+
+static void recovered(struct recover_request *v, unsigned adopted, struct slice *line, unsigned dry)
+{
+    v->adopted = adopted;
+    v->rows_merged = 10;
+    v->rows_already = 2;
+    v->lines = line;
+    v->lines_n = dry;
+    v->done(v);
+}
+
+static void a_recovery_that_fails_hides_no_other(void **state)
+{
+    (void)state;
+    struct slice line = SLICE("batch 0");
+    for (unsigned dry = 0; dry < 2; dry++) {
+        recover_begins(dry);
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            struct recover_request *v = recover_outs[lane];
+            v->outcome = lane == 2 ? ASK_FAILED : ASK_DONE;
+            v->text = "ERR why";
+            recovered(v, 1, &line, dry);
+        }
+        conn_flush(client);
+    }
+    heard(client,
+          "-ERR why (lane 2 of 3; the other lanes: 2 batches taken over, 20 rows merged, 4 merged before)\r\n"
+          "-ERR why (lane 2 of 3; the other lanes: 2 findings)\r\n");
 }
 
 static void recoveries_are_summed(void **state)
 {
     (void)state;
     for (unsigned dry = 0; dry < 2; dry++) {
-        if (dry == 1)
-            say(client, "CTR.RECOVER DRYRUN\r\n");
-        else
-            say(client, "CTR.RECOVER\r\n");
+        recover_begins(dry);
         for (unsigned lane = 0; lane < LANES; lane++) {
             char text[] = "batch 0";
             text[6] = (char)('0' + lane);
             struct slice line = slice_str(text);
             struct recover_request *v = recover_outs[lane];
             assert_int_equal(v->dry_run, dry);
-            v->adopted = lane;
-            v->rows_merged = 10;
-            v->rows_already = 2;
-            v->lines = &line;
-            v->lines_n = dry;
-            v->done(v);
+            recovered(v, lane, &line, dry);
         }
         conn_flush(client);
     }
@@ -427,7 +479,7 @@ static void names_are_of_all_lanes_in_order(void **state)
 {
     (void)state;
     say(client, "SERIES.LIST\r\n");
-    static const char *const names[LANES][2] = {{"1:b", "60:b"}, {"1:a", "60:a"}, {"5:a", "5:c"}};
+    static const char *const names[LANES][2] = {{"1:b", "60:b"}, {"18000:a", "1:a"}, {"5:a", "5:c"}};
     for (unsigned lane = 0; lane < LANES; lane++) {
         struct query_answer a = {0};
         query_put_text(&a, slice_str(names[lane][0]));
@@ -437,7 +489,8 @@ static void names_are_of_all_lanes_in_order(void **state)
         query_answer_free(&a);
     }
     conn_flush(client);
-    heard(client, "*6\r\n$3\r\n1:a\r\n$3\r\n1:b\r\n$3\r\n5:a\r\n$3\r\n5:c\r\n$4\r\n60:a\r\n$4\r\n60:b\r\n");
+    heard(client,
+          "*6\r\n$7\r\n18000:a\r\n$3\r\n1:a\r\n$3\r\n1:b\r\n$3\r\n5:a\r\n$3\r\n5:c\r\n$4\r\n60:b\r\n");
 }
 
 static void wait_asks_the_lanes_with_hits(void **state)
@@ -635,6 +688,8 @@ int main(void)
         TEST(quit_is_the_last_reply),
         TEST(sync_all_sums_up),
         TEST(a_lane_that_is_away_is_told),
+        TEST(a_lane_that_is_held_hides_no_other),
+        TEST(a_recovery_that_fails_hides_no_other),
         TEST(recoveries_are_summed),
         TEST(names_are_of_all_lanes_in_order),
         TEST(wait_asks_the_lanes_with_hits),

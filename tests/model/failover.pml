@@ -49,6 +49,9 @@
 #ifndef REPLAY_FENCE
 #define REPLAY_FENCE 1 /* with LET_GO: an answered frame is kept until the other side has it; 0: nowhere */
 #endif
+#ifndef FENCE_KEY
+#define FENCE_KEY 1 /* with LET_GO: WAIT counts only while the side has what the fence wrote; 0: WAIT of other data says anything */
+#endif
 #ifndef KEEP
 #define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it, too */
 #endif
@@ -100,6 +103,9 @@ typedef side_state {
     byte gen;
     byte id[BATCHES + 1]; /* of the batch that got this gen */
     byte seq[DAEMONS];
+#if LET_GO
+    byte fence[DAEMONS]; /* that a fence wrote: up to which frame it is for */
+#endif
 };
 side_state S[2];
 
@@ -110,6 +116,7 @@ typedef daemon_state {
     byte lost; /* frames up to this one died with a life */
 #if LET_GO
     byte fenced; /* ... are not kept any more */
+    byte asked;  /* the fence under way is for frames up to this one; 0: none is */
 #endif
     bool open, held, has_read, again;
     byte had, epoch, seen; /* had: up to which frame its side had them, last; seen: the ledger's highest batch, when Redis
@@ -141,11 +148,19 @@ hidden byte fits;
 #define LACKS(d) (D[d].at != NONE && S[D[d].at].seq[d] < D[d].had)
 #define WATCHED(d) (!FRAME_WATCH || S[D[d].at].seq[d] == D[d].had)
 #define OTHER(s) (1 - (s))
+#if LET_GO
+#define FENCES_DIFFER (S[0].fence[0] != S[1].fence[0] || S[0].fence[LAST_DAEMON] != S[1].fence[LAST_DAEMON])
+#define IS_WHOLE(d, s) (S[s].fence[d] >= D[d].asked)
+#define IS_KEPT(d, s) (!S[s].primary && IS_WHOLE(d, s))
+#define WAITED(d) (!REPLAY_FENCE || (IS_WHOLE(d, D[d].at) -> IS_KEPT(d, OTHER(D[d].at)) : !FENCE_KEY))
+#else
+#define FENCES_DIFFER false
+#endif
 #define LAST_DAEMON (DAEMONS - 1)
 #define DIFFER                                                                                               \
     (S[0].pend != S[1].pend || S[0].stand != S[1].stand || S[0].gen != S[1].gen || S[0].seq[0] != S[1].seq[0] ||  \
      S[0].seq[LAST_DAEMON] != S[1].seq[LAST_DAEMON] || S[0].id[1] != S[1].id[1] || S[0].id[2] != S[1].id[2] ||                          \
-     S[0].id[BATCHES] != S[1].id[BATCHES])
+     S[0].id[BATCHES] != S[1].id[BATCHES] || FENCES_DIFFER)
 #define DOUBLE "BROKEN double\n"
 #define LOSS "BROKEN loss\n"
 #define STUCK "BROKEN stuck\n"
@@ -158,6 +173,9 @@ inline copy_side(from, to)
     S[to].gen = S[from].gen;
     for (j : 1 .. BATCHES) { S[to].id[j] = S[from].id[j] }
     for (j : 0 .. DAEMONS - 1) { S[to].seq[j] = S[from].seq[j] }
+#if LET_GO
+    for (j : 0 .. DAEMONS - 1) { S[to].fence[j] = S[from].fence[j] }
+#endif
 }
 
 /* The highest batch of the ledger. */
@@ -201,6 +219,9 @@ inline link_cut(d)
     D[d].at = NONE;
     D[d].had = 0;
     D[d].next = 0;
+#if LET_GO
+    D[d].asked = 0;
+#endif
     gate_shut(d);
     if
     :: D[d].stage != FENCED -> run_end(d)
@@ -361,9 +382,18 @@ end:
         link_cut(d)
     }
 #if LET_GO
-    :: d_step { IS_UP(d) && CAUGHT_UP(d) && D[d].answered > D[d].fenced &&
-                (!REPLAY_FENCE || (!S[OTHER(D[d].at)].primary && S[OTHER(D[d].at)].seq[d] >= D[d].answered)) ->
-        D[d].fenced = D[d].answered;
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && !LACKS(d) && D[d].asked == 0 && D[d].answered > D[d].fenced ->
+        D[d].asked = D[d].answered;
+        S[D[d].at].fence[d] = D[d].asked;
+        printf("daemon %d begins a fence on side %d, for its frames up to %d\n", d, D[d].at, D[d].asked)
+    }
+    :: d_step { IS_UP(d) && D[d].asked > 0 && FENCE_KEY && !IS_WHOLE(d, D[d].at) ->
+        D[d].asked = 0;
+        printf("daemon %d has its fence refused: side %d lacks what it wrote\n", d, D[d].at)
+    }
+    :: d_step { IS_UP(d) && D[d].asked > 0 && WAITED(d) ->
+        D[d].fenced = D[d].asked;
+        D[d].asked = 0;
         printf("daemon %d lets its frames up to %d go\n", d, D[d].fenced)
     }
 #endif

@@ -65,6 +65,7 @@ struct process {
     struct link *links[ROLES]; /* NULL: not connected */
     uint64_t looked_ms;        /* for that number, last */
     int64_t number;            /* of the last frame that their server is known to have */
+    unsigned fences;           /* asked for */
     unsigned strays;           /* so often a link came up at a server that is not the primary */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */

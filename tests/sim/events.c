@@ -172,6 +172,12 @@ static void run_answer_lost(struct world *w, struct daemon *d)
 
 /* Redis. */
 
+/* It is tallyd that looks. */
+static bool looks_later(struct world *w, const struct link *l)
+{
+    return l->client_open && redis_is_looking(l) && daemon_life(w, l->life)->paused;
+}
+
 static struct link *draw_executable(struct world *w, bool dead, bool first)
 {
     struct link *links[64];
@@ -180,7 +186,7 @@ static struct link *draw_executable(struct world *w, bool dead, bool first)
     for (int i = 0; i < 2; i++)
         list_for_each (node, all[i]) {
             struct link *l = CONTAINER_OF(node, struct link, all);
-            if (l->client_open == dead || !redis_can_execute(w->redis, l)) continue;
+            if (l->client_open == dead || !redis_can_execute(w->redis, l) || looks_later(w, l)) continue;
             if (n < 64) links[n++] = l;
             if (first) break;
         }

@@ -153,6 +153,7 @@ struct request {
     int64_t number, least;           /* reply: of the life's last frame there; what it was at least */
     bool changed;                    /* reply to a frame: it did not run, what the link watches has changed */
     uint64_t fence_at;               /* passes once this much is durable */
+    unsigned fence;                  /* what it writes */
     int64_t client_id;               /* of the link to kill */
     char replid[RUN_ID_BYTES];       /* reply: its history */
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */

@@ -85,6 +85,7 @@ enum world_rule {
     WORLD_WATCH = 1 << 30, /* off: a frame runs whatever became of the life's number since the frame before */
     WORLD_TAKE_TOUCHES = 1 << 28, /* off: taking a journal over leaves its owner's number alone */
     WORLD_NUMBER = 1 << 29,       /* off: what is read is believed, whatever became of the life's number */
+    WORLD_FENCE_KEY = INT32_MIN,  /* off: a fence does not look whether what it wrote is there still */
     WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
 

@@ -94,17 +94,20 @@ static void refuse_unread(struct world *w)
     moves_swap(w);
     list_for_each (node, &w->redis->links) {
         struct link *l = CONTAINER_OF(node, struct link, all);
-        while (redis_can_execute(w->redis, l))
+        while (redis_can_execute(w->redis, l) && !redis_is_looking(l))
             redis_execute(w, l);
     }
     moves_swap(w);
 }
 
-/* When its role changes, Redis answers the clients that wait. */
+/* When its role changes, Redis answers the clients that wait. It knows nothing of a fence that is between two looks. */
 static void refuse_fences(struct world *w)
 {
-    for (struct link *l; (l = redis_blocked_fence(w->redis)) != NULL;)
-        redis_refuse_fence(w, l);
+    list_for_each (node, &w->redis->links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        bool waits = l->client_open && redis_is_looking(l) && !redis_can_execute(w->redis, l);
+        if (waits && !(w->config.keeps_links && world_percent(w, 50))) redis_refuse_fence(w, l);
+    }
 }
 
 /* A server takes over another one's data: links that watch the number that a frame sets notice it. */

@@ -592,10 +592,32 @@ static void run_history(struct world *w, struct link *l, struct wire_history *q)
     memcpy(q->gens, s->gens, sizeof s->gens);
 }
 
+static void reply_head(struct world *w, const struct link *l, struct request *q)
+{
+    redis_run_id(w->redis->run, q->run_id);
+    redis_run_id(w->redis->history, q->replid);
+    q->number = w->redis->now.seq[redis_seq_slot(w, l)];
+}
+
+/* A look of a fence: WAIT, then the key that it wrote. (!) By now the server may have other data. A replica refuses WAIT. */
+static bool run_fence_look(struct world *w, const struct link *l, struct request *q)
+{
+    const struct redis *r = w->redis;
+    bool is_whole = r->now.fence[l->life] >= q->fence || !world_rule(w, WORLD_FENCE_WRITE);
+    if (!is_whole) TRACE(w, "redis: server %u lacks what the fence of life %d wrote", r->run, l->life);
+    q->refused = (r->is_other && !w->other->writes) || (!is_whole && world_rule(w, WORLD_FENCE_KEY));
+    return !q->refused && q->fence_at > r->durable;
+}
+
+/* What it says of server and number is of the write. */
 static bool run_fence(struct world *w, struct link *l, struct request *q)
 {
-    if (q->step > 0) return false;
-    if (world_rule(w, WORLD_FENCE_WRITE)) redis_wrote(w, l);
+    if (q->step > 0) return run_fence_look(w, l, q);
+    if (world_rule(w, WORLD_FENCE_WRITE)) {
+        w->redis->now.fence[l->life] = q->fence;
+        redis_wrote(w, l);
+    }
+    reply_head(w, l, q);
     q->fence_at = w->config.unfenced ? 0 : w->redis->is_other ? UINT64_MAX : l->wrote_at;
     return true;
 }
@@ -684,7 +706,7 @@ static void catch_up(struct world *w, uint64_t sent_before_ms)
 {
     list_for_each (node, &w->redis->links) {
         struct link *l = CONTAINER_OF(node, struct link, all);
-        while (has_older(l, sent_before_ms) && redis_can_execute(w->redis, l))
+        while (has_older(l, sent_before_ms) && redis_can_execute(w->redis, l) && !redis_is_looking(l))
             redis_execute(w, l);
     }
 }
@@ -702,7 +724,16 @@ bool redis_can_execute(const struct redis *r, const struct link *l)
 {
     if (!l->server_open || list_empty(&l->sent)) return false;
     const struct request *q = CONTAINER_OF(l->sent.next, struct request, link);
-    return q->kind != REQ_FENCE || q->step == 0 || q->fence_at <= r->durable;
+    if (!redis_is_looking(l) || q->fence_at <= r->durable) return true;
+    if (r->is_other || l->run != r->run) return q->fence_at != UINT64_MAX;
+    return r->now.fence[l->life] < q->fence;
+}
+
+bool redis_is_looking(const struct link *l)
+{
+    if (list_empty(&l->sent)) return false;
+    const struct request *q = CONTAINER_OF(l->sent.next, struct request, link);
+    return q->kind == REQ_FENCE && q->step > 0;
 }
 
 struct link *redis_blocked_fence(struct redis *r)
@@ -720,8 +751,6 @@ void redis_refuse_fence(struct world *w, struct link *l)
     struct request *q = CONTAINER_OF(list_pop(&l->sent), struct request, link);
     TRACE(w, "redis: the fence of life %d is not confirmed in time", l->life);
     q->refused = true;
-    redis_run_id(w->redis->run, q->run_id);
-    redis_run_id(w->redis->history, q->replid);
     list_push(&l->done, &q->link);
 }
 
@@ -748,9 +777,7 @@ static void execute(struct world *w, struct link *l)
         q->step++;
         if (l->client_open || !request_is_driven(q)) return;
     }
-    redis_run_id(w->redis->run, q->run_id);
-    redis_run_id(w->redis->history, q->replid);
-    q->number = w->redis->now.seq[redis_seq_slot(w, l)];
+    if (q->kind != REQ_FENCE) reply_head(w, l, q);
     list_remove(&q->link);
     maybe_again(w, l, q);
     if (l->client_open && (q->target != NULL || q->readonly))

@@ -1,6 +1,6 @@
 /* tests/sim/redis_twin.h - Redis in memory: the keys that tallyd uses, as plain data, so that the state
  * after every write can be kept. `durable` is how far the log is safe; losing the tail puts back any state
- * from there on. A fence passes once what came before its own write is safe. */
+ * from there on. A fence writes its key, and passes at a later look once what came before its own write is safe. */
 #ifndef SIM_REDIS_TWIN_H
 #define SIM_REDIS_TWIN_H
 
@@ -34,6 +34,7 @@ struct twin_state {
     uint64_t gen;
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
     int64_t seq[SIM_LIVES];          /* -1: no key */
+    unsigned fence[SIM_LIVES];       /* what its newest fence wrote; 0: no key */
     unsigned touched[SIM_LIVES];     /* so often the key was, though it says the same */
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;
@@ -82,9 +83,10 @@ struct world;
 void redis_init(struct redis *r, bool fresh);
 void redis_close(struct redis *r);
 void redis_run_id(unsigned run, char out[RUN_ID_BYTES]);
-/* May the next request of this link run? A fence waits. */
+/* May the next request of this link run? A fence waits, for as long as its server has what it wrote. */
 bool redis_can_execute(const struct redis *r, const struct link *l);
 void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */
+bool redis_is_looking(const struct link *l);         /* its first request is a fence that has written */
 struct link *redis_blocked_fence(struct redis *r);   /* NULL: none waits for its writes to be safe */
 void redis_refuse_fence(struct world *w, struct link *l);
 void redis_catch_up(struct world *w, uint64_t sent_before_ms); /* runs all that was sent before */

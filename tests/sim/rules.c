@@ -581,6 +581,16 @@ static void profile_history_eager(struct sim_config *c)
     often(c, EVENT_leave, 2);
 }
 
+/* A daemon stands still while servers move under its fence, and every frame is kept until one has passed. */
+static void profile_history_fence(struct sim_config *c)
+{
+    profile_history_eager(c);
+    c->keeps_all = true;
+    c->coalesce.replay_bytes = SIZE_MAX;
+    c->daemons = SIM_DAEMONS;
+    often(c, EVENT_pause, 40);
+}
+
 static void profile_history_sync(struct sim_config *c)
 {
     profile_history_eager(c);
@@ -907,6 +917,8 @@ const struct sim_rule sim_rules[] = {
           "lost"),
     WORLD("link_number", WORLD_NUMBER, SHOWS(LOSS) | SHOWS(STUCK), 20000, profile_history,
           "a total, or a fence, goes by a server that took over other data, and whose links are there still"),
+    WORLD("fence_key", WORLD_FENCE_KEY, SHOWS(LOSS) | SHOWS(DOUBLE), 20000, profile_history_fence,
+          "a server takes over other data between a fence's write and its look, and the fence passes"),
     SYNC("until_history", RULE_UNTIL_HISTORY, SHOWS(LOSS), 20000, profile_history_eager,
          "a claim is lost between the two reads of complete_until, and its hash is in neither"),
     SYNC("sync_history", RULE_SYNC_HISTORY, SHOWS(LOSS), 20000, profile_history_sync,

@@ -4,14 +4,39 @@
 #include "redis/request.h"
 #include <stdio.h>
 
+static void told_file(struct redis_moving *m, const struct redis_answer *r)
+{
+    m->lost = r == NULL || (r->type != REDIS_NIL && !answer_integer(r, &m->told));
+    if (m->lost) answer_why(r, m->text, sizeof m->text);
+}
+
+/* Those that a RESTORE of no bytes gets from a Redis that would do it. */
+static bool restore_refuses(const struct redis_answer *r)
+{
+    return slice_starts(r->str, SLICE("ERR DUMP payload")) || slice_starts(r->str, SLICE("BUSYKEY"));
+}
+
+static void right_file(struct redis_moving *m, const struct redis_answer *r)
+{
+    bool may = r != NULL && (r->type != REDIS_ERROR || restore_refuses(r));
+    if (!may && !m->lost) answer_why(r, m->text, sizeof m->text);
+    m->lost |= !may;
+}
+
+static uint32_t requests_of(const struct redis_moving *m)
+{
+    return m->step == MOVE_BEGIN || m->step == MOVE_END ? 1 : 2;
+}
+
 static void moving_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_moving *m = arg;
-    (void)l, (void)at;
-    m->told = 0;
-    m->lost = r == NULL || (r->type != REDIS_NIL && !answer_integer(r, &m->told));
-    if (m->lost) answer_why(r, m->text, sizeof m->text);
-    m->done(m);
+    (void)l;
+    if (at == 0)
+        told_file(m, r);
+    else
+        right_file(m, r);
+    if (at + 1 == requests_of(m) || r == NULL) m->done(m);
 }
 
 /* SET, then WAIT: a replica that is promoted must have the mark. */
@@ -48,6 +73,9 @@ static void look_put(struct buf *out, const struct redis_link *l)
     request_array(out, 2);
     REQUEST_LIT(out, "EXISTS");
     REQUEST_KEY(out, redis_tag(l), KEY_MOVE);
+    request_array(out, 2);
+    REQUEST_LIT(out, "DUMP");
+    REQUEST_KEY(out, redis_tag(l), KEY_MOVE);
 }
 
 static void home_put(struct buf *out, const struct redis_link *l, const struct redis_moving *m)
@@ -61,17 +89,24 @@ static void home_put(struct buf *out, const struct redis_link *l, const struct r
     request_int(out, m->lanes);
     request_text(out, l->config.life->id);
     request_text(out, m->step == MOVE_STATE ? "look" : m->step == MOVE_BEGIN ? "begin" : "end");
+    if (m->step != MOVE_STATE) return;
+    request_array(out, 4);
+    REQUEST_LIT(out, "RESTORE");
+    REQUEST_KEY(out, tag, KEY_MOVE);
+    request_int(out, 0);
+    request_slice(out, SLICE(""));
 }
 
 void redis_move(struct redis_link *l, struct redis_moving *m)
 {
     struct buf *out = redis_link_begin(l);
     m->lost = false;
+    m->told = 0;
     if (m->step == MOVE_LOOK)
         look_put(out, l);
     else if (m->step == MOVE_MARK)
         mark_put(out, l, m);
     else
         home_put(out, l, m);
-    redis_link_ask(l, m->step == MOVE_MARK ? 2 : 1, m->step == MOVE_MARK ? mark_done : moving_done, m);
+    redis_link_ask(l, requests_of(m), m->step == MOVE_MARK ? mark_done : moving_done, m);
 }

@@ -6,9 +6,9 @@
 #include "redis/link.h"
 
 enum redis_move_step {
-    MOVE_LOOK,  /* on the old Redis: is the mark there? */
+    MOVE_LOOK,  /* on the old Redis: is the mark there? Lost, too, when a right is missing: here DUMP, ... */
     MOVE_MARK,  /* sets it, be it there already or not */
-    MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow */
+    MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow; ... here RESTORE */
     MOVE_BEGIN, /* no tallyd begins to count there */
     MOVE_END    /* they may; refused when another mover has begun since */
 };

@@ -7,9 +7,11 @@ import pytest
 
 from harness.account import Account
 from harness.books import counted, nothing_left, read_redis
+from harness.certificates import Authority
 from harness.cluster import Cluster
 from harness.daemon import TALLYD, counters
 from harness.load import Load
+from harness.ports import port
 from harness.resp import RespError
 from harness.slots import tag_of_lane
 from harness.wait import wait_until
@@ -288,3 +290,46 @@ def test_what_is_no_move(shops, cluster):
     for mover in (Mover(new, new), Mover(old, old)):
         code, said = mover.to_end()
         assert code == 78 and "to a cluster" in said, said
+
+
+def behind_tls(make_redis, workdir):
+    """A redis-server, and the `redis` section of a user who may do what the page says."""
+    authority, at = Authority(workdir), port()
+    pair = authority.issue("old")
+    server = make_redis(appendfsync="always", in_memory=True, extra=[
+        "--tls-port", str(at), "--tls-cert-file", pair.cert, "--tls-key-file", pair.key, "--tls-ca-cert-file", authority.cert,
+        "--tls-auth-clients", "no", "--user", "tally", "on", ">hush", "~*", "&*", "+@all", "-@dangerous", "+info", "+role", "+client",
+        "+config|get"])
+    return server, {"url": f"rediss://tally:hush@localhost:{at}/0", "tls": {"ca": authority.cert}}
+
+
+def a_right_is_missing(old, new, command, clients, user):
+    for client in clients:
+        client.execute_command("ACL", "SETUSER", user, f"-{command}")
+    code, text = Mover(old, new).to_end()
+    assert code == 69 and f"'{command}' command" in text and "run `tallyd move` again" in text, text
+    for client in clients:
+        client.execute_command("ACL", "SETUSER", user, f"+{command}")
+
+
+def test_tls_and_a_user_into_one_lane(make_redis, make_daemon, workdir, cluster):
+    server, section = behind_tls(make_redis, workdir)
+    old = make_daemon(server, instance="old", families=FAMILIES, more=MORE, redis_url=section)
+    new = make_daemon(cluster, start=False, instance="new", families=FAMILIES, more=MORE, redis_url={"url": cluster.url, "lanes": 1})
+    done = new.verb("migrate", "--another-redis")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = begin(old)
+    read = reads(old)
+    a_right_is_missing(old, new, "dump", [server.client()], "tally")
+    a_right_is_missing(old, new, "restore", [node.client() for node in cluster.living()], "default")
+    assert not server.client().exists("tally:move"), "the old Redis still counts"
+    moved(old, new)
+    before, after = all_of([server.client()]), all_of([node.client() for node in cluster.living()])
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") == STORES
+    assert before == after
+    old.terminate()
+    new.start()
+    assert reads(new) == read and not [reply for reply in read if isinstance(reply, RespError)]
+    assert (tokens(new), people(new)) == (said[0], [0] * len(said[1])), "counted before"
+    settle(new, cluster)
+    new.verify()

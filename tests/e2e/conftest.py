@@ -21,7 +21,7 @@ from harness.still import Still
 from harness.unmodified import warm
 
 
-ON_CLUSTER = bool(os.environ.get("E2E_CLUSTER"))
+ON_CLUSTER = int(os.environ.get("E2E_CLUSTER") or 0)  # so many lanes; 0: Redis servers of their own
 
 
 def pytest_configure(config):
@@ -180,10 +180,11 @@ def pair(directory, template):
 def make_redis(workdir):
     made = []
 
-    def make(name="redis", **options):
+    def make(name="redis", alone=False, **options):
+        """alone: in no cluster, whatever E2E_CLUSTER says: what tallyd's replies are compared with."""
         directory = os.path.join(workdir, name)
         os.mkdir(directory)
-        server = (ClusterNode if ON_CLUSTER else RedisServer)(directory, **options)
+        server = ClusterNode(directory, lanes=ON_CLUSTER, **options) if ON_CLUSTER and not alone else RedisServer(directory, **options)
         made.append(server)
         return server.start()
 

@@ -225,6 +225,46 @@ def test_slot_migrates(make_rig, cluster):
     rig.exact()
 
 
+@over_lanes
+def test_slots_migrate_by_one_command(make_rig, cluster):
+    """To and fro, beside other slots of that master: nobody is refused, and no client hears of another node."""
+    rig = make_rig()
+    for _ in range(3):
+        if not cluster.migrate_whole(other_master(cluster), cluster.slot - 100, cluster.slot + 100):
+            pytest.skip("this server moves slots key by key only")
+        rig.answered()
+    assert not rig.account.shadow.unknown.total() and not rig.account.shadow.refused.total(), rig.account.shadow.refusals
+    rig.exact()
+
+
+def slots_of(cluster, node):
+    return sum(last - first + 1 for first, last, port in cluster.map_of(node) if port == node.port)
+
+
+@pytest.mark.parametrize("lanes", [1, LANES], ids=["one lane", "sixteen"])
+def test_a_node_comes_and_one_goes(make_daemon, mysql, workdir, lanes):
+    """Under load. The one that goes is named first in tallyd's URL, and it had lanes."""
+    cluster = Cluster(workdir, replicas=0, lanes=lanes)
+    try:
+        cluster.start()
+        rig = Rig(cluster, make_daemon(cluster, families=FAMILIES, redis_url=where(cluster)), mysql).go()
+        old, new = cluster.nodes[0] if lanes > 1 else cluster.owner, cluster.add()
+        cluster.reshard(old, new, slots_of(cluster, old))
+        assert cluster.owner is not old and slots_of(cluster, old) == 0
+        rig.answered()
+        cluster.remove(old)
+        rig.answered()
+        assert not rig.account.shadow.unknown.total() and not rig.account.shadow.refused.total(), rig.account.shadow.refusals
+        rig.exact()
+        rig.daemon.restart()
+        rig.load.go()
+        rig.exact()
+    finally:
+        if "rig" in locals():
+            rig.load.stop()
+        cluster.close()
+
+
 def test_slot_stands_on_its_way(make_rig, cluster):
     """Longer than limits.busy_timeout: clients hear that nothing was counted; then all goes on."""
     rig = make_rig(busy_timeout="1s")
@@ -276,6 +316,81 @@ def test_the_number_of_lanes_stays(make_daemon, workdir):
         cluster.close()
 
 
+@pytest.fixture
+def four(workdir):
+    """A single node, and lanes that are not the default."""
+    made = Cluster(workdir, masters=1, replicas=0, lanes=4)
+    yield made.start()
+    made.close()
+
+
+def with_number(daemon, lanes):
+    daemon.config["redis"]["lanes"] = lanes
+    daemon.write_config()
+
+
+def lanes_kept(mysql):
+    return mysql.query("SELECT lanes, COUNT(*) FROM tally_realms GROUP BY lanes ORDER BY lanes")
+
+
+def counts_again(daemon, counted):
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 5) == 5
+        daemon.sync_all()
+        assert client.call("CTR.TOTAL", "s1:product_views", "7") == [counted]
+
+
+def test_mysql_keeps_the_number_too(four, make_daemon, mysql):
+    """A cluster that lost everything does not begin with another one; one more cluster may."""
+    daemon = make_daemon(four, families=FAMILIES, redis_url=where(four))
+    counts_again(daemon, 5)
+    daemon.terminate()
+    assert lanes_kept(mysql) == ((4, 4),)
+    bare = four.nodes[0].client()
+    bare.flushall()
+    with_number(daemon, 16)
+    for verb in ("check", "run"):
+        done = daemon.verb(verb)
+        assert done.returncode == 78 and "redis.lanes: 4" in done.stdout + done.stderr, (verb, done)
+        assert not bare.exists(TAG + "tally:lanes")
+    assert daemon.verb("migrate").returncode == 0 and lanes_kept(mysql) == ((4, 4),)
+    assert daemon.verb("migrate", "--another-redis").returncode == 0 and lanes_kept(mysql) == ((4, 4), (16, 16))
+    daemon.start()
+    counts_again(daemon, 10)
+    daemon.verify()
+
+
+def test_mysql_that_was_away_refuses_later(four, make_daemon, mysql):
+    """It cannot be asked at the start: hits are counted, and none is merged."""
+    daemon = make_daemon(four, families=FAMILIES, redis_url=where(four))
+    counts_again(daemon, 5)
+    daemon.terminate()
+    four.nodes[0].client().flushall()
+    mysql.terminate()
+    with_number(daemon, 16)
+    daemon.start()
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 1) == 1
+    mysql.start()
+    wait_until(lambda: re.search(r"event=schema_refused .*redis.lanes: 4", daemon.log()), 60, "the reason is told")
+    assert mysql.query("SELECT SUM(views) FROM product_views") == ((5,),)
+
+
+def test_realms_of_an_older_tallyd(four, make_daemon, mysql):
+    """They have no number until a tallyd merges for them; from then on they have that one."""
+    daemon = make_daemon(four, families=FAMILIES, redis_url=where(four))
+    counts_again(daemon, 5)
+    daemon.terminate()
+    mysql.query("UPDATE tally_realms SET lanes = 0")
+    daemon.start()
+    wait_until(lambda: lanes_kept(mysql) == ((4, 4),), 30, "the realms have their number")
+    daemon.terminate()
+    mysql.query("UPDATE tally_realms SET lanes = 8")
+    assert daemon.verb("migrate", "--another-redis").returncode == 0
+    daemon.start()
+    wait_until(lambda: re.search(r"counts for this Redis with 8 lanes.*redis.lanes: 8", daemon.log()), 30, "the reason is told")
+
+
 def test_what_needs_one_lane(make_daemon, make_redis):
     """A feed without a store moves in frames of other slots; a Redis of its own has one lane."""
     families = counters()
@@ -318,6 +433,26 @@ def test_other_lanes_go_on(make_rig, cluster):
             assert isinstance(free.call("HINCRBY", f"s{families[4]}:product_views", "7", 1), int)
         cluster.migrate_end(old, to)
         assert isinstance(stuck.reply(), int)
+
+
+@with_lanes
+def test_a_held_lane_holds_no_other(cluster, make_daemon, mysql):
+    """What is asked of all lanes is done in the others; the error names the lane, and says what they merged."""
+    daemon = make_daemon(cluster, families=FAMILIES, redis_url=where(cluster))
+    families = {lane_of(cluster, daemon, store): store for store in range(1, STORES + 1)}
+    daemon.sync_all()
+    daemon.terminate()
+    tag = tag_of_lane(3, LANES)
+    owner = next(node for node in cluster.living() if cluster.has(node, slot_of_lane(3, LANES)))
+    owner.client().set(tag + b"tally:realm", "7" * 32)  # another MySQL's
+    daemon.start()
+    with daemon.client() as client:
+        assert client.pipeline([("HINCRBY", f"s{families[lane]}:product_views", "7", 5) for lane in (3, 4)]) == [5, 5]
+        said = client.call("CTR.SYNC", "ALL")
+        assert isinstance(said, RespError) and re.search(r"^ERR merging is held .*\(lane 3 of 16; the other lanes: [0-9]+ rows merged\)$", str(said)), said
+        assert mysql.query("SELECT store_id FROM product_views") == ((families[4],),)
+        said = client.call("CTR.RECOVER")
+        assert isinstance(said, RespError) and re.search(r"\(lane 3 of 16; the other lanes: [0-9]+ batches taken over", str(said)), said
 
 
 def test_tls_and_a_user(make_daemon, mysql, workdir):

@@ -2,13 +2,15 @@
 import os
 import re
 import shutil
+import subprocess
 
 import redis
 
 from harness.ports import port
 from harness.process import Process
-from harness.programs import REDIS_SERVER
+from harness.programs import REDIS_CLI, REDIS_SERVER
 from harness.redis_server import SLOT, TAG, memory_directory
+from harness.resp import Resp
 from harness.slots import slot_of_lane
 from harness.tagged import Tagged
 from harness.wait import wait_until
@@ -96,6 +98,7 @@ class Cluster:
         self.data = memory_directory() or os.path.join(self.directory, "data")
         os.makedirs(self.data, exist_ok=True)
         self.masters, self.replicas = masters, replicas
+        self.extra, self.secure = extra, secure
         self.nodes = [Node(self.directory, f"node{i}", os.path.join(self.data, str(i)), extra, secure)
                       for i in range(masters * (1 + replicas))]
 
@@ -214,6 +217,51 @@ class Cluster:
         for node in self.living():
             if node is not to and node.is_master():
                 node.cluster("SETSLOT", self.slot, "NODE", to.id)
+
+    def knows(self, command):
+        with Resp(self.nodes[0].socket) as client:
+            return client.call("COMMAND", "INFO", command) != [None]
+
+    def migrate_whole(self, to, first, last):
+        """These slots go to another master by one command, with all their keys. False: the server has none."""
+        old = next(node for node in self.living() if self.has(node, first))
+        if self.knows("CLUSTER|MIGRATESLOTS"):  # Valkey 9
+            old.cluster("MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", to.id)
+        elif self.knows("CLUSTER|MIGRATION"):  # Redis 8.4
+            to.cluster("MIGRATION", "IMPORT", first, last)
+        else:
+            return False
+        wait_until(lambda: all(self.has(to, slot) for slot in (first, last)), 60, "the slots have moved", 0.05)
+        self.wait_well()
+        return True
+
+    def run_cli(self, *words):
+        """As an operator adds, fills, empties and removes nodes: key by key."""
+        done = subprocess.run([REDIS_CLI, "--cluster", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout[-2000:]
+
+    def reshard(self, old, to, slots):
+        self.run_cli("reshard", f"{to.host}:{to.port}", "--cluster-from", old.id, "--cluster-to", to.id, "--cluster-slots", slots,
+                     "--cluster-yes")
+        self.wait_well()
+
+    def add(self):
+        """One more master, without slots."""
+        name = f"node{len(self.nodes)}"
+        node = Node(self.directory, name, os.path.join(self.data, name), self.extra, self.secure)
+        node.start()
+        self.run_cli("add-node", f"{node.host}:{node.port}", f"{self.nodes[0].host}:{self.nodes[0].port}")
+        self.nodes.append(node)
+        self.wait_well()
+        return node
+
+    def remove(self, node):
+        """Once it is empty; the others forget it, and its process ends."""
+        self.run_cli("del-node", f"{node.host}:{node.port}", node.id)
+        self.nodes.remove(node)
+        node.close()
+        self.wait_well()
 
     def close(self):
         for node in self.nodes:

@@ -92,9 +92,9 @@ class Daemon(Process):
         self.write_config()
 
     def write_config(self):
-        if isinstance(self.redis, ClusterNode):  # it has the slot of the only lane
+        if isinstance(self.redis, ClusterNode):  # it has the slots of that many lanes
             where = self.config["redis"]
-            self.config["redis"] = {"lanes": 1, **(where if isinstance(where, dict) else {"url": where})}
+            self.config["redis"] = {"lanes": self.redis.lanes, **(where if isinstance(where, dict) else {"url": where})}
         with open(self.config_path, "w", encoding="utf-8") as out:
             out.write(yaml_of(self.config))
 

@@ -2,6 +2,7 @@
 import os
 
 REDIS_SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # or a valkey-server
+REDIS_CLI = os.environ.get("REDIS_CLI", "redis-cli")
 MARIADBD = os.environ.get("MARIADBD", "mariadbd")
 MARIADB_INSTALL_DB = os.environ.get("MARIADB_INSTALL_DB", "mariadb-install-db")
 MYSQLD = os.environ.get("MYSQLD")  # Oracle's; goes before MARIADBD

@@ -5,9 +5,11 @@ import tempfile
 
 import redis
 
+from harness.laned import Laned
 from harness.ports import port
 from harness.process import Process
 from harness.programs import REDIS_SERVER
+from harness.slots import slot_of_lane
 from harness.tagged import Tagged
 from harness.wait import wait_until
 
@@ -73,12 +75,18 @@ class RedisServer(Process):
 
 
 class ClusterNode(RedisServer):
-    """A cluster of one node which has tallyd's slot and no other: a key that lacks the tag is an error. E2E_CLUSTER=1 makes the
-    fixtures' redis-servers so."""
+    """A cluster of one node which has tallyd's slots and no other: a key that lacks the tag is an error. E2E_CLUSTER=1 makes the
+    fixtures' redis-servers so, E2E_CLUSTER=16 with 16 lanes."""
 
-    def __init__(self, directory, **options):
+    def __init__(self, directory, lanes=1, **options):
         super().__init__(directory, **options)
+        self.lanes = lanes
         self.port, self.bus = port(), port()
+
+    @property
+    def slots(self):
+        """Those of the lanes, and the one in which their number is kept."""
+        return sorted({SLOT, *(slot_of_lane(lane, self.lanes) for lane in range(self.lanes))})
 
     @property
     def url(self):
@@ -91,8 +99,10 @@ class ClusterNode(RedisServer):
     def is_ready(self):
         bare = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
         if b"cluster_slots_assigned:0" in bare.execute_command("CLUSTER", "INFO"):
-            bare.execute_command("CLUSTER", "ADDSLOTS", SLOT)
+            bare.execute_command("CLUSTER", "ADDSLOTS", *self.slots)
         return b"cluster_state:ok" in bare.execute_command("CLUSTER", "INFO")
 
     def client(self, timeout_s=20):
+        if self.lanes > 1:
+            return Laned(self.lanes, unix_socket_path=self.socket, socket_timeout=timeout_s)
         return Tagged(TAG, unix_socket_path=self.socket, socket_timeout=timeout_s)

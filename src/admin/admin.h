@@ -7,10 +7,17 @@
 #include "base/error.h"
 #include "conf/conf.h"
 
-struct admin_recover {    /* what `recover` asks for */
-    bool dry_run;         /* change nothing, name what would be done */
-    bool reject_unknown;  /* batches of counters that are not configured go to tally_rejects */
-    bool drain;           /* then merge all that is pending, and bring journals to their keys */
+/* Of a Redis on which counting has ended. */
+enum admin_drain {
+    ADMIN_DRAIN_NOTHING,
+    ADMIN_DRAIN_JOURNALS, /* bring journals to their keys; recover nothing, and ask no MySQL */
+    ADMIN_DRAIN_ALL       /* recover, then that, and merge all that is pending */
+};
+
+struct admin_recover {   /* what `recover` asks for */
+    bool dry_run;        /* change nothing, name what would be done */
+    bool reject_unknown; /* batches of counters that are not configured go to tally_rejects */
+    enum admin_drain drain;
     bool accept_rollback; /* a Redis that lost merged batches: go on with it */
     /* Reports progress: how many batches and leftovers were found, and how many of them are finished. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);

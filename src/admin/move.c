@@ -1,16 +1,19 @@
-/* admin/move.c - `tallyd move`: from one Redis to a cluster. A mark (KEY_MOVE) ends counting on the Redis. All that waits there is
- * merged, what goes along is copied, and then the cluster takes hits. Until then no tallyd counts there, so nothing has to
- * be added up there, and each step may be done again: a move that was killed is run again from its beginning. */
+/* admin/move.c - `tallyd move`: from one Redis to a cluster, while its tallyds count. What goes along is copied, and again what
+ * changes meanwhile. Then a mark (KEY_MOVE) ends counting on the Redis, the rest is copied, and the cluster takes hits. What
+ * waits on the Redis is merged behind that. A move that was killed is run again from its beginning. tests/model/move.pml has
+ * why that is exact. */
 #include "admin/bar.h"
 #include "admin/verbs.h"
 #include "redis/check_op.h"
 #include "redis/copy_op.h"
 #include "redis/move_op.h"
-#include "status/ask.h"
+#include "redis/sweep_op.h"
 #include "status/reach.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#define TOLD_MS 10000 /* that Redis may take to tell a change */
 
 struct mover {
     struct conf conf, from_conf;
@@ -18,9 +21,11 @@ struct mover {
     const struct call *call;
     uv_loop_t loop;
     struct life life;
-    struct reach from, to;
+    struct reach from, to, home; /* home: the slot of a cluster's only lane (lanes_op.h) */
+    struct redis_track track;
+    struct redis_copy copy;
     struct bar bar;
-    bool copied;
+    bool answered;
 };
 
 static enum err mover_lost(struct error *e, const char *who, const char *text)
@@ -48,11 +53,11 @@ static enum err moving_ask(struct redis_link *l, enum redis_move_step step, uint
     return m.lost ? mover_lost(e, "Redis", m.text) : ERR_NONE;
 }
 
-static enum err home_ask(struct mover *m, struct redis_link *home, enum redis_move_step step,
-                         enum redis_move_state wanted, struct error *e)
+static enum err home_ask(struct mover *m, enum redis_move_step step, enum redis_move_state wanted,
+                         struct error *e)
 {
     int64_t state;
-    if (moving_ask(home, step, m->setup.lanes, &state, e) != ERR_NONE) return e->code;
+    if (moving_ask(m->home.links, step, m->setup.lanes, &state, e) != ERR_NONE) return e->code;
     if (state == (int64_t)wanted) return ERR_NONE;
     return error_set(
         e, ERR_FAILED,
@@ -75,83 +80,50 @@ static enum err others_end(struct redis_link *l, struct error *e)
     return kill.lost ? mover_lost(e, "cannot end links of others", kill.text) : ERR_NONE;
 }
 
-/* --- 1: counting ends there --- */
+/* --- 1: no tallyd begins in the cluster --- */
 
 static enum err states_judge(bool marked, int64_t state, struct error *e)
 {
-    if (state == MOVE_FREE || (marked && state != MOVE_IN_USE)) return ERR_NONE;
-    if (state == MOVE_UNDER_WAY)
-        return error_set(
-            e, ERR_CONFIG,
-            "a move into this cluster was begun and given up: empty the cluster (FLUSHALL on each "
-            "of its primaries), and run `tallyd move` again");
+    if (state == MOVE_FREE || state == MOVE_UNDER_WAY || (marked && state == MOVE_DONE)) return ERR_NONE;
     return error_set(e, ERR_CONFIG,
                      "a tallyd has begun to count in this cluster, or counted there with another number of "
-                     "lanes: move into an empty one, and start tallyd there when the move is done");
+                     "lanes: move into an empty one");
 }
 
-static enum err counting_end(struct mover *m, struct redis_link *before, struct redis_link *home, bool *over,
-                             struct error *e)
+static void lane_swept(struct redis_sweep *s)
+{
+    ((struct mover *)s->arg)->answered = true;
+}
+
+/* An earlier try may have copied what the old Redis does not have any more. */
+static enum err lanes_sweep(struct mover *m, struct error *e)
+{
+    struct redis_sweep sweep = {
+        .counters = &m->setup.counters, .lanes = m->to.lanes, .done = lane_swept, .arg = m};
+    for (uint32_t i = 0; i < m->to.lanes; i++) {
+        if (others_end(&m->to.links[i], e) != ERR_NONE) return e->code;
+        m->answered = false;
+        redis_sweep(&m->to.links[i], &sweep);
+        redis_run_until(&m->to.links[i], &m->answered);
+        if (sweep.lost) return mover_lost(e, "the cluster cannot be emptied", sweep.text);
+    }
+    return ERR_NONE;
+}
+
+/* (!) What another mover sent must not run behind the sweep: first it is replaced, then its links are ended. Also in a
+ * cluster that looks empty: it may have been emptied behind a mover, and before the last that this one sent. */
+static enum err cluster_close(struct mover *m, bool *over, struct error *e)
 {
     int64_t marked, state;
-    uint32_t lanes = m->setup.lanes;
-    if (moving_ask(before, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
-    if (moving_ask(home, MOVE_STATE, lanes, &state, e) != ERR_NONE) return e->code;
-    if (states_judge(marked != 0, state, e) != ERR_NONE) return e->code;
+    if (moving_ask(m->from.links, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
+    if (moving_ask(m->home.links, MOVE_STATE, m->setup.lanes, &state, e) != ERR_NONE) return e->code;
+    if (states_judge(marked != MARK_NONE, state, e) != ERR_NONE) return e->code;
     *over = state == MOVE_DONE;
     if (*over) return ERR_NONE;
-    uint32_t replicas = (uint32_t)m->from_conf.redis_replicas;
-    if (moving_ask(before, MOVE_MARK, replicas, &marked, e) != ERR_NONE) return e->code;
-    if (others_end(before, e) != ERR_NONE) return e->code;
-    return home_ask(m, home, MOVE_BEGIN, MOVE_UNDER_WAY, e);
+    return home_ask(m, MOVE_BEGIN, MOVE_UNDER_WAY, e) == ERR_NONE ? lanes_sweep(m, e) : e->code;
 }
 
-/* The home slot is that of a cluster's only lane (lanes_op.h). */
-static struct source home_of(const struct mover *m)
-{
-    struct source home = setup_source(&m->setup);
-    home.lanes = 1;
-    return home;
-}
-
-static enum err close_before(struct mover *m, bool *over, struct error *e)
-{
-    const struct source from = setup_source(&m->from_setup), to = home_of(m);
-    struct ask before, home;
-    e->code = ERR_NONE;
-    if (ask_open_patiently(&before, &from, e) != ERR_NONE) return e->code;
-    enum err code = ask_open_patiently(&home, &to, e);
-    if (code == ERR_NONE) {
-        code = counting_end(m, &before.link, &home.link, over, e);
-        ask_close(&home);
-    }
-    ask_close(&before);
-    return code;
-}
-
-/* --- 2: what waits there is merged --- */
-
-static void drain_progress(void *arg, uint64_t done, uint64_t total)
-{
-    if (total > 0) bar_show(arg, done, total);
-}
-
-static enum err drain_before(struct mover *m, struct error *e)
-{
-    struct admin_recovered got = {0};
-    const struct admin_recover how = {.drain = true, .progress = drain_progress, .arg = &m->bar};
-    const struct admin_ports *ports = m->call->ports;
-    bar_init(&m->bar, stdout, "merging what waits");
-    enum err code = ports->recover_alone(ports->arg, &m->from_conf, &how, &got, e);
-    bar_end(&m->bar);
-    if (code != ERR_NONE || got.unknown + got.held == 0) return code;
-    return error_set(e, ERR_FAILED,
-                     "%" PRId64 " batches cannot be merged: `tallyd recover -c %s` names them. Then run "
-                     "`tallyd move` again",
-                     got.unknown + got.held, m->call->from);
-}
-
-/* --- 3: the rest is copied --- */
+/* --- 2: copying --- */
 
 static void copied_page(struct redis_copy *c)
 {
@@ -161,92 +133,175 @@ static void copied_page(struct redis_copy *c)
 
 static void copied_all(struct redis_copy *c)
 {
-    ((struct mover *)c->arg)->copied = true;
+    ((struct mover *)c->arg)->answered = true;
 }
 
-static enum err copy_all(struct mover *m, struct error *e)
+static enum err copy_run(struct mover *m, void (*copy)(struct redis_copy *), const char *what,
+                         struct error *e)
 {
-    struct redis_copy copy = {.counters = &m->setup.counters,
-                              .from = m->from.links,
-                              .to = m->to.links,
-                              .lanes = m->to.lanes,
-                              .replicas = (uint32_t)m->conf.redis_replicas,
-                              .step = copied_page,
-                              .ended = copied_all,
-                              .arg = m};
-    m->copied = false;
-    bar_init(&m->bar, stdout, "copying keys");
-    redis_copy(&copy);
-    redis_run_until(m->from.links, &m->copied);
+    m->answered = false;
+    bar_init(&m->bar, stdout, what);
+    copy(&m->copy);
+    redis_run_until(m->from.links, &m->answered);
     bar_end(&m->bar);
-    if (copy.lost) return mover_lost(e, "not all was copied", copy.text);
-    printf("%" PRIu64 " keys were copied\n", copy.copied);
-    return ERR_NONE;
+    return m->copy.lost ? mover_lost(e, "not all was copied", m->copy.text) : ERR_NONE;
 }
 
-/* The mark was there before the copy, and is there after it: so no tallyd counted in between. */
+/* All that was changed before is told. */
+static enum err track_reach(struct mover *m, struct error *e)
+{
+    redis_track_mark(&m->track, m->from.links);
+    return redis_track_await(&m->track, &m->track.seen, TOLD_MS)
+               ? ERR_NONE
+               : mover_lost(e, "the old Redis", m->track.text);
+}
+
+static enum err copy_most(struct mover *m, struct error *e)
+{
+    m->copy = (struct redis_copy){.counters = &m->setup.counters,
+                                  .from = m->from.links,
+                                  .to = m->to.links,
+                                  .track = &m->track,
+                                  .lanes = m->to.lanes,
+                                  .replicas = (uint32_t)m->conf.redis_replicas,
+                                  .step = copied_page,
+                                  .ended = copied_all,
+                                  .arg = m};
+    redis_track_open(&m->track, &m->loop, m->from.places);
+    if (!redis_track_await(&m->track, &m->track.on, TOLD_MS))
+        return mover_lost(e, "CLIENT TRACKING on the old Redis", m->track.text);
+    if (track_reach(m, e) != ERR_NONE) return e->code;
+    return copy_run(m, redis_copy_most, "copying keys", e);
+}
+
+/* --- 3: counting ends on the old Redis --- */
+
+static enum err counting_end(struct mover *m, struct error *e)
+{
+    int64_t marked;
+    uint32_t replicas = (uint32_t)m->from_conf.redis_replicas;
+    if (moving_ask(m->from.links, MOVE_MARK, replicas, &marked, e) != ERR_NONE) return e->code;
+    return others_end(m->from.links, e);
+}
+
+/* Ours was there before the copy of the rest, and is there after it: so no tallyd counted in between. */
 static enum err mark_is_kept(struct mover *m, struct error *e)
 {
     int64_t marked;
     if (moving_ask(m->from.links, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
-    if (marked != 0) return ERR_NONE;
+    if (marked == MARK_OURS) return ERR_NONE;
     return error_set(e, ERR_FAILED,
-                     "the old Redis takes hits again: " KEY_MOVE " was deleted there, or lost in a failover. "
-                     "Empty the cluster (FLUSHALL on each of its primaries), and run `tallyd move` again");
+                     "the old Redis may have taken hits: " KEY_MOVE " was deleted there, lost in a failover, or "
+                     "written by another mover. Run `tallyd move` again");
 }
 
-static enum err move_over(struct mover *m, struct redis_link *home, struct error *e)
+static void recovered_some(void *arg, uint64_t done, uint64_t total)
 {
-    for (uint32_t i = 0; i < m->to.lanes; i++)
-        if (others_end(&m->to.links[i], e) != ERR_NONE) return e->code;
-    if (others_end(m->from.links, e) != ERR_NONE) return e->code;
-    if (home_ask(m, home, MOVE_BEGIN, MOVE_UNDER_WAY, e) != ERR_NONE || mark_is_kept(m, e) != ERR_NONE)
-        return e->code;
-    if (copy_all(m, e) != ERR_NONE || mark_is_kept(m, e) != ERR_NONE) return e->code;
-    return home_ask(m, home, MOVE_END, MOVE_DONE, e);
+    struct mover *m = arg;
+    if (total > 0) bar_show(&m->bar, done, total);
+    uv_run(&m->loop, UV_RUN_NOWAIT); /* else Redis would end the link that changes are told on */
+}
+
+static enum err recover_before(struct mover *m, enum admin_drain drain, const char *what,
+                               struct admin_recovered *got, struct error *e)
+{
+    const struct admin_recover how = {.drain = drain, .progress = recovered_some, .arg = m};
+    const struct admin_ports *ports = m->call->ports;
+    bar_init(&m->bar, stdout, what);
+    enum err code = ports->recover_alone(ports->arg, &m->from_conf, &how, got, e);
+    bar_end(&m->bar);
+    return code;
 }
 
 static enum err copy_rest(struct mover *m, struct error *e)
 {
-    const struct source from = setup_source(&m->from_setup), to = setup_source(&m->setup),
-                        at_home = home_of(m);
-    struct reach home = {0};
-    e->code = ERR_NONE;
-    uv_loop_init(&m->loop);
+    struct admin_recovered got = {0};
+    if (mark_is_kept(m, e) != ERR_NONE) return e->code;
+    if (recover_before(m, ADMIN_DRAIN_JOURNALS, "bringing journals to their keys", &got, e) != ERR_NONE)
+        return e->code;
+    if (track_reach(m, e) != ERR_NONE) return e->code;
+    if (copy_run(m, redis_copy_rest, "copying the rest", e) != ERR_NONE) return e->code;
+    return mark_is_kept(m, e);
+}
+
+static enum err move_over(struct mover *m, struct error *e)
+{
+    if (copy_most(m, e) != ERR_NONE) return e->code;
+    printf("%" PRIu64 " keys were copied\n", m->copy.copied);
+    uint64_t since_ms = mono_ms();
+    if (counting_end(m, e) != ERR_NONE) return e->code;
+    printf("the old Redis takes no more hits\n");
+    if (copy_rest(m, e) != ERR_NONE) return e->code;
+    if (home_ask(m, MOVE_END, MOVE_DONE, e) != ERR_NONE) return e->code;
+    printf("the cluster takes hits, after %.1f s: start tallyd with the configuration of the cluster\n",
+           (double)(mono_ms() - since_ms) / 1000);
+    return ERR_NONE;
+}
+
+/* --- 4: what waits there is merged --- */
+
+static enum err drain_before(struct mover *m, struct error *e)
+{
+    struct admin_recovered got = {0};
+    if (recover_before(m, ADMIN_DRAIN_ALL, "merging what waits", &got, e) != ERR_NONE)
+        return error_prefix(e, "the cluster takes hits, but not all that waits in the old Redis is merged; "
+                               "run `tallyd move` again");
+    if (got.unknown + got.held == 0) return ERR_NONE;
+    return error_set(e, ERR_FAILED,
+                     "the cluster takes hits, but %" PRId64 " batches of the old Redis cannot be merged: "
+                     "`tallyd recover -c %s` names them. Then run `tallyd move` again",
+                     got.unknown + got.held, m->call->from);
+}
+
+/* --- */
+
+static enum err mover_open(struct mover *m, struct error *e)
+{
+    const struct source from = setup_source(&m->from_setup), to = setup_source(&m->setup);
+    struct source home = to;
+    home.lanes = 1;
     life_init(&m->life, slice_str(m->conf.instance));
-    enum err code = reach_open(&m->from, &m->loop, &m->life, &from, e);
-    if (code == ERR_NONE) code = reach_open(&m->to, &m->loop, &m->life, &to, e);
-    if (code == ERR_NONE) code = reach_open(&home, &m->loop, &m->life, &at_home, e);
-    if (code == ERR_NONE) code = move_over(m, home.links, e);
-    reach_close(&home);
+    if (reach_open(&m->from, &m->loop, &m->life, &from, e) != ERR_NONE) return e->code;
+    if (reach_open(&m->to, &m->loop, &m->life, &to, e) != ERR_NONE) return e->code;
+    return reach_open(&m->home, &m->loop, &m->life, &home, e);
+}
+
+static void mover_close(struct mover *m)
+{
+    redis_track_close(&m->track);
+    redis_copy_free(&m->copy);
+    reach_close(&m->home);
     reach_close(&m->to);
     reach_close(&m->from);
     uv_run(&m->loop, UV_RUN_NOWAIT);
     int left = uv_loop_close(&m->loop);
     INVARIANT(left == 0);
-    return code;
 }
 
-/* --- */
+static enum err mover_steps(struct mover *m, struct error *e)
+{
+    bool over = false;
+    if (mover_open(m, e) != ERR_NONE || cluster_close(m, &over, e) != ERR_NONE) return e->code;
+    if (over) printf("this Redis was moved to this cluster before\n");
+    if (!over && move_over(m, e) != ERR_NONE) return e->code;
+    redis_track_close(&m->track);
+    if (drain_before(m, e) != ERR_NONE) return e->code;
+    printf("done: all that waited in the old Redis is in MySQL\n");
+    return ERR_NONE;
+}
 
 static enum err mover_run(struct mover *m, struct error *e)
 {
-    bool over = false;
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each step is shown at once */
     if (!m->setup.redis.cluster || m->from_setup.redis.cluster)
         return error_set(
             e, ERR_CONFIG,
             "tallyd move goes from one Redis (the configuration of --from) to a cluster (that of "
             "-c, with a redis+cluster:// URL)");
-    if (close_before(m, &over, e) != ERR_NONE) return e->code;
-    if (over) printf("this Redis was moved to this cluster before\n");
-    if (over) return ERR_NONE;
-    printf("the old Redis takes no more hits\n");
-    if (drain_before(m, e) != ERR_NONE) return e->code;
-    printf("all that waited there is in MySQL\n");
-    if (copy_rest(m, e) != ERR_NONE) return e->code;
-    printf("done: start tallyd with the configuration of the cluster\n");
-    return ERR_NONE;
+    uv_loop_init(&m->loop);
+    enum err code = mover_steps(m, e);
+    mover_close(m);
+    return code;
 }
 
 enum err verb_move(const struct call *call)

@@ -43,12 +43,22 @@ static void alone_end(struct alone *a, enum err code, const char *text)
         service_fail(a->service, code, text);
 }
 
+static void on_drained(struct drain *d);
+
 static void alone_lane(struct alone *a, struct lane *l)
 {
     a->lane = l;
     a->until_ms = mono_ms() + READY_MS;
     a->accepted = !a->how->accept_rollback;
-    a->accepting = a->begun = a->draining = false;
+    a->accepting = false;
+    a->begun = a->draining = a->how->drain == ADMIN_DRAIN_JOURNALS;
+    a->drain = (struct drain){.lane = l, .journals_only = a->draining, .done = on_drained, .arg = a};
+}
+
+static void progress_show(const struct alone *a)
+{
+    if (a->how->progress != NULL)
+        a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
 }
 
 static void lane_done(struct alone *a)
@@ -80,10 +90,8 @@ static void on_done(void *arg, const struct recovered *r)
     a->out->held += r->held;
     a->out->leftovers += r->leftovers;
     a->out->rejected += r->rejected;
-    if (a->how->progress != NULL)
-        a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
-    a->drain = (struct drain){.lane = a->lane, .done = on_drained, .arg = a};
-    a->draining = a->how->drain && !r->failed;
+    progress_show(a);
+    a->draining = a->how->drain == ADMIN_DRAIN_ALL && !r->failed;
     if (r->failed)
         alone_end(a, ERR_FAILED, r->text);
     else if (!a->draining)
@@ -176,8 +184,7 @@ static void on_timer(uv_timer_t *timer)
         wait_for_gate(a);
     else if (a->draining)
         drain_tick(&a->drain);
-    else if (a->how->progress != NULL)
-        a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
+    progress_show(a);
 }
 
 static void on_started(struct service *s, void *arg)

@@ -74,6 +74,13 @@ void notify_reloading(struct notify *n)
     (void)say(n, text);
 }
 
+void notify_waiting(struct notify *n, const char *what)
+{
+    char text[NOTIFY_STATUS_BYTES];
+    snprintf(text, sizeof text, "EXTEND_TIMEOUT_USEC=30000000\nSTATUS=%s", what);
+    (void)say(n, text);
+}
+
 void notify_stopping(struct notify *n)
 {
     n->ready_owed = false;

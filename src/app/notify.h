@@ -24,7 +24,9 @@ struct notify {
 
 /* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. An invalid address is logged, and no message is sent. */
 void notify_init(struct notify *n);
-void notify_ready(struct notify *n);     /* it serves; also ends a reload */
+void notify_ready(struct notify *n); /* it serves; also ends a reload */
+void notify_waiting(struct notify *n,
+                    const char *what);   /* start takes up to 30 s longer than from now on; one line */
 void notify_reloading(struct notify *n); /* SIGHUP was read */
 void notify_stopping(struct notify *n);
 /* Each tick of the loop: a sign of life when it is due. A loop that is blocked sends none, and the supervisor ends the

@@ -60,6 +60,7 @@ struct service {
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     uint64_t certificates_at_ms;
+    bool waiting; /* for the end of a move: was logged */
     bool mysql_seen, stop_asked, draining, dropped, listen_closed;
     struct error failure; /* why it stops, when not because it was told to */
 };

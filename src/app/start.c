@@ -11,6 +11,7 @@
 #include "status/lanes.h"
 #include <stdio.h>
 
+#define LANES_POLL_MS 100
 #define LOOK_FIRST_MS 3000
 #define LOOK_CLUSTER_MS 5000
 
@@ -60,11 +61,23 @@ void service_init(struct service *s)
     wire_http_init(s);
 }
 
-/* With another number of lanes existing counts would not be found, so the number is checked first. */
+static bool move_wait(void *arg, const struct error *why)
+{
+    struct service *s = arg;
+    if (!s->waiting) log_event(LOG_WARN, "waiting", "why=%s", LOGQ(why->text));
+    s->waiting = true;
+    notify_waiting(&s->notify, "waits for the end of `tallyd move`");
+    core_pause(&s->loop, LANES_POLL_MS);
+    return !s->stop_asked;
+}
+
+/* With another number of lanes existing counts would not be found, so the number is checked first. Where a move is under
+ * way it is waited for: then clients miss tallyd for as short as can be. */
 static enum err lanes_begin(struct service *s, struct error *e)
 {
     const struct source where = setup_source(&s->settings->setup);
-    return lanes_agree(&where, false, e);
+    enum err code = lanes_agree_after(&where, move_wait, s, e);
+    return s->stop_asked ? ERR_NONE : code;
 }
 
 /* Once MySQL has not refused it, and before anything is counted. */

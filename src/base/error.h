@@ -10,6 +10,7 @@
     X(ERR_FAILED, 1, "a run failed or the books do not balance")                                             \
     X(ERR_USAGE, 64, "wrong command line")                                                                   \
     X(ERR_UNAVAILABLE, 69, "Redis or MySQL cannot be reached")                                               \
+    X(ERR_BUSY, 75, "another program works there; try again")                                                \
     X(ERR_CONFIG, 78, "configuration or schema refused")
 
 enum err {

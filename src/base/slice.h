@@ -49,6 +49,14 @@ static inline int slice_cmp(struct slice a, struct slice b)
     return a.n == 0 ? 0 : memcmp(a.p, b.p, a.n);
 }
 
+/* Order by bytes, as Redis sorts members. */
+static inline int slice_cmp_bytes(struct slice a, struct slice b)
+{
+    size_t both = a.n < b.n ? a.n : b.n;
+    int order = both == 0 ? 0 : memcmp(a.p, b.p, both);
+    return order != 0 ? order : slice_cmp(a, b);
+}
+
 bool slice_ieq(struct slice a, struct slice b); /* ASCII case does not matter */
 bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);

@@ -18,7 +18,10 @@ static void journals_listed(struct journal_list *list)
     d->home = !list->lost && list->n == 0;
     heap_free(list->all);
     buf_free(&list->texts);
-    takeover_soon(&d->lane->takeover);
+    if (d->home && d->journals_only)
+        d->done(d);
+    else
+        takeover_soon(&d->lane->takeover);
 }
 
 static void all_merged(struct sync_wait *w)

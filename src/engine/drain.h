@@ -7,6 +7,7 @@
 
 struct drain {
     struct lane *lane;
+    bool journals_only;
     void (*done)(struct drain *d); /* once */
     void *arg;
     bool failed; /* out: text says why; what is left stays there */

@@ -80,9 +80,7 @@ static void names_add(void *arg, struct slice name)
 
 static int by_bytes(const void *a, const void *b)
 {
-    const struct slice *x = a, *y = b;
-    int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
-    return order != 0 ? order : slice_cmp(*x, *y);
+    return slice_cmp_bytes(*(const struct slice *)a, *(const struct slice *)b);
 }
 
 static int by_number(const void *a, const void *b)

@@ -1,6 +1,7 @@
-/* redis/copy_op.c - see copy_op.h. First all keys, page by page: SCAN, one script that reads those of the page, a RESTORE each on
- * the link of its lane. A key that SCAN shows twice is copied twice. Then the sets and hashes that have names of all lanes, member
- * by member. At last the counts of tokens, which are counted anew. */
+/* redis/copy_op.c - see copy_op.h. Most: all keys, page by page: SCAN, one script that reads those of the page, a RESTORE each on the
+ * link of its lane. A key that SCAN shows twice is copied twice. Then in rounds those that changed since. The rest: a last round,
+ * and the sets and hashes that have names of all lanes, member by member. They lose members, too, so they are copied once only. At
+ * last the counts of tokens, which are counted anew. */
 #include "redis/copy_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"
@@ -12,6 +13,8 @@
 #define FEW_REPLICAS "the cluster's replicas do not have it in time (redis.replicas)"
 #define TOKEN_ROUNDS 12 /* frame_tokens.lua */
 #define TOKEN_SECONDS_MAX 64
+#define FEW_NAMES 2000 /* that take a tenth of a second */
+#define ROUNDS_MAX 20
 
 struct copy_item {
     size_t at, n; /* in names */
@@ -25,7 +28,7 @@ struct copy_tokens { /* of a lane: how many are gone by when */
 
 static void copy_next(struct redis_copy *c);
 
-static void copy_end(struct redis_copy *c)
+void redis_copy_free(struct redis_copy *c)
 {
     buf_free(&c->cursor);
     buf_free(&c->names);
@@ -33,7 +36,7 @@ static void copy_end(struct redis_copy *c)
     heap_free(c->asked);
     heap_free(c->tokens);
     map_close(&c->shared);
-    c->ended(c); /* last line: c may be gone after it */
+    map_close(&c->round);
 }
 
 static void copy_refused(struct redis_copy *c, const char *who, const struct redis_answer *r)
@@ -44,10 +47,17 @@ static void copy_refused(struct redis_copy *c, const char *who, const struct red
     c->lost = true;
 }
 
+static void copy_lost(struct redis_copy *c)
+{
+    if (!c->lost) snprintf(c->text, sizeof c->text, "the old Redis: %.200s", c->track->text);
+    c->lost = true;
+    c->ended(c);
+}
+
 static void copy_fail(struct redis_copy *c, const struct redis_answer *r)
 {
     copy_refused(c, "the old Redis", r);
-    copy_end(c);
+    c->ended(c);
 }
 
 /* --- into the lanes --- */
@@ -111,6 +121,14 @@ static void restore_put(struct redis_copy *c, const struct copy_item *item, stru
     c->copied++;
 }
 
+/* Also one that was never copied. */
+static void unlink_put(struct redis_copy *c, const struct copy_item *item)
+{
+    struct buf *out = lane_begin_request(c, item->key.lane, 2);
+    REQUEST_LIT(out, "UNLINK");
+    request_key(out, redis_tag(&c->to[item->key.lane]), slice_of(c->names.p + item->at, item->n));
+}
+
 /* --- keys --- */
 
 static void read_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -126,6 +144,8 @@ static void read_done(struct redis_link *l, void *arg, const struct redis_answer
         const struct redis_answer *one = &r->elements[i];
         if (answer_is_array(one, 2) && answer_integer(&one->elements[1], &left_ms))
             restore_put(c, &c->items[c->item_at + i], one->elements[0].str, left_ms);
+        else
+            unlink_put(c, &c->items[c->item_at + i]);
     }
     c->item_at += (uint32_t)r->n;
     lanes_send(c);
@@ -159,18 +179,21 @@ static void item_add(struct redis_copy *c, struct slice name, struct moved_key k
     buf_put_slice(&c->names, name);
 }
 
-static void scan_sort(struct redis_copy *c, const struct redis_answer *keys)
+static void page_begin(struct redis_copy *c)
 {
-    for (size_t i = 0; i < keys->n; i++) {
-        struct slice name = keys->elements[i].str;
-        struct moved_key key = moved_key_of(c->counters, name, c->lanes);
-        bool wanted = key.kind != MOVED_TOKEN || c->counters->ops->token_keep_s > 0;
-        c->seen++;
-        if (key.kind == MOVED_BY_MEMBER)
-            (void)map_put(&c->shared, name, (void *)(uintptr_t)key.type);
-        else if (key.kind != MOVED_NOT && wanted)
-            item_add(c, name, key);
-    }
+    c->item_at = c->items_n = 0;
+    buf_reset(&c->names);
+}
+
+static void name_sort(struct redis_copy *c, struct slice name)
+{
+    struct moved_key key = moved_key_of(c->counters, name, c->lanes);
+    bool wanted = key.kind != MOVED_TOKEN || c->counters->ops->token_keep_s > 0;
+    c->seen++;
+    if (key.kind == MOVED_BY_MEMBER)
+        (void)map_put(&c->shared, name, (void *)(uintptr_t)key.type);
+    else if (key.kind != MOVED_NOT && wanted)
+        item_add(c, name, key);
 }
 
 /* The cursor and the page of an answer of SCAN and the like. NULL: it is none, and the copy has ended. */
@@ -196,9 +219,9 @@ static void copy_scan_done(struct redis_link *l, void *arg, const struct redis_a
     (void)l, (void)at;
     const struct redis_answer *keys = page_of(c, r);
     if (keys == NULL) return;
-    c->item_at = c->items_n = 0;
-    buf_reset(&c->names);
-    scan_sort(c, keys);
+    page_begin(c);
+    for (size_t i = 0; i < keys->n; i++)
+        name_sort(c, keys->elements[i].str);
     c->scanned = cursor_over(c);
     copy_next(c);
 }
@@ -212,6 +235,47 @@ static void copy_scan_ask(struct redis_copy *c)
     REQUEST_LIT(out, "COUNT");
     request_int(out, PAGE);
     redis_link_ask(c->from, 1, copy_scan_done, c);
+}
+
+/* --- rounds --- */
+
+/* Of the rest just one: what changes now is what expires, and that expires in its lane, too. */
+static bool round_wanted(const struct redis_copy *c)
+{
+    size_t n = c->track->changed.n;
+    if (c->rest) return c->rounds == 0;
+    return n > FEW_NAMES && c->rounds < ROUNDS_MAX && (c->rounds == 0 || n < c->round_names);
+}
+
+static void round_take(struct redis_copy *c)
+{
+    map_close(&c->round);
+    c->round = c->track->changed;
+    map_init(&c->track->changed);
+    c->round_at = 0;
+    c->round_names = c->round.n;
+    c->total += c->round.n;
+    c->rounds++;
+}
+
+/* False: no name is left. */
+static bool round_page(struct redis_copy *c)
+{
+    struct slice name;
+    void *none;
+    page_begin(c);
+    while (c->items_n < PAGE && map_next(&c->round, &c->round_at, &name, &none))
+        name_sort(c, name);
+    return c->items_n > 0;
+}
+
+static bool rounds_page(struct redis_copy *c)
+{
+    while (!round_page(c)) {
+        if (!round_wanted(c)) return false;
+        round_take(c);
+    }
+    return true;
 }
 
 /* --- members --- */
@@ -303,24 +367,34 @@ static bool next_shared(struct redis_copy *c)
     return map_next(&c->shared, &c->shared_at, &c->shared_key, &type);
 }
 
-/* All that was asked is answered. */
-static void copy_next(struct redis_copy *c)
+static void rest_next(struct redis_copy *c)
 {
-    if (c->step != NULL) c->step(c);
-    if (c->lost)
-        copy_end(c);
-    else if (c->item_at < c->items_n)
-        read_ask(c);
-    else if (!c->scanned)
-        copy_scan_ask(c);
-    else if (c->by_member || (c->by_member = next_shared(c)))
+    if (c->by_member || (c->by_member = next_shared(c)))
         members_ask(c);
     else if (c->tokens != NULL)
         tokens_finish(c);
     else if (!c->waited)
         replicas_wait(c);
     else
-        copy_end(c);
+        c->ended(c);
+}
+
+/* All that was asked is answered. */
+static void copy_next(struct redis_copy *c)
+{
+    c->step(c);
+    if (c->lost || c->track->lost)
+        copy_lost(c);
+    else if (c->item_at < c->items_n)
+        read_ask(c);
+    else if (!c->scanned)
+        copy_scan_ask(c);
+    else if (rounds_page(c))
+        read_ask(c);
+    else if (c->rest)
+        rest_next(c);
+    else
+        c->ended(c);
 }
 
 static void copy_size_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -331,12 +405,21 @@ static void copy_size_done(struct redis_link *l, void *arg, const struct redis_a
     copy_scan_ask(c);
 }
 
-void redis_copy(struct redis_copy *c)
+void redis_copy_most(struct redis_copy *c)
 {
     BUF_LIT(&c->cursor, "0");
     map_init(&c->shared);
+    map_init(&c->round);
     c->asked = heap_zalloc(c->lanes * sizeof *c->asked);
     c->tokens = heap_zalloc(c->lanes * sizeof *c->tokens);
     request_words(redis_link_begin(c->from), "DBSIZE");
     redis_link_ask(c->from, 1, copy_size_done, c);
+}
+
+void redis_copy_rest(struct redis_copy *c)
+{
+    c->rest = true;
+    c->rounds = 0;
+    c->seen = c->total = 0;
+    copy_next(c);
 }

@@ -114,9 +114,14 @@ bool link_is_begun(const struct redis_link *l)
     return sm_now(&l->sm) != LINK_IDLE && !l->closing;
 }
 
+static bool link_is_over(const struct redis_link *l)
+{
+    return l->config.once && l->up_ms > 0;
+}
+
 void link_try_now(struct redis_link *l)
 {
-    if (sm_now(&l->sm) != LINK_WAITING) return;
+    if (sm_now(&l->sm) != LINK_WAITING || link_is_over(l)) return;
     l->wait_until_ms = 0;
     link_soon(l);
 }
@@ -321,7 +326,10 @@ static void retry_wait(struct redis_link *l)
     unsigned rounds = l->attempt > 0 ? l->attempt - 1 : 0;
     if (!place_round_is_over(l->config.place, l)) most_ms = 0;
     l->wait_until_ms = mono_ms() + (l->at_once ? 0 : rand_backoff_ms(rounds, l->config.retry_ms, most_ms));
-    if (l->at_once) link_soon(l);
+    if (link_is_over(l))
+        l->wait_until_ms = UINT64_MAX;
+    else if (l->at_once)
+        link_soon(l);
     l->at_once = false;
     sm_move(&l->sm, LINK_WAITING);
 }

@@ -46,6 +46,7 @@ struct redis_link_config {
         plain; /* of a sentinel, or to look at a server: AUTH and PING are the whole handshake; it asks nothing by itself */
     enum redis_keeps keeps; /* for that check */
     bool quiet;             /* logs no ups and downs: its owner logs them */
+    bool once;              /* once it was up, it is not made again */
     uint32_t connect_ms;    /* resolve, connect and handshake together; 0: 5,000 */
     /* cut when nothing was read for this long while an answer is due; 0: 5,000 */
     uint32_t answer_ms;

@@ -6,8 +6,16 @@
 
 static void told_file(struct redis_moving *m, const struct redis_answer *r)
 {
-    m->lost = r == NULL || (r->type != REDIS_NIL && !answer_integer(r, &m->told));
+    m->lost = !answer_integer(r, &m->told);
     if (m->lost) answer_why(r, m->text, sizeof m->text);
+}
+
+static void mark_file(struct redis_moving *m, const struct redis_answer *r, const char *ours)
+{
+    m->lost = !answer_is(r, REDIS_NIL) && !answer_is(r, REDIS_STRING);
+    if (m->lost) answer_why(r, m->text, sizeof m->text);
+    if (answer_is(r, REDIS_STRING))
+        m->told = slice_eq(r->str, slice_str(ours)) ? MARK_OURS : MARK_OTHERS;
 }
 
 /* Those that a RESTORE of no bytes gets from a Redis that would do it. */
@@ -31,8 +39,9 @@ static uint32_t requests_of(const struct redis_moving *m)
 static void moving_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_moving *m = arg;
-    (void)l;
-    if (at == 0)
+    if (at == 0 && m->step == MOVE_LOOK)
+        mark_file(m, r, l->config.life->id);
+    else if (at == 0)
         told_file(m, r);
     else
         right_file(m, r);
@@ -61,7 +70,7 @@ static void mark_put(struct buf *out, const struct redis_link *l, const struct r
     request_array(out, 3);
     REQUEST_LIT(out, "SET");
     REQUEST_KEY(out, redis_tag(l), KEY_MOVE);
-    REQUEST_LIT(out, "1");
+    request_text(out, l->config.life->id);
     request_array(out, 3);
     REQUEST_LIT(out, "WAIT");
     request_int(out, m->replicas);
@@ -71,7 +80,7 @@ static void mark_put(struct buf *out, const struct redis_link *l, const struct r
 static void look_put(struct buf *out, const struct redis_link *l)
 {
     request_array(out, 2);
-    REQUEST_LIT(out, "EXISTS");
+    REQUEST_LIT(out, "GET");
     REQUEST_KEY(out, redis_tag(l), KEY_MOVE);
     request_array(out, 2);
     REQUEST_LIT(out, "DUMP");

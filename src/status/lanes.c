@@ -4,6 +4,8 @@
 #include "redis/lanes_op.h"
 #include "status/ask.h"
 
+#define AGAIN_MS 1000
+
 static void lanes_told(struct redis_lanes *lanes)
 {
     *(bool *)lanes->arg = true;
@@ -18,7 +20,7 @@ static enum err lanes_compare(const struct redis_lanes *lanes, struct error *e)
                          lanes->text);
     if (lanes->told < 0)
         return error_set(
-            e, ERR_CONFIG,
+            e, ERR_BUSY,
             "`tallyd move` brings another Redis' counts into this cluster: run it to its end first");
     if (lanes->told == 0 || lanes->told == (int64_t)lanes->wanted) return ERR_NONE;
     return error_set(
@@ -29,17 +31,59 @@ static enum err lanes_compare(const struct redis_lanes *lanes, struct error *e)
         lanes->wanted, (long long)lanes->told, (long long)lanes->told);
 }
 
-enum err lanes_agree(const struct source *where, bool keep, struct error *e)
+static enum err lanes_ask(struct ask *ask, const struct source *where, bool keep, struct error *e)
 {
-    struct source home = *where;
-    struct ask ask;
     bool done = false;
     struct redis_lanes lanes = {.wanted = where->lanes, .keep = keep, .done = lanes_told, .arg = &done};
-    if (!where->redis->cluster) return ERR_NONE;
-    home.lanes = 1;
-    if (ask_open_patiently(&ask, &home, e) != ERR_NONE) return e->code;
-    redis_lanes(&ask.link, &lanes);
-    redis_run_until(&ask.link, &done);
-    ask_close(&ask);
+    redis_lanes(&ask->link, &lanes);
+    redis_run_until(&ask->link, &done);
+    e->code = ERR_NONE;
     return lanes_compare(&lanes, e);
+}
+
+static enum err home_open(struct ask *ask, const struct source *where, struct error *e)
+{
+    struct source home = *where;
+    home.lanes = 1;
+    return ask_open_patiently(ask, &home, e);
+}
+
+static bool no_pause(void *arg, const struct error *why)
+{
+    (void)arg, (void)why;
+    return false;
+}
+
+/* The mover ends links of others, this one, too. */
+static void home_again(struct ask *ask)
+{
+    struct error ignored;
+    if (!redis_link_is_up(&ask->link)) (void)redis_link_connect(&ask->link, AGAIN_MS, &ignored);
+}
+
+static enum err lanes_ask_after(const struct source *where, bool keep,
+                                bool (*pause)(void *arg, const struct error *why), void *arg, struct error *e)
+{
+    struct ask ask;
+    bool waits = false;
+    if (!where->redis->cluster) return ERR_NONE;
+    if (home_open(&ask, where, e) != ERR_NONE) return e->code;
+    while (lanes_ask(&ask, where, keep, e) == ERR_BUSY || (waits && e->code == ERR_UNAVAILABLE)) {
+        waits = pause(arg, e);
+        if (!waits) break;
+        home_again(&ask);
+    }
+    ask_close(&ask);
+    return e->code;
+}
+
+enum err lanes_agree(const struct source *where, bool keep, struct error *e)
+{
+    return lanes_ask_after(where, keep, no_pause, NULL, e);
+}
+
+enum err lanes_agree_after(const struct source *where, bool (*pause)(void *arg, const struct error *why),
+                           void *arg, struct error *e)
+{
+    return lanes_ask_after(where, false, pause, arg, e);
 }

@@ -28,6 +28,7 @@ static void reach_make(struct reach *r, uv_loop_t *loop, const struct life *life
                                                  .life = life,
                                                  .role = "cli",
                                                  .quiet = true,
+                                                 .once = true,
                                                  .write_max = REACH_WRITE_MAX,
                                                  .connect_ms = REACH_MS,
                                                  .answer_ms = (uint32_t)where->conf->redis_timeout_ms};

@@ -13,7 +13,8 @@ struct reach {
     struct cluster *cluster;
 };
 
-/* Connected, not checked; where's parts and life are borrowed until reach_close(), which an error needs, too. */
+/* Connected, not checked; a link that is lost is not made again, so what is asked there later is lost, too.
+ * where's parts and life are borrowed until reach_close(), which an error needs, too. */
 enum err reach_open(struct reach *r, uv_loop_t *loop, const struct life *life, const struct source *where,
                     struct error *e) MUST_CHECK;
 void reach_close(struct reach *r);

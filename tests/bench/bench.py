@@ -227,8 +227,8 @@ class World:
                  for n in DIRECT_CONNECTIONS]
         return Window(hits_per_s=max(rates), seconds=self.sizes.window_s)
 
-    def upsert(self, *options):
-        done = subprocess.run([self.program("upsert"), options[0], str(self.mysql.port), *map(str, options[1:])],
+    def upsert(self, *options, mysql=None):
+        done = subprocess.run([self.program("upsert"), options[0], str((mysql or self.mysql).port), *map(str, options[1:])],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout
         return float(re.search(r"rows_per_s=([\d.]+)", done.stdout)[1])
@@ -407,8 +407,14 @@ def killed(world, _, mysql=None):
 
 
 def unused(world, turn):
-    """What of killed() is the machine's: MariaDB's start takes processors that Redis, tallyd and the load want."""
-    world.unused = world.unused or world.up(MariaDB(world.directory, "unused").install())
+    """What of killed() is the machine's: MariaDB's recovery takes processors that Redis, tallyd and the load want. As many rows
+    were written to it as the drains write to the other."""
+    if not world.unused:
+        world.unused = world.up(MariaDB(world.directory, "unused").install())
+        for table in (VISITORS, VIEWS):
+            world.unused.query(world.mysql.query(f"SHOW CREATE TABLE {table}")[0][1])
+    for table, n in (("visitors", world.sizes.drained_hashes), ("views", world.sizes.drained_fields)):
+        world.upsert("rows", "-c", WRITERS, "-n", n, "-t", table, "-f", 1 + turn * n, mysql=world.unused)
     return killed(world, turn, world.unused)
 
 

@@ -1,7 +1,10 @@
-"""`tallyd move`: from one Redis to a cluster of three masters, under load; killed on its way and run again."""
+"""`tallyd move`: from one Redis to a cluster of three masters, while clients count; killed on its way and run again."""
 import os
+import re
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -42,7 +45,7 @@ def kept_of(client, key, kind):
     return client.zrange(key, 0, -1, withscores=True) if kind == b"zset" else client.get(key)
 
 
-STAYS = (b"tally:seq:", b"tally:fence:", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move", b"tally:lanes",
+STAYS = (b"tally:mark:", b"tally:seq:", b"tally:fence:", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move", b"tally:lanes",
          b"tally:dirty", b"tally:held", b"tally:batch", b"tally:events:gone", b"tally:journals:taken")
 BY_MEMBER = (b"known:", b"tally:events", b"tally:leased", b"statcache:")
 
@@ -66,6 +69,27 @@ def all_of(clients):
     return found
 
 
+class Pause:
+    """The longest time for which no hit was answered, from its begin to its end."""
+
+    def __init__(self, shadow):
+        self.shadow, self.longest_s, self.ending = shadow, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def watch(self):
+        answered, since = self.shadow.answered, time.monotonic()
+        while not self.ending.wait(0.002):
+            if self.shadow.answered > answered:
+                answered, since = self.shadow.answered, time.monotonic()
+            self.longest_s = max(self.longest_s, time.monotonic() - since)
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+        return self.longest_s
+
+
 class Mover:
     def __init__(self, old, new):
         self.words = [TALLYD, "move", "--from", old.config_path, "-c", new.config_path]
@@ -73,18 +97,22 @@ class Mover:
     def start(self):
         return subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def killed_at(self, text, lines=1):
-        """SIGKILL when it has said this so often."""
+    def stopped_at(self, text, lines=1):
+        """SIGSTOP when it has said this so often."""
         mover = self.start()
         said = []
         for line in mover.stdout:
             said.append(line)
             if sum(text in each for each in said) == lines:
-                os.kill(mover.pid, signal.SIGKILL)
-                break
+                os.kill(mover.pid, signal.SIGSTOP)
+                return mover
+        raise AssertionError(said)
+
+    def killed_at(self, text, lines=1):
+        mover = self.stopped_at(text, lines)
+        os.kill(mover.pid, signal.SIGKILL)
         mover.stdout.close()
-        assert mover.wait(60) == -signal.SIGKILL, said
-        return said
+        assert mover.wait(60) == -signal.SIGKILL
 
     def to_end(self):
         mover = self.start()
@@ -94,7 +122,7 @@ class Mover:
 
 def moved(old, new):
     code, said = Mover(old, new).to_end()
-    assert code == 0 and "done: start tallyd" in said, said
+    assert code == 0 and "the cluster takes hits" in said and "done: all that waited" in said, said
     return said
 
 
@@ -139,17 +167,25 @@ def reads(daemon):
 
 
 def killed_three_times(old, new):
-    mover = Mover(old, new)
-    mover.killed_at("takes no more hits")
-    may_not_start(new)
-    mover.killed_at("copying keys", 2)
+    """While tallyds count, when they do not any more, and in the copy of the rest."""
+    mover, redis = Mover(old, new), old.redis.client()
     mover.killed_at("copying keys", 6)
-    may_not_start(new)
+    with old.client() as client:
+        assert client.call("SERIES.INCRBY", "late", 1) == 7, "it counts on"
+    copied = [name for name in redis.scan_iter("count:*:name*", count=1000)][:500]
+    assert redis.delete(*copied) == len(copied), "as a series that is cleaned away"
+    waits(new)
+    mover.killed_at("takes no more hits")
+    mover.killed_at("copying the rest")
+    waits(new)
 
 
-def may_not_start(new):
-    done = new.verb("run", timeout_s=20)
-    assert done.returncode == 78 and "tallyd move" in done.stderr, done.stderr
+def waits(new):
+    """One that is started meanwhile, and stopped."""
+    so_far = new.log().count("event=waiting")
+    new.spawn()
+    wait_until(lambda: new.log().count("event=waiting") > so_far, 30, "it waits")
+    assert new.terminate() == 0, new.log_tail()
 
 
 @pytest.mark.parametrize("on_the_way", [lambda *_: None, killed_three_times], ids=["at once", "killed three times"])
@@ -191,6 +227,57 @@ def test_under_load(shops, cluster, mysql, on_the_way):
     account.shadow.check(views)
     assert sum(n for (key, _), n in seen.items() if key.endswith(b":searches")) == STORES
     assert sum(n for (key, _), n in seen.items() if b":unique_visitors" in key) == sum(said[1])
+    new.verify()
+
+
+def test_changes_meanwhile(shops, cluster):
+    """What the mover has copied already, or not yet: counted again, made anew, removed, expired."""
+    old, new = shops
+    redis = old.redis.client()
+    begin(old)
+    mover = Mover(old, new).stopped_at("copying keys", 5)
+    with old.client() as client:
+        client.pipeline([("SERIES.INCRBY", f"name{i}", 1) for i in range(0, 6000, 2)])
+        client.pipeline([("EVENT.ADD", f"web{i}", "login") for i in range(300)])
+        client.pipeline([("UNIQ.ADD", f"visitors{i}", DAYS[0], "7") for i in range(300)])
+        client.pipeline([("CTR.INCRBY", f"s{i}:searches", "hat", 1, "TOKEN", f"late-{i}") for i in range(100)])
+    gone = [name for name in redis.scan_iter("count:*:name*1", count=1000)]
+    assert len(gone) > 1000 and redis.delete(*gone) == len(gone)
+    soon = [name for name in redis.scan_iter("count:*:name*3", count=1000)]
+    for name in soon:
+        redis.pexpire(name, 1)
+    os.kill(mover.pid, signal.SIGCONT)
+    said = mover.communicate(timeout=180)[0]
+    assert mover.returncode == 0, said
+    before, after = all_of([redis]), all_of([node.client() for node in cluster.living()])
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") <= STORES + 2 * 100
+    assert not set(gone + soon) & set(before) and before == after
+
+
+def test_clients_go_over(shops, cluster, mysql):
+    """The tallyd of the cluster waits for the end of the move, then counts. What clients felt is printed."""
+    old, new = shops
+    account = Account(None, mysql, FAMILIES)
+    begin(old)
+    Mover(old, new).killed_at("copying keys")
+    new.spawn()
+    new.log_contains("event=waiting")
+    loads = [Load(daemon.socket, account.shadow, pick, 4, 20, 4000, seed=seed) for seed, daemon in enumerate((old, new))]
+    try:
+        for load in loads:
+            load.go()
+        wait_until(lambda: account.shadow.answered > 4000, 60, "hits are answered")
+        pause = Pause(account.shadow)
+        said = moved(old, new)
+        so_far = account.shadow.answered
+        wait_until(lambda: account.shadow.answered > so_far + 4000, 60, "hits are answered")
+        print(re.search("the cluster takes hits, after .* s:", said).group(0), f"no hit was answered for {pause.end():.2f} s")
+    finally:
+        for load in loads:
+            load.stop()
+    settle(new, cluster)
+    account.shadow.check({name: n for name, n in counted(cluster.client(), mysql, FAMILIES).items() if name[0].endswith(b":product_views")})
+    old.verify()
     new.verify()
 
 
@@ -257,19 +344,21 @@ def test_a_cluster_in_use_is_refused(shops, cluster):
 
 
 def test_given_up(shops, cluster):
-    """The mark deleted: the old Redis has all that it had, and a cluster with a half of it is refused until it is emptied."""
+    """The cluster emptied, the mark deleted: the old Redis has all that it had, and counts. The next move begins again."""
     old, new = shops
     begin(old)
-    Mover(old, new).killed_at("copying keys", 3)
+    Mover(old, new).killed_at("copying the rest")
+    for node in cluster.living():
+        node.client().flushall()
     with old.client() as client:
         assert isinstance(client.call("HINCRBY", "s1:searches", "hat", 1), RespError)
         assert old.redis.client().delete("tally:move") == 1
         wait_until(lambda: client.call("HINCRBY", "s1:searches", "hat", 1) == 1, 30, "it counts again")
-    code, said = Mover(old, new).to_end()
-    assert code == 78 and "FLUSHALL" in said, said
-    for node in cluster.living():
-        node.client().flushall()
+    gone = [name for name in old.redis.client().scan_iter("count:*", count=1000)][:100]
+    assert old.redis.client().delete(*gone) == len(gone) == 100
     moved(old, new)
+    before, after = all_of([old.redis.client()]), all_of([node.client() for node in cluster.living()])
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") and before == after
 
 
 def test_replicas_must_have_the_mark(shops, cluster):

@@ -191,7 +191,8 @@ static enum err mark_is_kept(struct mover *m, struct error *e)
     if (moving_ask(m->from.links, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
     if (marked == MARK_OURS) return ERR_NONE;
     return error_set(e, ERR_FAILED,
-                     "the old Redis may have taken hits: " KEY_MOVE " was deleted there, lost in a failover, or "
+                     "the old Redis may have taken hits: " KEY_MOVE
+                     " was deleted there, lost in a failover, or "
                      "written by another mover. Run `tallyd move` again");
 }
 

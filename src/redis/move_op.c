@@ -14,8 +14,7 @@ static void mark_file(struct redis_moving *m, const struct redis_answer *r, cons
 {
     m->lost = !answer_is(r, REDIS_NIL) && !answer_is(r, REDIS_STRING);
     if (m->lost) answer_why(r, m->text, sizeof m->text);
-    if (answer_is(r, REDIS_STRING))
-        m->told = slice_eq(r->str, slice_str(ours)) ? MARK_OURS : MARK_OTHERS;
+    if (answer_is(r, REDIS_STRING)) m->told = slice_eq(r->str, slice_str(ours)) ? MARK_OURS : MARK_OTHERS;
 }
 
 /* Those that a RESTORE of no bytes gets from a Redis that would do it. */

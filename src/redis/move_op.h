@@ -6,8 +6,8 @@
 #include "redis/link.h"
 
 enum redis_move_step {
-    MOVE_LOOK,  /* on the old Redis: whose mark is there? Lost, too, when a right is missing: here DUMP, ... */
-    MOVE_MARK,  /* sets ours, be one there already or not */
+    MOVE_LOOK, /* on the old Redis: whose mark is there? Lost, too, when a right is missing: here DUMP, ... */
+    MOVE_MARK, /* sets ours, be one there already or not */
     MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow; ... here RESTORE */
     MOVE_BEGIN, /* no tallyd begins to count there */
     MOVE_END    /* they may; refused when another mover has begun since */
@@ -20,7 +20,8 @@ struct redis_moving {
     enum redis_move_step step;
     uint32_t lanes;    /* of the cluster, for what is asked in its home slot */
     uint32_t replicas; /* this many must have the mark */
-    int64_t told; /* out: of a look, a redis_move_mark; from MOVE_STATE on, the redis_move_state as it is then */
+    int64_t
+        told; /* out: of a look, a redis_move_mark; from MOVE_STATE on, the redis_move_state as it is then */
     bool lost;
     char text[200];
     void (*done)(struct redis_moving *m); /* once */

@@ -361,6 +361,18 @@ def test_given_up(shops, cluster):
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") and before == after
 
 
+def test_a_mark_of_another_mover(shops, cluster):
+    """Then a tallyd may have found none in between."""
+    old, new = shops
+    begin(old)
+    mover = Mover(old, new).stopped_at("takes no more hits")
+    old.redis.client().set("tally:move", "another")
+    os.kill(mover.pid, signal.SIGCONT)
+    said = mover.communicate(timeout=180)[0]
+    assert mover.returncode == 1 and "written by another mover" in said, said
+    moved(old, new)
+
+
 def test_replicas_must_have_the_mark(shops, cluster):
     """Else the one that is promoted would count again."""
     old, new = shops
@@ -410,6 +422,7 @@ def test_tls_and_a_user_into_one_lane(make_redis, make_daemon, workdir, cluster)
     said = begin(old)
     read = reads(old)
     a_right_is_missing(old, new, "dump", [server.client()], "tally")
+    a_right_is_missing(old, new, "subscribe", [server.client()], "tally")
     a_right_is_missing(old, new, "restore", [node.client() for node in cluster.living()], "default")
     assert not server.client().exists("tally:move"), "the old Redis still counts"
     moved(old, new)

@@ -203,6 +203,25 @@ static void test_cut_by_client_kill(void **state)
     world_close(w);
 }
 
+/* Nor when its place moves. What is asked then was never sent. */
+static void test_once(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0};
+    (void)state;
+    w->link.config.once = true;
+    redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)w->link.client_id);
+    WAIT_UNTIL(w, w->downs == 1);
+    place_move(&w->place, &w->link.target, "");
+    ask(&w->link, &a, "SET late 1");
+    WAIT_UNTIL(w, a.nulls == 1);
+    uint64_t until_ms = mono_ms() + 200; /* a link that is made again is there in 50 */
+    WAIT_UNTIL(w, mono_ms() >= until_ms);
+    assert_int_equal(w->ups, 1);
+    assert_redis(&w->server, "0", "EXISTS late");
+    world_close(w);
+}
+
 static void test_password(void **state)
 {
     struct world *w = world_with_server(NULL);
@@ -537,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_own_stall),
         cmocka_unit_test(test_idle_is_no_timeout),
         cmocka_unit_test(test_cut_by_client_kill),
+        cmocka_unit_test(test_once),
         cmocka_unit_test(test_password),
         cmocka_unit_test(test_no_client),
         cmocka_unit_test(test_replica_and_database),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #define PAGE 500
+#define MEMBERS 5000 /* of a page of them: some hundred for each lane */
 #define PIECE_BYTES (8 << 20)
 #define FEW_REPLICAS "the cluster's replicas do not have it in time (redis.replicas)"
 #define TOKEN_ROUNDS 12 /* frame_tokens.lua */
@@ -33,6 +34,7 @@ void redis_copy_free(struct redis_copy *c)
     buf_free(&c->cursor);
     buf_free(&c->names);
     heap_free(c->items);
+    heap_free(c->lane_of);
     heap_free(c->asked);
     heap_free(c->tokens);
     map_close(&c->shared);
@@ -280,25 +282,37 @@ static bool rounds_page(struct redis_copy *c)
 
 /* --- members --- */
 
-static void member_put(struct redis_copy *c, struct slice member, struct slice value)
+/* Those of the page that belong into this lane: n, with one command. */
+static void members_put(struct redis_copy *c, const struct redis_answer *page, unsigned lane, size_t n)
 {
     bool hash = strcmp(map_get(&c->shared, c->shared_key), "hash") == 0;
-    unsigned lane = moved_lane_of(c->counters, c->shared_key, member, c->lanes);
-    struct buf *out = lane_begin_request(c, lane, 4);
+    struct buf *out = lane_begin_request(c, lane, 2 + 2 * n);
     request_text(out, hash ? "HSET" : "ZADD");
     request_key(out, redis_tag(&c->to[lane]), c->shared_key);
-    request_slice(out, hash ? member : value);
-    request_slice(out, hash ? value : member);
+    for (size_t i = 0; i + 1 < page->n; i += 2) {
+        if (c->lane_of[i / 2] != lane) continue;
+        request_slice(out, page->elements[hash ? i : i + 1].str);
+        request_slice(out, page->elements[hash ? i + 1 : i].str);
+    }
 }
 
+/* The answer goes with the callback, so all is written before it ends. */
 static void members_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_copy *c = arg;
     (void)l, (void)at;
     const struct redis_answer *page = page_of(c, r);
     if (page == NULL) return;
-    for (size_t i = 0; i + 1 < page->n; i += 2)
-        member_put(c, page->elements[i].str, page->elements[i + 1].str);
+    uint32_t *n = heap_zalloc(c->lanes * sizeof *n);
+    c->lane_of = heap_realloc(c->lane_of, (page->n / 2 + 1) * sizeof *c->lane_of);
+    for (size_t i = 0; i + 1 < page->n; i += 2) {
+        unsigned lane = moved_lane_of(c->counters, c->shared_key, page->elements[i].str, c->lanes);
+        c->lane_of[i / 2] = (uint16_t)lane;
+        n[lane]++;
+    }
+    for (uint32_t lane = 0; lane < c->lanes; lane++)
+        if (n[lane] > 0) members_put(c, page, lane, n[lane]);
+    heap_free(n);
     c->by_member = !cursor_over(c);
     lanes_send(c);
 }
@@ -312,7 +326,7 @@ static void members_ask(struct redis_copy *c)
     request_key(out, redis_tag(c->from), c->shared_key);
     request_slice(out, buf_slice(&c->cursor));
     REQUEST_LIT(out, "COUNT");
-    request_int(out, PAGE);
+    request_int(out, MEMBERS);
     redis_link_ask(c->from, 1, members_done, c);
 }
 

@@ -30,6 +30,7 @@ struct redis_copy {
     uint32_t waiting;                     /* lanes that have not answered */
     struct map shared;                    /* keys that go by member */
     size_t shared_at;
+    uint16_t *lane_of; /* one a member of the page */
     struct slice shared_key;
     struct map round; /* names that changed, being looked at */
     size_t round_at, round_names;

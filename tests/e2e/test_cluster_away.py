@@ -1,4 +1,4 @@
-"""One master of a Redis Cluster is away as tallyd starts. The lanes of the others go on; its own begin when it
+"""One master of a Redis Cluster is away as tallyd starts, or as it recovers. The lanes of the others go on; its own begin when it
 comes, and nothing of an earlier life runs there any more."""
 import re
 import secrets
@@ -11,6 +11,7 @@ from harness.resp import Closed, Resp, RespError, encode
 from harness.slots import slot_of_lane, tag_of_lane
 from harness.wait import wait_until
 from test_cluster_lanes import LANES, STORES, make_rig, searches, views  # noqa: F401
+from test_matrix_history import Snapshot
 
 START_S = 20  # the limit of connecting is 5 s
 
@@ -138,3 +139,51 @@ def test_no_start_without_the_number_of_lanes(away):
     away.cluster.wait_well()
     away.daemon.start()
     away.rig.exact()
+
+
+def leave(away):
+    """A hash of another program in each lane; returns the sums in the node's lanes, and in the others."""
+    sums = [0, 0]
+    for lane in range(LANES):
+        store = next(store for store in STORES if away.rig.lane[store] == lane)
+        away.owner(lane).client().hset(tag_of_lane(lane, LANES) + f"{views(store)}_777".encode(), 1, 100 + lane)
+        sums[lane not in away.lanes] += 100 + lane
+    return sums
+
+
+def recover(away, status, why):
+    """Without a running service: the other lanes go on."""
+    done = away.daemon.verb("recover")
+    listed = ",".join(map(str, sorted(away.lanes)))
+    assert done.returncode == status and why in done.stderr, done
+    assert f"(lanes {listed} of {LANES}; the other lanes: " in done.stderr, done.stderr
+
+
+def test_recover_goes_past_lanes_that_are_rolled_back(away):
+    rig = away.rig
+    rig.account.pending(away.daemon, [(views(store), 1, 1) for store in away.theirs])
+    old = Snapshot(away.node)
+    away.daemon.sync_all()
+    assert away.daemon.terminate() == 0
+    _, in_others = leave(away)
+    before = rig.account.merged()
+    old.restore()
+    away.cluster.wait_well()
+    recover(away, 1, "Redis was rolled back")
+    assert rig.account.merged() == before + in_others
+
+
+def test_recover_goes_past_a_master_that_is_away(away):
+    rig = away.rig
+    away.daemon.sync_all()
+    assert away.daemon.terminate() == 0
+    in_theirs, in_others = leave(away)
+    before = rig.account.merged()
+    away.node.kill9()
+    recover(away, 69, f":{away.node.port}")
+    assert rig.account.merged() == before + in_others
+    away.node.start()
+    away.cluster.wait_well()
+    done = away.daemon.verb("recover")
+    assert done.returncode == 0, done
+    assert rig.account.merged() == before + in_others + in_theirs

@@ -1,9 +1,10 @@
 /* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one nor is
  * ended by its start). For each lane, one after the other, it waits until sync may merge, and recovers; then it
- * stops. */
+ * stops. Of several lanes it leaves out one that is rolled back or away, and says so in the end. */
 #include "app/alone.h"
 #include "app/service.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include "engine/drain.h"
 #include "engine/recovery.h"
@@ -25,7 +26,9 @@ struct alone {
     struct batch_id told, realm; /* tally:realm, as it is and as it will be */
     uint64_t highest;
     bool looked;
-    struct error error; /* of the job, then of the whole */
+    struct error error; /* of the job */
+    struct buf left;    /* the lanes that were left out, "3,4" */
+    struct error why;   /* the first of them was */
     uv_timer_t timer;
     struct drain drain;
     bool accepting, accepted, begun, draining, ended;
@@ -61,13 +64,36 @@ static void progress_show(const struct alone *a)
         a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
 }
 
+/* All lanes have had their turn. */
+static void alone_over(struct alone *a)
+{
+    struct error e = a->why;
+    const struct admin_recovered *out = a->out;
+    if (e.code != ERR_NONE && a->service->lanes_n > 1)
+        error_set(&e, a->why.code,
+                  "%s (lanes " SLICE_FMT
+                  " of %u; the other lanes: %lld batches taken over, %lld rows merged)",
+                  a->why.text, SLICE_ARG(buf_slice(&a->left)), a->service->lanes_n, (long long)out->adopted,
+                  (long long)out->rows_merged);
+    alone_end(a, e.code, e.text);
+}
+
 static void lane_done(struct alone *a)
 {
     const struct service *s = a->service;
     if (a->lane + 1 == s->lanes + s->lanes_n)
-        alone_end(a, ERR_NONE, NULL);
+        alone_over(a);
     else
         alone_lane(a, a->lane + 1);
+}
+
+static void lane_leave(struct alone *a, enum err code, const char *text)
+{
+    uint32_t lane = a->lane->core.config.lane;
+    if (a->service->lanes_n > 1) log_event(LOG_ERROR, "lane_left_out", "lane=%u why=%s", lane, LOGQ(text));
+    buf_printf(&a->left, "%s%u", a->left.n > 0 ? "," : "", lane);
+    if (a->why.code == ERR_NONE) error_set(&a->why, code, "%s", text);
+    lane_done(a);
 }
 
 static void on_drained(struct drain *d)
@@ -163,12 +189,15 @@ static void wait_for_gate(struct alone *a)
 {
     const struct core *c = &a->lane->core;
     bool may_wait = mono_ms() < a->until_ms;
+    struct error why;
     if (!a->accepted && !a->accepting && gate_compared(&c->gate) && c->gate.mysql_up)
         accept_rollback(a);
     else if (gate_open(&c->gate) && a->accepted)
         begin(a);
     else if (c->gate.rolled_back && !a->how->accept_rollback)
-        alone_end(a, ERR_FAILED, c->gate.text);
+        lane_leave(a, ERR_FAILED, c->gate.text);
+    else if (a->service->lanes_n > 1 && !a->accepting && lane_why(a->lane, &why) != ERR_NONE)
+        lane_leave(a, why.code, why.text);
     else if (!may_wait)
         alone_end(a, ERR_UNAVAILABLE,
                   "MySQL or Redis did not become ready; `tallyd check` says what is wrong");
@@ -209,6 +238,7 @@ enum err recover_alone(void *arg, const struct conf *conf, const struct admin_re
     struct service *s = heap_zalloc(sizeof *s);
     struct alone a = {.how = how, .out = out};
     enum err code = service_run(s, &settings, NULL, false, on_started, &a, e);
+    buf_free(&a.left);
     heap_free(s);
     settings_close(&settings);
     return code;

@@ -3,7 +3,7 @@
  *
  * Start:  the number of lanes -> of each: Redis' sync link (checked) -> no other process has the name -> links of earlier
  *         lives killed, frame and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP ->
- *         the lanes run.
+ *         the lanes run. One of several lanes that is away does its steps when it comes.
  * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lanes -> loop empty. */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H

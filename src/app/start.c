@@ -1,17 +1,18 @@
 /* app/start.c - the order of start (service.h). Redis must be reachable and fit: without it tallyd can count nothing.
+ * Of several lanes one at least must be reachable, and each that is must be fit.
  * MySQL may be away: hits add up in Redis and are merged when it comes. If it is reachable, it must fit. */
 #include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "engine/name.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
 #include "status/lanes.h"
 #include <stdio.h>
 
 #define LANES_POLL_MS 100
+#define CONNECT_MS 5000
 #define LOOK_FIRST_MS 3000
 #define LOOK_CLUSTER_MS 5000
 
@@ -94,17 +95,51 @@ static enum err cluster_begin(struct service *s, struct error *e)
         places[i] = &s->lanes[i].core.place;
     s->cluster = cluster_create(&s->loop, places, s->lanes_n);
     heap_free(places);
-    return cluster_wait(s->cluster, LOOK_CLUSTER_MS, e);
+    enum err code = cluster_wait(s->cluster, LOOK_CLUSTER_MS, e);
+    bool some = code == ERR_UNAVAILABLE && s->lanes_n > 1; /* a slot without a node is a lane that is away */
+    return some ? ERR_NONE : code;
 }
 
-static enum err name_begin(struct service *s, struct error *e)
+/* Runs the loop until the lane is there, is refused, or was tried until late_ms. */
+static enum err lane_reach(struct service *s, const struct lane *l, bool (*there)(const struct lane *l),
+                           uint64_t late_ms, struct error *why)
 {
-    struct redis_link **links = heap_alloc(s->lanes_n * sizeof(*links));
-    for (uint32_t i = 0; i < s->lanes_n; i++)
-        links[i] = &s->lanes[i].core.sync_link;
-    enum err code = name_free(links, s->lanes_n, s->settings->host, &s->stop_asked, e);
-    heap_free(links);
-    return code;
+    why->code = ERR_NONE;
+    while (!s->stop_asked && !there(l)) {
+        if (lane_why(l, why) == ERR_CONFIG || (why->code != ERR_NONE && mono_ms() >= late_ms)) break;
+        uv_run(&s->loop, UV_RUN_ONCE);
+    }
+    return s->stop_asked || there(l) ? ERR_NONE : why->code;
+}
+
+/* One of several may be away: it begins by itself when it comes. */
+static enum err lanes_reach(struct service *s, bool (*there)(const struct lane *l), uint64_t late_ms,
+                            struct error *e)
+{
+    struct error why;
+    uint32_t away = 0;
+    EACH_LANE (l, s) {
+        enum err code = lane_reach(s, l, there, late_ms, &why);
+        if (code == ERR_CONFIG || (code != ERR_NONE && away++ == 0)) *e = why;
+        if (code == ERR_CONFIG) return code;
+    }
+    return away < s->lanes_n ? ERR_NONE : e->code;
+}
+
+static void away_tell(const struct service *s)
+{
+    struct buf lanes = {0};
+    const char *why = NULL;
+    EACH_LANE (l, s) {
+        if (lane_up(l)) continue;
+        buf_printf(&lanes, "%s%u", why == NULL ? "" : ",", l->core.config.lane);
+        if (why == NULL) why = coalesce_down_why(l->core.coalesce);
+    }
+    if (why != NULL)
+        log_event(LOG_WARN, "lanes_away", "lanes=" SLICE_FMT " of=%u why=%s next=%s",
+                  SLICE_ARG(buf_slice(&lanes)), s->lanes_n, LOGQ(why),
+                  LOGQ("the others count; each of these begins by itself when its node is back"));
+    buf_free(&lanes);
 }
 
 static enum err redis_begin(struct service *s, struct error *e)
@@ -112,9 +147,12 @@ static enum err redis_begin(struct service *s, struct error *e)
     if (s->settings->setup.redis.cluster && cluster_begin(s, e) != ERR_NONE) return e->code;
     EACH_LANE (l, s)
         if (!s->stop_asked && lane_start(l, e) != ERR_NONE) return e->code;
-    if (!s->stop_asked && name_begin(s, e) != ERR_NONE) return e->code;
+    uint64_t late_ms = mono_ms() + CONNECT_MS;
+    if (lanes_reach(s, lane_free, late_ms, e) != ERR_NONE) return e->code;
     EACH_LANE (l, s)
-        if (lane_link(l, &s->stop_asked, e) != ERR_NONE) return e->code;
+        if (!s->stop_asked) lane_take(l);
+    if (lanes_reach(s, lane_up, late_ms, e) != ERR_NONE) return e->code;
+    if (!s->stop_asked) away_tell(s);
     return ERR_NONE;
 }
 
@@ -227,6 +265,13 @@ enum err service_start(struct service *s, struct error *e)
     return ERR_NONE;
 }
 
+static const struct core *core_there(const struct service *s)
+{
+    EACH_LANE (l, s)
+        if (lane_up(l)) return &l->core;
+    return &s->lanes[0].core;
+}
+
 void service_begin(struct service *s)
 {
     certificates_begin(s->settings);
@@ -234,7 +279,7 @@ void service_begin(struct service *s)
         lane_begin(l);
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
-    const struct core *first = &s->lanes[0].core;
+    const struct core *first = core_there(s);
     if (first->config.keeps == REDIS_KEEPS_NOTHING)
         log_event(LOG_WARN, "redis_durability_none", "detail=%s",
                   LOGQ(redis_check_promise(&first->frame_link.facts, REDIS_KEEPS_NOTHING)));

@@ -94,7 +94,7 @@ static void lanes_put(const struct service *s, struct buf *out)
         bool up = lane_up(l), merges = gate_open(&c->gate) || !c->gate.mysql_up;
         if (up && merges) continue;
         buf_printf(out, "lane%u:slot=%u,up=%d,merges=%d,at=%s,why=%s\r\n", c->config.lane, c->place.slot, up,
-                   merges, c->place.where, up ? c->gate.text : c->frame_link.why);
+                   merges, c->place.where, up ? c->gate.text : coalesce_down_why(c->coalesce));
     }
 }
 

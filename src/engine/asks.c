@@ -172,8 +172,14 @@ static void recover_done(void *arg, const struct recovered *r)
     heap_free(task);
 }
 
+/* (!) It claims, so not before the links of earlier lives are ended. */
 void ask_recover(struct core *c, struct recover_request *q)
 {
+    if (!c->name.ours) {
+        q->outcome = ASK_REDIS_DOWN;
+        q->done(q);
+        return;
+    }
     struct recover_task *task = heap_zalloc(sizeof *task);
     task->request = q;
     struct recovery_how how = {

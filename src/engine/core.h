@@ -4,6 +4,7 @@
 #define ENGINE_CORE_H
 
 #include "coalesce/coalesce.h"
+#include "engine/name.h"
 #include "mysql/writer.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
@@ -47,6 +48,7 @@ struct core {
     struct redis_scouts scouts;
     struct sentinels *sentinels; /* NULL: there are none, or they are closed */
     struct redis_link frame_link, sync_link, fence_link;
+    struct name name; /* until it is ours only the sync link is begun, and nothing is claimed */
     struct redis_frames frames;
     struct redis_fences fences;
     struct redis_scans scans;

@@ -1,11 +1,10 @@
 /* engine/lane.c - see lane.h. */
 #include "engine/lane.h"
 #include "base/log.h"
-#include "engine/name.h"
 #include "engine/recovery.h"
 #include <stdio.h>
 
-#define CONNECT_MS 5000
+#define SENTINELS_MS 5000
 
 /* --- links --- */
 
@@ -44,6 +43,7 @@ static void frame_down(struct redis_link *link, const char *why)
 static void sync_up(struct redis_link *link)
 {
     struct lane *l = link->arg;
+    if (l->core.stage <= STAGE_RUNNING) name_tick(&l->core.name, mono_ms());
     gate_redis(&l->core.gate);
     links_changed(l);
 }
@@ -53,10 +53,42 @@ static void fence_up(struct redis_link *link)
     links_changed(link->arg);
 }
 
-static void sync_or_fence_down(struct redis_link *link, const char *why)
+/* Until the name is ours there is no frame link to say why. */
+static void sync_down(struct redis_link *link, const char *why)
+{
+    struct lane *l = link->arg;
+    if (!l->core.name.ours) coalesce_cut(l->core.coalesce, why);
+    links_changed(l);
+}
+
+static void fence_down(struct redis_link *link, const char *why)
 {
     (void)why;
     links_changed(link->arg);
+}
+
+/* --- the instance's name --- */
+
+static void cleaning_begin(struct lane *l)
+{
+    if (l->core.config.serves) cleaner_begin(&l->cleaner);
+}
+
+static void name_taken(struct name *n)
+{
+    struct lane *l = CONTAINER_OF(n, struct lane, core.name);
+    if (l->core.stage > STAGE_RUNNING) return;
+    redis_link_start(&l->core.frame_link);
+    redis_link_start(&l->core.fence_link);
+    if (l->core.stage == STAGE_RUNNING) cleaning_begin(l);
+}
+
+static void name_refused(struct name *n)
+{
+    struct lane *l = CONTAINER_OF(n, struct lane, core.name);
+    char why[REDIS_WHY_BYTES];
+    snprintf(why, sizeof why, "MASTERDOWN %.*s", (int)sizeof why - 12, n->error.text);
+    coalesce_cut(l->core.coalesce, why);
 }
 
 /* --- where Redis is --- */
@@ -97,7 +129,6 @@ static void link_init(struct lane *l, struct redis_link *link, const char *role)
 {
     core_link_init(&l->core, link, role);
     link->arg = l;
-    link->down = sync_or_fence_down;
 }
 
 static void links_init(struct lane *l)
@@ -109,7 +140,9 @@ static void links_init(struct lane *l)
     c->frame_link.up = frame_up;
     c->frame_link.down = frame_down;
     c->sync_link.up = sync_up;
+    c->sync_link.down = sync_down;
     c->fence_link.up = fence_up;
+    c->fence_link.down = fence_down;
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
     redis_fences_init(&c->fences, &c->fence_link, c->config.life);
     redis_scans_init(&c->scans, &c->sync_link);
@@ -133,17 +166,40 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     wire_gate(c);
     wire_totals(c, &l->totals);
     cleaner_init(&l->cleaner, c);
+    c->name = (struct name){
+        .link = &c->sync_link, .host = c->config.host, .taken = name_taken, .refused = name_refused};
     l->upkeep.core = c;
     wire_ledger(&l->upkeep);
 }
 
 /* --- start --- */
 
-/* The error that clients would get, worded for an operator who starts tallyd. */
-static enum err link_begin(struct redis_link *link, struct error *e)
+enum err lane_start(struct lane *l, struct error *e)
 {
-    enum err code = redis_link_connect(link, CONNECT_MS, e);
-    if (code != ERR_UNAVAILABLE) return code;
+    struct core *c = &l->core;
+    if (c->config.sentinels->n > 0) {
+        c->sentinels = sentinels_create(c->loop, c->config.sentinels, &c->place);
+        if (sentinels_wait(c->sentinels, SENTINELS_MS, e) != ERR_NONE) return e->code;
+    }
+    redis_link_start(&c->sync_link);
+    return ERR_NONE;
+}
+
+bool lane_free(const struct lane *l)
+{
+    return l->core.name.free;
+}
+
+void lane_take(struct lane *l)
+{
+    name_take(&l->core.name, mono_ms());
+}
+
+/* The error that clients would get, worded for an operator who starts tallyd. */
+static enum err link_why(const struct redis_link *link, struct error *e)
+{
+    *e = link->refusal;
+    if (e->code != ERR_NONE || link->why[0] == '\0') return e->code;
     const struct redis_target *t = &link->target;
     const char *text = strncmp(link->why, "MASTERDOWN ", 11) == 0 ? link->why + 11 : link->why;
     char where[200];
@@ -152,26 +208,19 @@ static enum err link_begin(struct redis_link *link, struct error *e)
     else
         snprintf(where, sizeof where, "%s://%.170s:%d", link->config.place->url->secure ? "rediss" : "redis",
                  t->host, t->port);
-    return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
+    return error_set(e, ERR_UNAVAILABLE, "%s (%s). Start Redis, or correct `redis:` in the configuration",
+                     text, where);
 }
 
-enum err lane_start(struct lane *l, struct error *e)
+enum err lane_why(const struct lane *l, struct error *e)
 {
-    struct core *c = &l->core;
-    if (c->config.sentinels->n > 0) {
-        c->sentinels = sentinels_create(c->loop, c->config.sentinels, &c->place);
-        if (sentinels_wait(c->sentinels, CONNECT_MS, e) != ERR_NONE) return e->code;
-    }
-    return link_begin(&c->sync_link, e);
-}
-
-enum err lane_link(struct lane *l, const bool *stop, struct error *e)
-{
-    struct core *c = &l->core;
-    if (!*stop && name_take(&c->sync_link, e) != ERR_NONE) return e->code;
-    if (!*stop && link_begin(&c->frame_link, e) != ERR_NONE) return e->code;
-    if (!*stop && link_begin(&c->fence_link, e) != ERR_NONE) return e->code;
-    return ERR_NONE;
+    const struct core *c = &l->core;
+    bool frame = c->name.ours && !redis_link_is_up(&c->frame_link);
+    bool fence = c->name.ours && !redis_link_is_up(&c->fence_link);
+    if (!redis_link_is_up(&c->sync_link)) return link_why(&c->sync_link, e);
+    if (frame || fence) return link_why(frame ? &c->frame_link : &c->fence_link, e);
+    *e = c->name.error;
+    return e->code;
 }
 
 void lane_pool(struct lane *l, struct writer_pool *pool)
@@ -186,7 +235,8 @@ void lane_mysql(struct lane *l, bool up)
 
 void lane_look_first(struct lane *l, uint64_t until_ms, const bool *stop)
 {
-    while (!gate_open(&l->core.gate) && !l->core.gate.rolled_back && mono_ms() < until_ms && !*stop)
+    const struct gate *g = &l->core.gate;
+    while (l->core.name.ours && !gate_open(g) && !g->rolled_back && mono_ms() < until_ms && !*stop)
         core_pause(l->core.loop, 5);
 }
 
@@ -196,7 +246,7 @@ void lane_begin(struct lane *l)
     sync_start(l->core.sync);
     links_changed(l);
     upkeep_walk(&l->upkeep);
-    if (l->core.config.serves) cleaner_begin(&l->cleaner);
+    if (l->core.name.ours) cleaning_begin(l);
 }
 
 /* --- while it runs --- */
@@ -212,6 +262,7 @@ bool lane_turn(struct lane *l)
 void lane_tick(struct lane *l, uint64_t now_ms)
 {
     place_tick(&l->core.place, now_ms);
+    if (l->core.stage <= STAGE_RUNNING) name_tick(&l->core.name, now_ms);
     coalesce_tick(l->core.coalesce);
     sync_tick(l->core.sync);
     if (l->core.stage == STAGE_RUNNING) gate_tick(&l->core.gate);

@@ -2,9 +2,10 @@
  * order. MySQL is shared: the lane borrows its writers. No statics, and nothing here knows how many lanes there are.
  * One loop.
  *
- * lane_init -> lane_start (Redis must be there) -> name_free -> lane_link -> lane_mysql (lends the writers) -> lane_begin -> ...
- * -> lane_stop, until lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no
- * client is left. */
+ * lane_init -> lane_start -> lane_take, once no other process has the name on any lane that can be reached -> lane_mysql (lends
+ * the writers) -> lane_begin -> ... -> lane_stop, until lane_quiet or time is up -> lane_abandon -> the writers are closed ->
+ * lane_close -> lane_destroy when no client is left. A lane may also begin before its Redis is there: it then comes up by itself,
+ * in the same steps. */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
@@ -36,11 +37,13 @@ struct lane {
 /* Rooms are made, nothing is begun. */
 void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
                const struct lane_ports *ports, void *arg);
-/* The first connection; runs the loop meanwhile. */
+/* Connects, and looks whether another process has the name (name.h). Runs the loop until sentinels know where Redis is. */
 enum err lane_start(struct lane *l, struct error *e) MUST_CHECK;
-/* Once no other process has the name (name.h): ends links of earlier lives, and connects; runs the loop meanwhile. Also
- * ERR_NONE when *stop was set. */
-enum err lane_link(struct lane *l, const bool *stop, struct error *e) MUST_CHECK;
+bool lane_free(const struct lane *l); /* Redis is there, and no other process has the name */
+/* From now on, once it is free: ends links of earlier lives, and connects the other links. */
+void lane_take(struct lane *l);
+/* Why it is not free, or not up, as the operator is told who starts tallyd. ERR_NONE: nothing is known against it. */
+enum err lane_why(const struct lane *l, struct error *e);
 void lane_pool(struct lane *l, struct writer_pool *pool); /* NULL: closed */
 void lane_mysql(struct lane *l, bool up);
 /* Runs the loop until the gate has looked at both sides, or until_ms. */

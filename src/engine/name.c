@@ -1,110 +1,112 @@
 /* engine/name.c - see name.h. */
 #include "engine/name.h"
-#include "base/heap.h"
 #include "base/log.h"
-#include "engine/core.h"
-#include "redis/batches_op.h"
-#include "redis/check_op.h"
+#include <stdio.h>
 
 #define HOLDER_MS 35000 /* a sign of life in tally:instance lasts 30 s */
 #define HOLDER_GAP_MS 3000
 #define HOLDER_POLL_MS 50
+#define REFUSED_POLL_MS 1000
 
-static void holder_known(struct redis_instance *i)
+static void name_refuse(struct name *n, enum err code, const char *text)
 {
-    *(bool *)i->arg = true;
-}
-
-static enum err ask_holder(struct redis_link *l, struct redis_instance *i, struct error *e)
-{
-    bool done = false;
-    *i = (struct redis_instance){.life = l->config.life, .done = holder_known, .arg = &done};
-    redis_instance(l, i);
-    redis_run_until(l, &done);
-    if (i->lost)
-        return error_set(e, ERR_UNAVAILABLE, "the link to Redis was lost while starting: %s", l->why);
-    return ERR_NONE;
-}
-
-static bool holder_is_here(const struct redis_instance *i, const char *here)
-{
-    const char *host = strchr(i->holder, '|'); /* '<life>|<host>' */
-    return host != NULL && strcmp(host + 1, here) == 0;
-}
-
-/* A living holder has links, except during a reconnect. A dead one on this machine has none at once. A dead one on
- * another machine has links until Redis notices, but then its sign of life expires. */
-static bool holder_lives(const struct redis_instance *i, const char *host, uint64_t *unlinked_ms,
-                         uint64_t now_ms)
-{
-    if (!i->taken) return false;
-    if (i->linked) *unlinked_ms = now_ms;
-    return i->linked || (!holder_is_here(i, host) && now_ms - *unlinked_ms < HOLDER_GAP_MS);
-}
-
-struct holders {
-    struct redis_link *const *links;
-    uint64_t *unlinked_ms; /* one a link */
-    uint32_t n;
-    const char *host;
-    bool live, here; /* one lives; on this machine */
-};
-
-static enum err holders_ask(struct holders *h, struct error *e)
-{
-    struct redis_instance now;
-    h->live = h->here = false;
-    for (uint32_t i = 0; i < h->n; i++) {
-        if (ask_holder(h->links[i], &now, e) != ERR_NONE) return e->code;
-        if (!holder_lives(&now, h->host, &h->unlinked_ms[i], mono_ms())) continue;
-        h->live = true;
-        h->here |= holder_is_here(&now, h->host);
-    }
-    return ERR_NONE;
-}
-
-static enum err holders_wait(struct holders *h, const bool *stop, struct error *e)
-{
-    uint64_t began_ms = mono_ms();
-    for (;;) {
-        if (holders_ask(h, e) != ERR_NONE) return e->code;
-        if (*stop || !h->live) return ERR_NONE;
-        if (mono_ms() - began_ms >= (h->here ? HOLDER_GAP_MS : HOLDER_MS)) break;
-        core_pause(h->links[0]->loop, HOLDER_POLL_MS);
-    }
-    return error_set(e, ERR_CONFIG,
-                     "another tallyd with the instance name '" SLICE_FMT
-                     "' runs on this Redis; stop it, or give this one "
-                     "a name of its own (option `instance`)",
-                     SLICE_ARG(h->links[0]->config.life->instance));
-}
-
-enum err name_free(struct redis_link *const *links, uint32_t n, const char *host, const bool *stop,
-                   struct error *e)
-{
-    struct holders h = {
-        .links = links, .unlinked_ms = heap_alloc(n * sizeof(uint64_t)), .n = n, .host = host};
-    for (uint32_t i = 0; i < n; i++)
-        h.unlinked_ms[i] = mono_ms();
-    enum err code = holders_wait(&h, stop, e);
-    heap_free(h.unlinked_ms);
-    return code;
+    n->next_ms = n->asked_ms + REFUSED_POLL_MS;
+    if (strcmp(n->error.text, text) != 0)
+        log_event(code == ERR_CONFIG ? LOG_ERROR : LOG_WARN, "name_refused", "error=%s", LOGQ(text));
+    error_set(&n->error, code, "%s", text);
+    n->refused(n);
 }
 
 static void lives_killed(struct redis_kill *k)
 {
-    *(bool *)k->arg = true;
+    struct name *n = CONTAINER_OF(k, struct name, kill);
+    char text[300];
+    n->busy = false;
+    if (!redis_link_is_up(n->link)) return;
+    if (k->lost) {
+        snprintf(text, sizeof text, "cannot end links of an earlier start: %s", k->text);
+        name_refuse(n, ERR_UNAVAILABLE, text);
+        return;
+    }
+    if (k->killed > 0) log_event(LOG_INFO, "killed_links", "n=%u", k->killed);
+    n->ours = true;
+    n->taken(n);
 }
 
-/* (!) Before the first claim: what an earlier life sent and Redis has not read yet must never run. */
-enum err name_take(struct redis_link *l, struct error *e)
+/* (!) Before the first frame and the first claim: what an earlier life sent and Redis has not read yet must never
+ * run. */
+static void lives_kill(struct name *n)
 {
-    bool done = false;
-    struct redis_kill kill = {.life = l->config.life, .done = lives_killed, .arg = &done};
-    redis_kill_lives(l, &kill);
-    redis_run_until(l, &done);
-    if (kill.lost)
-        return error_set(e, ERR_UNAVAILABLE, "cannot end links of an earlier start: %s", kill.text);
-    if (kill.killed > 0) log_event(LOG_INFO, "killed_links", "n=%u", kill.killed);
-    return ERR_NONE;
+    n->busy = true;
+    n->kill = (struct redis_kill){.life = n->link->config.life, .done = lives_killed};
+    redis_kill_lives(n->link, &n->kill);
+}
+
+static bool holder_is_here(const struct name *n)
+{
+    const char *host = strchr(n->instance.holder, '|'); /* '<life>|<host>' */
+    return host != NULL && strcmp(host + 1, n->host) == 0;
+}
+
+/* A living holder has links, except during a reconnect. A dead one on this machine has none at once. A dead one on
+ * another machine has links until Redis notices, but then its sign of life expires. */
+static bool holder_lives(struct name *n)
+{
+    const struct redis_instance *i = &n->instance;
+    if (!i->taken) return false;
+    if (i->linked) n->unlinked_ms = n->asked_ms;
+    return i->linked || (!holder_is_here(n) && n->asked_ms - n->unlinked_ms < HOLDER_GAP_MS);
+}
+
+static void name_held(struct name *n)
+{
+    char text[300];
+    if (n->asked_ms - n->began_ms < (holder_is_here(n) ? HOLDER_GAP_MS : HOLDER_MS)) return;
+    snprintf(text, sizeof text,
+             "another tallyd with the instance name '" SLICE_FMT
+             "' runs on this Redis; stop it, or give this one a name of its own (option `instance`)",
+             SLICE_ARG(n->link->config.life->instance));
+    name_refuse(n, ERR_CONFIG, text);
+}
+
+static void holder_known(struct redis_instance *i)
+{
+    struct name *n = CONTAINER_OF(i, struct name, instance);
+    char text[300];
+    n->busy = n->free = false;
+    n->next_ms = n->asked_ms + HOLDER_POLL_MS;
+    if (!redis_link_is_up(n->link)) return;
+    if (i->lost) {
+        snprintf(text, sizeof text, "Redis does not say who uses the instance's name: %s", i->text);
+        name_refuse(n, ERR_UNAVAILABLE, text);
+    } else if (holder_lives(n)) {
+        name_held(n);
+    } else {
+        n->free = true;
+        n->error = (struct error){.code = ERR_NONE};
+        if (n->may_take) lives_kill(n);
+    }
+}
+
+void name_tick(struct name *n, uint64_t now_ms)
+{
+    if (n->ours || n->busy) return;
+    if (!redis_link_is_up(n->link)) {
+        n->free = false;
+        n->began_ms = n->next_ms = 0;
+        return;
+    }
+    if (now_ms < n->next_ms) return;
+    if (n->began_ms == 0) n->began_ms = n->unlinked_ms = now_ms;
+    n->busy = true;
+    n->asked_ms = now_ms;
+    n->instance = (struct redis_instance){.life = n->link->config.life, .done = holder_known};
+    redis_instance(n->link, &n->instance);
+}
+
+void name_take(struct name *n, uint64_t now_ms)
+{
+    n->may_take = true;
+    n->next_ms = 0;
+    name_tick(n, now_ms);
 }

@@ -219,6 +219,7 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
 static void holder_file(struct redis_instance *i, const struct redis_answer *r)
 {
     i->lost = !answer_is(r, REDIS_STRING) && !answer_is(r, REDIS_NIL);
+    if (i->lost) answer_why(r, i->text, sizeof i->text);
     if (!answer_is(r, REDIS_STRING)) return;
     slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
     i->taken = !slice_starts(r->str, slice_str(i->life->id));
@@ -245,7 +246,10 @@ static void instance_done(struct redis_link *l, void *arg, const struct redis_an
         holder_file(i, r);
         return;
     }
-    i->lost = i->lost || !answer_is(r, REDIS_STRING);
+    if (!i->lost && !answer_is(r, REDIS_STRING)) {
+        i->lost = true;
+        answer_why(r, i->text, sizeof i->text);
+    }
     i->linked = !i->lost && i->taken && holder_linked(i, r->str);
     i->done(i);
 }

@@ -19,6 +19,7 @@ struct redis_instance {
     bool lost, taken;                       /* taken: another life, and its sign of life has not run out */
     bool linked;                            /* and that life has links to Redis */
     char holder[200];                       /* '<life>|<host>' */
+    char text[200];                         /* why, when lost */
     void (*done)(struct redis_instance *i); /* once */
     void *arg;
 };

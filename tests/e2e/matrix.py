@@ -96,6 +96,8 @@ ROWS = [Row(*row) for row in (
     ("lane-old-copy", "an old copy of one node of a cluster", "its hits are merged", "its lanes are held and count; the others merge; only the operator's word merges it again"),
     ("lane-lost-tail", "a power cut of one node of a cluster", "hits under way", "its lanes get again what they lack; the others go on; exact"),
     ("lane-stopped", "SIGSTOP a cluster's master", "hits under way", "its lanes wait until its replica is promoted; the others go on; exact"),
+    ("lane-away-at-start", "kill -9 a cluster's master", "tallyd starts", "tallyd starts, the other lanes go on; its lanes begin when it comes; exact"),
+    ("lane-unread-at-start", "SIGSTOP a cluster's master, kill -9 tallyd", "hits under way", "the next tallyd starts; links of the dead one are ended before it counts there; exact"),
     ("lane-slot-moves", "a slot stands on its way", "hits under way", "its lane waits; the others go on; exact"),
     ("redis-unsolicited", "a reply nobody asked for", "any", "that link is dropped, its frame is in doubt; lives"),
     ("redis-garbage", "bytes that are no reply", "any", "that link is dropped, its frame is in doubt; lives"),

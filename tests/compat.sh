@@ -20,6 +20,7 @@ results=$work/results
 worlds='
 debian12     host     host:redis-server      host:mariadbd
 redis8       host     sid:redis-server       host:mariadbd
+redis86      host     experimental:redis-server host:mariadbd
 valkey8      host     trixie:valkey-server   host:mariadbd
 valkey9      host     sid:valkey-server      host:mariadbd
 mariadb11    host     host:redis-server      trixie:mariadbd
@@ -122,7 +123,13 @@ packages_of() {
 }
 debian_of_worlds() {
     ROOT=$roots/$1
-    debian_make "$1"
+    if [ "$1" = experimental ]; then # sid, with its Redis
+        debian_make sid
+        echo "deb $mirror experimental main" >"$root/etc/apt/sources.list.d/experimental.list"
+        printf 'Package: redis*\nPin: release a=experimental\nPin-Priority: 990\n' >"$root/etc/apt/preferences.d/redis"
+    else
+        debian_make "$1"
+    fi
     echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/99kept" # a mirror may be out of date
     for shared in /tmp /dev/shm "$source" "$build"; do # the same paths there as here
         mkdir -p "$root$shared"
@@ -202,8 +209,17 @@ world_run() {
 
 mount --bind /tmp /tmp
 mount --make-shared /tmp # so that what a test mounts there is seen in the Debians, too
-for debian in trixie sid; do step "the packages of $debian" debian_of_worlds $debian; done
-for debian in host trixie sid; do step "tallyd built in $debian" tallyd_of $debian; done
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(world_names)
+debians() { # COLUMN... of the worlds that run
+    echo "$worlds" | awk -v wanted=" $asked " -v columns="$*" 'index(wanted, " " $1 " ") {
+        n = split(columns, at)
+        for (i = 1; i <= n; i++) { split($at[i], part, ":"); print part[1] }
+    }' | sort -u
+}
+asked=$*
+for debian in $(debians 2 3 4); do [ "$debian" = host ] || step "the packages of $debian" debian_of_worlds "$debian"; done
+for debian in host $(debians 2 | grep -vx host || true); do step "tallyd built in $debian" tallyd_of "$debian"; done
 NODE_MODULES=$work/npm/node_modules
 LOAD=$work/build-host/tests/bench/load
 HIREDIS_ASYNC=$work/build-host/tests/e2e/hiredis_async
@@ -214,8 +230,6 @@ step "npm" packages_npm "$work/npm"
 npm ls --prefix "$work/npm" --depth 0
 
 passed=0 failed=0
-# shellcheck disable=SC2046
-[ $# -gt 0 ] || set -- $(world_names)
 for world in "$@"; do
     echo "== $world"
     world_enter "$world"

@@ -254,7 +254,8 @@ def test_a_node_comes_and_one_goes(make_daemon, mysql, workdir, lanes):
         rig.answered()
         cluster.remove(old)
         rig.answered()
-        assert not rig.account.shadow.unknown.total() and not rig.account.shadow.refused.total(), rig.account.shadow.refusals
+        # A node may believe for a moment that a slot has no owner: clients hear it as Redis says it.
+        assert not rig.account.shadow.unknown.total() and set(rig.account.shadow.refusals) <= {"CLUSTERDOWN The cluster is down"}
         rig.exact()
         rig.daemon.restart()
         rig.load.go()
@@ -271,7 +272,8 @@ def test_slot_stands_on_its_way(make_rig, cluster):
     refused = rig.account.shadow.refusals
     migrate(rig, cluster, other_master(cluster), lambda: wait_until(lambda: refused.total() > 20, 30, "hits are refused"))
     rig.exact()
-    assert not rig.account.shadow.unknown.total()
+    # The number may go first, just as a frame runs that watches it: then this frame is in doubt (C48).
+    assert not rig.account.shadow.unknown.total() or "took over another server's data" in rig.daemon.log()
     assert not [text for text in refused if text.startswith(("MOVED", "ASK"))], refused
 
 

@@ -272,11 +272,11 @@ def test_cleaning_many_is_out_of_the_way(make_still):
     assert not list(still.direct.scan_iter("count:1:old*", count=10000))
 
 
-def test_storm(make_daemon, make_redis, make_proxy):
+def test_storm(make_daemon, make_redis, make_way):
     """Cuts and kills under load: no sample lost or doubled, and every precision has the same sum."""
     redis = make_redis(appendfsync="always", in_memory=True)
-    proxy = make_proxy(redis.socket)
-    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0",
+    proxy, url = make_way(redis)
+    daemon = make_daemon(redis, redis_url=url,
                          more={"series": {"precisions": [60, 3600, 86400], "samples": 1000}})
     moment = redis.client().time()[0]
 

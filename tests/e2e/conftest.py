@@ -14,7 +14,7 @@ from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
 from harness.programs import NODE_MODULES
 from harness.proxy import Proxy
-from harness.redis_server import ClusterNode, RedisServer, memory_directory
+from harness.redis_server import ClusterNode, Links, RedisServer, memory_directory
 from harness.replicas import Pair
 from harness.sanitizers import Reports
 from harness.still import Still
@@ -263,6 +263,18 @@ def make_proxy(workdir):
     yield make
     for proxy in made:
         proxy.close()
+
+
+@pytest.fixture
+def make_way(make_proxy):
+    """make(redis) -> what cuts tallyd's links to it, and tallyd's URL of it."""
+    def make(server):
+        if isinstance(server, ClusterNode):
+            return Links(server), server.url
+        proxy = make_proxy(server.socket)
+        return proxy, f"unix://{proxy.path}?db=0"
+
+    return make
 
 
 @pytest.fixture

@@ -270,11 +270,11 @@ def test_sets_agree_at_every_look(make_daemon, redis):
     assert sorted(look(direct, "torn", keep=4)) == [moment - 3, moment - 2, moment - 1, moment]
 
 
-def test_storm(make_daemon, make_redis, make_proxy):
+def test_storm(make_daemon, make_redis, make_way):
     """Cuts and kills: no hit lost or doubled, the sets equal."""
     redis = make_redis(appendfsync="always", in_memory=True)
-    proxy = make_proxy(redis.socket)
-    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0",
+    proxy, url = make_way(redis)
+    daemon = make_daemon(redis, redis_url=url,
                          more={"boxes": {"width": "60s", "keep": 1000}})
     moment = redis.client().time()[0]
 

@@ -315,11 +315,11 @@ def test_seeds_reader(still):
     assert still.call("EVENT.COUNT", "blob", "submit", 1, 1) == [2]
 
 
-def test_storm(make_daemon, make_redis, make_proxy):
+def test_storm(make_daemon, make_redis, make_way):
     """Cuts and kills: each answered event is there once under the id it was answered with; none is doubled."""
     redis = make_redis(appendfsync="always", in_memory=True)
-    proxy = make_proxy(redis.socket)
-    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0")
+    proxy, url = make_way(redis)
+    daemon = make_daemon(redis, redis_url=url)
     moment, direct = redis.client().time()[0], redis.client()
 
     def pick(rng):

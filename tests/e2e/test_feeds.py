@@ -68,12 +68,12 @@ def test_fed_key_of_another_kind(still):
     assert pairs(still.call("BOX.RECENT", "s2:views", 0, 1))[0][1] == 1
 
 
-def test_storm(make_daemon, make_redis, make_proxy, mysql):
+def test_storm(make_daemon, make_redis, make_way, mysql):
     """Cuts and kills: counter, series and timebox have the same sum to the last hit, and the log an event for each."""
     redis = make_redis(appendfsync="always", in_memory=True)
-    proxy = make_proxy(redis.socket)
+    proxy, url = make_way(redis)
     families = counters(hits=50, every="60s", **FED)
-    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0", families=families,
+    daemon = make_daemon(redis, redis_url=url, families=families,
                          more={"series": {"precisions": [3600, 86400], "samples": 1000},
                                "boxes": {"width": "3600s", "keep": 1000}})
 

@@ -1,4 +1,5 @@
 """What dead daemons and other programs left: claimed hashes with a registry, leftovers without; each merged once."""
+import itertools
 import random
 import time
 from collections import Counter
@@ -7,6 +8,7 @@ import pytest
 
 from harness.books import counted, nothing_left
 from harness.daemon import counters
+from harness.laned import each_lane
 from harness.resp import RespError
 from harness.wait import wait_until
 
@@ -17,15 +19,15 @@ TEN_MINUTES_MS = 600_000
 def seed_batches(redis, sizes, rng):
     """Batches as a daemon leaves them that dies after the claim (src/redis/registry.h): returns what they hold."""
     now_ms = int(time.time() * 1000)
-    held, store = Counter(), 0
+    held, lanes = Counter(), each_lane(redis)
     for gen, size in enumerate(sizes, 1):
+        lane, stores = lanes[gen % len(lanes)]
         batch = rng.randbytes(16).hex()
         registry = {"format": 1, "counter": "product_views", "gen": gen, "lowest_ms": now_ms - TEN_MINUTES_MS,
                     "owner": f"dead{gen % 3}:{rng.randbytes(8).hex()}"}
-        pipe = redis.pipeline(transaction=True)
+        pipe = lane.pipeline(transaction=True)
         total = 0
-        for _ in range(size):
-            store += 1
+        for store in itertools.islice(stores, size):
             key = f"s{store}:product_views"
             fields = {str(rng.randrange(10**6)): rng.randrange(1, 1000) for _ in range(rng.randrange(1, 4))}
             pipe.hset(f"{key}_{batch}", mapping=fields)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import book
 from harness.daemon import counters
+from harness.laned import lane_with
 from harness.resp import RespError
 from harness.still import pairs
 from harness.storm import settled, storm
@@ -250,7 +251,7 @@ def test_redis_clock_jumps(make_clock, make_redis, make_daemon):
 def test_cleaning_many_is_out_of_the_way(make_still):
     """100,000 series past their cutoff: all cleaned, while hits are answered as ever."""
     still, many = make_still({"series": {"precisions": [1, 60], "samples": 2}}), 100_000
-    pipe = still.direct.pipeline(transaction=False)
+    pipe = lane_with(still.direct, "known:")[0].pipeline(transaction=False)
     for at in range(many):
         pipe.zadd("known:", {f"1:old{at}": 0})
         pipe.hset(f"count:1:old{at}", still.now - at % 50, 1)
@@ -271,11 +272,11 @@ def test_cleaning_many_is_out_of_the_way(make_still):
     assert not list(still.direct.scan_iter("count:1:old*", count=10000))
 
 
-def test_storm(make_daemon, make_redis, make_proxy):
+def test_storm(make_daemon, make_redis, make_way):
     """Cuts and kills under load: no sample lost or doubled, and every precision has the same sum."""
     redis = make_redis(appendfsync="always", in_memory=True)
-    proxy = make_proxy(redis.socket)
-    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0",
+    proxy, url = make_way(redis)
+    daemon = make_daemon(redis, redis_url=url,
                          more={"series": {"precisions": [60, 3600, 86400], "samples": 1000}})
     moment = redis.client().time()[0]
 
@@ -365,10 +366,11 @@ def test_key_of_another_kind(still):
 
 def test_in_multi(still):
     """Queued, and answered at EXEC, with hits on counters in the same frame."""
+    store = next(lane_with(still.direct, "s")[1])
     with still.daemon.client() as client:
         assert client.call("MULTI") == "OK"
         assert client.call("SERIES.INCRBY", "s", 2) == "QUEUED"
-        assert client.call("HINCRBY", "s1:product_views", "7", 1) == "QUEUED"
+        assert client.call("HINCRBY", f"s{store}:product_views", "7", 1) == "QUEUED"
         assert client.call("SERIES.INCRBY", "s", 3) == "QUEUED"
         assert client.call("EXEC") == [len(PRECISIONS), 1, len(PRECISIONS)]
     assert pairs(still.call("SERIES.GET", "s", 1)) == [(still.now, 5)]

@@ -91,13 +91,12 @@ def messages_of(rng, n):
         ("s2:searches", "red shoes"))), rng.choice((1, 1, 3))) for _ in range(n)]
 
 
-def blown(make_redis, make_daemon, make_proxy, mysql, tokens, seed):
+def blown(make_redis, make_daemon, make_proxy, make_way, mysql, tokens, seed):
     """Each message one to three times, shuffled, through proxies that cut, to two daemons, all of which are killed."""
     rng = random.Random(seed)
     redis = make_redis(appendfsync="always", in_memory=True)
-    to_redis = make_proxy(redis.socket)
+    to_redis, url = make_way(redis)
     families = counters(hits=50, every="2s")
-    url = f"unix://{to_redis.path}?db=0"
     daemons = [make_daemon(redis, instance=name, families=families, redis_url=url) for name in ("one", "two")]
     to_clients = [make_proxy(daemon.socket) for daemon in daemons]
     senders = Senders([proxy.path for proxy in to_clients], tokens, seed)
@@ -132,8 +131,8 @@ def blown(make_redis, make_daemon, make_proxy, mysql, tokens, seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_with_tokens_the_total_is_that_of_the_messages(seed, make_redis, make_daemon, make_proxy, mysql):
-    senders, sent, everything = blown(make_redis, make_daemon, make_proxy, mysql, True, seed)
+def test_with_tokens_the_total_is_that_of_the_messages(seed, make_redis, make_daemon, make_proxy, make_way, mysql):
+    senders, sent, everything = blown(make_redis, make_daemon, make_proxy, make_way, mysql, True, seed)
     total = Counter()
     for _, key, field, n in sent:
         total[key.encode(), field.encode()] += n
@@ -143,8 +142,8 @@ def test_with_tokens_the_total_is_that_of_the_messages(seed, make_redis, make_da
     assert len(senders.heard) == len(sent) and not told  # all copies of a message heard the same
 
 
-def test_without_tokens_the_bound_of_the_unacknowledged_holds(make_redis, make_daemon, make_proxy, mysql):
-    senders, _, everything = blown(make_redis, make_daemon, make_proxy, mysql, False, 3)
+def test_without_tokens_the_bound_of_the_unacknowledged_holds(make_redis, make_daemon, make_proxy, make_way, mysql):
+    senders, _, everything = blown(make_redis, make_daemon, make_proxy, make_way, mysql, False, 3)
     senders.shadow.check(everything)
     assert sum(senders.shadow.unknown.values()) > 0
 

@@ -12,7 +12,6 @@ import pytest
 from harness.books import counted, nothing_left
 from harness.daemon import counters
 from harness.load import Load
-from harness.proxy import Proxy
 from harness.shadow import Shadow
 from harness.wait import wait_until
 
@@ -38,12 +37,13 @@ def pick(rng):
 
 
 class Rig:
-    def __init__(self, make_redis, make_daemon, make_proxy, mysql, seed):
+    def __init__(self, make_redis, make_daemon, make_proxy, make_way, mysql, seed):
         self.rng = random.Random(seed)
         self.redis, self.mysql = make_redis(appendfsync="everysec", in_memory=True), mysql
-        self.to_redis, self.to_mysql = make_proxy(self.redis.socket), make_proxy(mysql.socket)
+        self.to_redis, url = make_way(self.redis)
+        self.to_mysql = make_proxy(mysql.socket)
         self.daemon = make_daemon(
-            self.redis, families=FAMILIES, redis_url=f"unix://{self.to_redis.path}?db=0",
+            self.redis, families=FAMILIES, redis_url=url,
             mysql_url=f"mysql://root@localhost/shop?socket={self.to_mysql.path}")
         self.to_clients = make_proxy(self.daemon.socket)
         self.shadow = Shadow()
@@ -80,11 +80,11 @@ class Rig:
 
     def cut(self):
         """The link to Redis at once, with requests lost on the way, with answers lost; then one of the other links."""
-        for lose in (lambda proxy: None, lambda proxy: proxy.stall("up"), Proxy.swallow_replies):
+        losses = (lambda proxy: None, lambda proxy: proxy.stall("up"), lambda proxy: proxy.swallow_replies())
+        for lose in losses:
             self.cut_one(self.to_redis, lose)
             self.more_acked(200)
-        self.cut_one(self.rng.choice((self.to_mysql, self.to_clients)), self.rng.choice((
-            lambda proxy: None, lambda proxy: proxy.stall("up"), Proxy.swallow_replies)))
+        self.cut_one(self.rng.choice((self.to_mysql, self.to_clients)), self.rng.choice(losses))
 
     def cut_one(self, proxy, lose):
         lose(proxy)
@@ -124,9 +124,9 @@ class Rig:
         self.check()
 
 
-def torture(kinds, make_redis, make_daemon, make_proxy, mysql):
+def torture(kinds, make_redis, make_daemon, make_proxy, make_way, mysql):
     seed = int(os.environ.get("TORTURE_SEED", random.randrange(10**6)))
-    rig = Rig(make_redis, make_daemon, make_proxy, mysql, seed)
+    rig = Rig(make_redis, make_daemon, make_proxy, make_way, mysql, seed)
     rig.rng.shuffle(kinds)
     try:
         for number, kind in enumerate(kinds, 1):
@@ -143,17 +143,17 @@ def torture(kinds, make_redis, make_daemon, make_proxy, mysql):
     assert acked > 200 * len(kinds) and unknown < acked / 5  # the bounds are narrow
 
 
-def test_thirty_kills(make_redis, make_daemon, make_proxy, mysql):
+def test_thirty_kills(make_redis, make_daemon, make_proxy, make_way, mysql):
     kinds = [*CRASH_POINTS, *["tallyd"] * 3, *["redis"] * 4, *["mysql"] * 3, *["cut"] * 3]  # a cut is four
     assert len(kinds) == 30
-    torture(kinds, make_redis, make_daemon, make_proxy, mysql)
+    torture(kinds, make_redis, make_daemon, make_proxy, make_way, mysql)
 
 
 @pytest.mark.soak
-def test_two_hundred_kills(make_redis, make_daemon, make_proxy, mysql):
+def test_two_hundred_kills(make_redis, make_daemon, make_proxy, make_way, mysql):
     kinds = [*list(CRASH_POINTS) * 6, *["tallyd"] * 26, *["redis"] * 26, *["mysql"] * 22, *["cut"] * 24]
     assert len(kinds) == 200
-    torture(kinds, make_redis, make_daemon, make_proxy, mysql)
+    torture(kinds, make_redis, make_daemon, make_proxy, make_way, mysql)
 
 
 def test_crash_points_are_all_here(make_redis, make_daemon):

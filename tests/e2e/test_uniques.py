@@ -208,11 +208,11 @@ def test_counter_holds_uniques(make_daemon, redis, mysql):
     daemon.verify()
 
 
-def test_storm(make_daemon, make_redis, make_proxy, mysql):
+def test_storm(make_daemon, make_redis, make_way, mysql):
     """Cuts and kills: no visitor lost; answered 1 once; bits and the counter, in MySQL, agree to the last one."""
     redis = make_redis(appendfsync="always", in_memory=True)
-    proxy = make_proxy(redis.socket)
-    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0",
+    proxy, url = make_way(redis)
+    daemon = make_daemon(redis, redis_url=url,
                          more={"uniques": {**FEED["uniques"], "exact_below": 100_000}},
                          families=counters(hits=50, every="60s"))
 

@@ -2,12 +2,13 @@
 themselves (tally:accepted, tally:batches ...) is added up."""
 import ctypes
 import functools
+import itertools
 import re
 
 import redis
 
 from harness.slots import tag_of_lane
-from harness.tagged import ALL_KEYS, NO_KEYS, as_bytes
+from harness.tagged import ALL_KEYS, NO_KEYS, Tagged, as_bytes
 
 LANE_SEED = 0x74616c6c79  # src/series/slot.c
 STORE = re.compile(rb"(?:^|[.:])s([0-9]+):")
@@ -26,6 +27,25 @@ def lane_of_name(name, lanes):
     """As the tests' patterns have it: that of s<store>:, or the one of all names without a store."""
     store = STORE.search(name)
     return lane_of_store(store.group(1) if store else b"", lanes)
+
+
+def stores_in(lane, lanes):
+    return (store for store in itertools.count(1) if lane_of_store(b"%d" % store, lanes) == lane)
+
+
+def each_lane(client):
+    """[(a client that sees one lane alone, the stores in it)]: for what a test writes by hand, as one tallyd does for one lane.
+    Without lanes all is in one."""
+    if not isinstance(client, Laned):
+        return [(client, itertools.count(1))]
+    return [(Tagged(tag.decode(), connection_pool=client.connection_pool), stores_in(lane, client.lanes))
+            for lane, tag in enumerate(client.tags)]
+
+
+def lane_with(client, name):
+    """That of a name."""
+    lanes = each_lane(client)
+    return lanes[lane_of_name(as_bytes(name), len(lanes))] if len(lanes) > 1 else lanes[0]
 
 
 def added_up(replies):

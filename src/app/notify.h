@@ -1,5 +1,5 @@
 /* app/notify.h - messages of the service to its supervisor, in the protocol of sd_notify(3): READY, STATUS, WATCHDOG,
- * RELOADING, STOPPING, each one datagram to $NOTIFY_SOCKET. Without that variable everything here does nothing. The
+ * RELOADING, EXTEND_TIMEOUT_USEC, STOPPING, each one datagram to $NOTIFY_SOCKET. Without that variable everything here does nothing. The
  * protocol is public and stable, and takes forty lines; libsystemd would bring four more libraries into the process
  * (gcrypt, lz4, lzma, zstd). Nothing here blocks: a message that the socket does not take now is tried again with the
  * next tick, or left out. */

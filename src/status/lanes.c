@@ -48,12 +48,6 @@ static enum err home_open(struct ask *ask, const struct source *where, struct er
     return ask_open_patiently(ask, &home, e);
 }
 
-static bool no_pause(void *arg, const struct error *why)
-{
-    (void)arg, (void)why;
-    return false;
-}
-
 /* The mover ends links of others, this one, too. */
 static void home_again(struct ask *ask)
 {
@@ -69,7 +63,7 @@ static enum err lanes_ask_after(const struct source *where, bool keep,
     if (!where->redis->cluster) return ERR_NONE;
     if (home_open(&ask, where, e) != ERR_NONE) return e->code;
     while (lanes_ask(&ask, where, keep, e) == ERR_BUSY || (waits && e->code == ERR_UNAVAILABLE)) {
-        waits = pause(arg, e);
+        waits = pause != NULL && pause(arg, e);
         if (!waits) break;
         home_again(&ask);
     }
@@ -79,7 +73,7 @@ static enum err lanes_ask_after(const struct source *where, bool keep,
 
 enum err lanes_agree(const struct source *where, bool keep, struct error *e)
 {
-    return lanes_ask_after(where, keep, no_pause, NULL, e);
+    return lanes_ask_after(where, keep, NULL, NULL, e);
 }
 
 enum err lanes_agree_after(const struct source *where, bool (*pause)(void *arg, const struct error *why),

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from harness.cluster import Cluster
+from harness.slots import tag_of_lane
 from harness.wait import stays, wait_until
 
 WATCHDOG_S = 5
@@ -115,6 +117,28 @@ def test_life(make_redis, make_daemon, mysql, make_supervisor):
     assert list(supervisor.look()[-1][1]) in (["STOPPING"], ["STATUS"]) and supervisor.has("STOPPING", "1")
     assert not supervisor.has("READY", after=supervisor.told.index(
         next(told for told in supervisor.told if "STOPPING" in told[1])))
+
+
+def test_a_start_that_waits_for_a_move(make_daemon, make_supervisor, workdir):
+    """It takes longer than systemd gives it, and says so again and again."""
+    cluster, supervisor = Cluster(workdir, replicas=0, lanes=16), make_supervisor()
+    try:
+        client = cluster.start().owner.client()
+        lanes = tag_of_lane(0, 1) + b"tally:lanes"
+        client.set(lanes, -16)
+        daemon = make_daemon(cluster, start=False, redis_url={"url": cluster.url, "lanes": 16})
+        done = daemon.verb("migrate", "--tables")
+        assert done.returncode == 0, done.stdout + done.stderr
+        supervised(daemon, supervisor).spawn()
+        supervisor.status("waits for the end of `tallyd move`")
+        supervisor.wait("EXTEND_TIMEOUT_USEC")
+        supervisor.wait("EXTEND_TIMEOUT_USEC", after=len(supervisor.look()))
+        assert not supervisor.has("READY")
+        client.set(lanes, 16)
+        supervisor.wait("READY", "1")
+        assert daemon.terminate() == 0
+    finally:
+        cluster.close()
 
 
 def test_watchdog(make_redis, make_daemon, make_supervisor):

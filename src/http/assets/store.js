@@ -11,6 +11,7 @@ import { Part } from "./part.js";
 import { daysBefore, daysOf, hoursOf, lastDays, rangeForm, rangeTitle } from "./range.js";
 import { saver } from "./saver.js";
 
+const FIVE_MINUTES_S = 300;
 const HOUR_S = 3600;
 const DAY_S = 86400;
 const TOP = 10;
@@ -179,11 +180,16 @@ export class StoreView {
         const midnight = this.zone
           ? (await get(path`stores/${this.store}`, {}, signal)).since
           : Math.floor(new Date().setHours(0, 0, 0, 0) / 1000);
-        const [day, hour] = await Promise.all([
-          get(path`series/${name}/${HOUR_S}`, { from: midnight }, signal),
-          get(path`series/${name}/60`, { from: nowSeconds() - HOUR_S }, signal),
+        const samples = async (precision, from) =>
+          from > nowSeconds() ? [] : (await get(path`series/${name}/${precision}`, { from }, signal)).samples;
+        // Where midnight is within an hour, samples of five minutes fill the rest of that hour, as long as they are kept.
+        const first = Math.ceil(midnight / HOUR_S) * HOUR_S;
+        const [hours, rest, hour] = await Promise.all([
+          samples(HOUR_S, first),
+          first > midnight ? samples(FIVE_MINUTES_S, midnight) : [],
+          samples(60, nowSeconds() - HOUR_S),
         ]);
-        return { day: day.samples, hour: hour.samples };
+        return { day: [...rest.filter(([at]) => at < first), ...hours], hour };
       },
       draw: ({ day, hour }) => {
         const total = (samples) => samples.reduce((all, [, hits]) => all + hits, 0);

@@ -21,6 +21,7 @@ struct mover {
     const struct call *call;
     uv_loop_t loop;
     struct life life;
+    char whose[20]; /* the life of the mover whose move it is: ours, or an earlier one that has copied all */
     struct reach from, to, home; /* home: the slot of a cluster's only lane (lanes_op.h) */
     struct redis_track track;
     struct redis_copy copy;
@@ -40,25 +41,26 @@ static void moving_told(struct redis_moving *m)
     *(bool *)m->arg = true;
 }
 
-/* n: lanes, or of the mark replicas. */
-static enum err moving_ask(struct redis_link *l, enum redis_move_step step, uint32_t n, int64_t *told,
+static enum err moving_ask(struct redis_link *l, enum redis_move_step step, struct redis_moving *q,
                            struct error *e)
 {
     bool done = false;
-    struct redis_moving m = {.step = step, .lanes = n, .replicas = n, .done = moving_told, .arg = &done};
-    redis_move(l, &m);
+    q->step = step;
+    q->done = moving_told;
+    q->arg = &done;
+    redis_move(l, q);
     redis_run_until(l, &done);
-    *told = m.told;
     e->code = ERR_NONE;
-    return m.lost ? mover_lost(e, "Redis", m.text) : ERR_NONE;
+    return q->lost ? mover_lost(e, "Redis", q->text) : ERR_NONE;
 }
 
 static enum err home_ask(struct mover *m, enum redis_move_step step, enum redis_move_state wanted,
                          struct error *e)
 {
-    int64_t state;
-    if (moving_ask(m->home.links, step, m->setup.lanes, &state, e) != ERR_NONE) return e->code;
-    if (state == (int64_t)wanted) return ERR_NONE;
+    struct redis_moving q = {.lanes = m->setup.lanes, .replicas = (uint32_t)m->conf.redis_replicas};
+    snprintf(q.mark, sizeof q.mark, "%s", m->whose);
+    if (moving_ask(m->home.links, step, &q, e) != ERR_NONE) return e->code;
+    if (q.told == (int64_t)wanted) return ERR_NONE;
     return error_set(
         e, ERR_FAILED,
         "another `tallyd move` into this cluster was begun, or tallyd was started there: let one "
@@ -85,9 +87,14 @@ static enum err others_end(struct redis_link *l, struct error *e)
 static enum err states_judge(bool marked, int64_t state, struct error *e)
 {
     if (state == MOVE_FREE || state == MOVE_UNDER_WAY || (marked && state == MOVE_DONE)) return ERR_NONE;
+    if (state == MOVE_IN_USE)
+        return error_set(e, ERR_CONFIG,
+                         "a tallyd has begun to count in this cluster, or counted there with another number "
+                         "of lanes: move into an empty one");
     return error_set(e, ERR_CONFIG,
-                     "a tallyd has begun to count in this cluster, or counted there with another number of "
-                     "lanes: move into an empty one");
+                     "this cluster was filled by %s. Nothing was changed: move it into an empty cluster",
+                     marked ? "another move. What the old Redis has is not in it, but still in the old Redis"
+                            : "a move, and the old Redis has no mark of it (" KEY_MOVE "), so it takes hits");
 }
 
 static void lane_swept(struct redis_sweep *s)
@@ -95,31 +102,62 @@ static void lane_swept(struct redis_sweep *s)
     ((struct mover *)s->arg)->answered = true;
 }
 
+static enum err lane_sweep(struct mover *m, struct redis_link *l, struct redis_sweep *sweep, struct error *e)
+{
+    sweep->counters = &m->setup.counters;
+    sweep->lanes = m->to.lanes;
+    sweep->done = lane_swept;
+    sweep->arg = m;
+    m->answered = false;
+    redis_sweep(l, sweep);
+    redis_run_until(l, &m->answered);
+    return sweep->lost ? mover_lost(e, "the cluster cannot be emptied", sweep->text) : ERR_NONE;
+}
+
 /* An earlier try may have copied what the old Redis does not have any more. */
 static enum err lanes_sweep(struct mover *m, struct error *e)
 {
-    struct redis_sweep sweep = {
-        .counters = &m->setup.counters, .lanes = m->to.lanes, .done = lane_swept, .arg = m};
+    struct redis_sweep sweep = {0};
     for (uint32_t i = 0; i < m->to.lanes; i++) {
         if (others_end(&m->to.links[i], e) != ERR_NONE) return e->code;
-        m->answered = false;
-        redis_sweep(&m->to.links[i], &sweep);
-        redis_run_until(&m->to.links[i], &m->answered);
-        if (sweep.lost) return mover_lost(e, "the cluster cannot be emptied", sweep.text);
+        if (lane_sweep(m, &m->to.links[i], &sweep, e) != ERR_NONE) return e->code;
     }
     return ERR_NONE;
+}
+
+/* Without replicas that were waited for, a failover may have lost that a tallyd may count. */
+static enum err lanes_look(struct mover *m, struct error *e)
+{
+    struct redis_sweep look = {.looks = true};
+    for (uint32_t i = 0; i < m->to.lanes && !look.counted; i++)
+        if (lane_sweep(m, &m->to.links[i], &look, e) != ERR_NONE) return e->code;
+    if (!look.counted) return ERR_NONE;
+    struct slice tag = redis_tag(m->home.links);
+    return error_set(
+        e, ERR_CONFIG,
+        "a tallyd has counted in this cluster, so it is not emptied, and nothing was changed. If an earlier "
+        "move of this Redis said that the cluster takes hits, a failover has lost that: write it again with "
+        "`MSET " SLICE_FMT KEY_LANES " %u " SLICE_FMT KEY_MOVE " done`, then run `tallyd move` again. Else "
+        "move into an empty cluster",
+        SLICE_ARG(tag), m->setup.lanes, SLICE_ARG(tag));
 }
 
 /* (!) What another mover sent must not run behind the sweep: first it is replaced, then its links are ended. Also in a
  * cluster that looks empty: it may have been emptied behind a mover, and before the last that this one sent. */
 static enum err cluster_close(struct mover *m, bool *over, struct error *e)
 {
-    int64_t marked, state;
-    if (moving_ask(m->from.links, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
-    if (moving_ask(m->home.links, MOVE_STATE, m->setup.lanes, &state, e) != ERR_NONE) return e->code;
-    if (states_judge(marked != MARK_NONE, state, e) != ERR_NONE) return e->code;
-    *over = state == MOVE_DONE;
+    struct redis_moving q = {.lanes = m->setup.lanes};
+    if (moving_ask(m->from.links, MOVE_LOOK, &q, e) != ERR_NONE) return e->code;
+    if (moving_ask(m->home.links, MOVE_STATE, &q, e) != ERR_NONE) return e->code;
+    bool marked = q.mark[0] != '\0';
+    if (states_judge(marked, q.told, e) != ERR_NONE) return e->code;
+    *over = q.told == MOVE_DONE;
+    snprintf(m->whose, sizeof m->whose, "%s", *over ? q.mark : m->life.id);
     if (*over) return ERR_NONE;
+    if (lanes_look(m, e) != ERR_NONE) return e->code;
+    if (marked && q.told == MOVE_FREE)
+        printf("a move of the old Redis began before, but the cluster is empty: what the old Redis has is "
+               "copied now\n");
     return home_ask(m, MOVE_BEGIN, MOVE_UNDER_WAY, e) == ERR_NONE ? lanes_sweep(m, e) : e->code;
 }
 
@@ -178,18 +216,17 @@ static enum err copy_most(struct mover *m, struct error *e)
 
 static enum err counting_end(struct mover *m, struct error *e)
 {
-    int64_t marked;
-    uint32_t replicas = (uint32_t)m->from_conf.redis_replicas;
-    if (moving_ask(m->from.links, MOVE_MARK, replicas, &marked, e) != ERR_NONE) return e->code;
+    struct redis_moving q = {.replicas = (uint32_t)m->from_conf.redis_replicas};
+    if (moving_ask(m->from.links, MOVE_MARK, &q, e) != ERR_NONE) return e->code;
     return others_end(m->from.links, e);
 }
 
 /* Ours was there before the copy of the rest, and is there after it: so no tallyd counted in between. */
 static enum err mark_is_kept(struct mover *m, struct error *e)
 {
-    int64_t marked;
-    if (moving_ask(m->from.links, MOVE_LOOK, 0, &marked, e) != ERR_NONE) return e->code;
-    if (marked == MARK_OURS) return ERR_NONE;
+    struct redis_moving q = {0};
+    if (moving_ask(m->from.links, MOVE_LOOK, &q, e) != ERR_NONE) return e->code;
+    if (strcmp(q.mark, m->life.id) == 0) return ERR_NONE;
     return error_set(e, ERR_FAILED,
                      "the old Redis may have taken hits: " KEY_MOVE
                      " was deleted there, lost in a failover, or "
@@ -219,10 +256,19 @@ static enum err copy_rest(struct mover *m, struct error *e)
     struct admin_recovered got = {0};
     if (mark_is_kept(m, e) != ERR_NONE) return e->code;
     if (recover_before(m, ADMIN_DRAIN_JOURNALS, "bringing journals to their keys", &got, e) != ERR_NONE)
-        return e->code;
+        return error_prefix(e, "not all journals are in their keys: run `tallyd move` again; until then "
+                               "neither the old Redis nor the cluster takes hits");
     if (track_reach(m, e) != ERR_NONE) return e->code;
     if (copy_run(m, redis_copy_rest, "copying the rest", e) != ERR_NONE) return e->code;
     return mark_is_kept(m, e);
+}
+
+/* (!) A tallyd counts as soon as it finds the end, and a failover may then lose that. So first replicas know that nothing is swept
+ * any more, and another mover that finds only this ends the move. */
+static enum err cluster_open(struct mover *m, struct error *e)
+{
+    if (home_ask(m, MOVE_COPIED, MOVE_DONE, e) != ERR_NONE) return e->code;
+    return home_ask(m, MOVE_END, MOVE_DONE, e);
 }
 
 static enum err move_over(struct mover *m, struct error *e)
@@ -233,7 +279,7 @@ static enum err move_over(struct mover *m, struct error *e)
     if (counting_end(m, e) != ERR_NONE) return e->code;
     printf("the old Redis takes no more hits\n");
     if (copy_rest(m, e) != ERR_NONE) return e->code;
-    if (home_ask(m, MOVE_END, MOVE_DONE, e) != ERR_NONE) return e->code;
+    if (cluster_open(m, e) != ERR_NONE) return e->code;
     printf("the cluster takes hits, after %.1f s: start tallyd with the configuration of the cluster\n",
            (double)(mono_ms() - since_ms) / 1000);
     return ERR_NONE;
@@ -284,7 +330,7 @@ static enum err mover_steps(struct mover *m, struct error *e)
     bool over = false;
     if (mover_open(m, e) != ERR_NONE || cluster_close(m, &over, e) != ERR_NONE) return e->code;
     if (over) printf("this Redis was moved to this cluster before\n");
-    if (!over && move_over(m, e) != ERR_NONE) return e->code;
+    if ((over ? cluster_open : move_over)(m, e) != ERR_NONE) return e->code;
     redis_track_close(&m->track);
     if (drain_before(m, e) != ERR_NONE) return e->code;
     printf("done: all that waited in the old Redis is in MySQL\n");

@@ -80,9 +80,9 @@ enum {
     "    tallyd migrate --another-redis -c cluster.yaml    MySQL counts for one Redis more\n"                \
     "    tallyd move --from tallyd.yaml -c cluster.yaml\n"                                                   \
     "    tallyd run -c cluster.yaml                        in place of the old tallyds\n"                    \
-    "From its beginning on, tallyds of the old Redis refuse hits with an error that says that nothing\n"     \
-    "was counted. It merges what waits there, and copies series, timeboxes, events, visitors and tokens.\n"  \
-    "When it says done, the cluster takes hits. Safe to interrupt: run it again, and it begins again.\n"
+    "It copies series, timeboxes, events, visitors and tokens while the old tallyds count. Then they\n"      \
+    "refuse hits with an error that says that nothing was counted, the rest is copied, and the cluster\n"    \
+    "takes hits. Last it merges what waits in the old Redis. Safe to interrupt: run it again.\n"
 #define HASH_HELP                                                                                            \
     "Reads a password, and prints the yescrypt hash for users.*.password in the configuration. On a\n"       \
     "terminal it asks twice and shows nothing; otherwise it reads one line of stdin. A password is never\n"  \

@@ -1,8 +1,11 @@
 /* engine/drain.c - see drain.h. */
 #include "engine/drain.h"
 #include "base/heap.h"
+#include "base/stats.h"
 #include "redis/journal_op.h"
 #include <stdio.h>
+
+#define STUCK_MS 15000
 
 static void drain_fail(struct drain *d, const char *text)
 {
@@ -11,15 +14,28 @@ static void drain_fail(struct drain *d, const char *text)
     d->done(d);
 }
 
+static bool is_stuck(struct drain *d, const struct journal_list *list)
+{
+    int64_t ran = STAT_GET(frames) - STAT_GET(frames_refused);
+    bool goes_on = list->lost || d->stuck_ms == 0 || list->n != d->left || ran > d->ran;
+    if (goes_on) d->stuck_ms = mono_ms() + STUCK_MS;
+    if (!list->lost) d->left = list->n;
+    if (ran > d->ran) d->ran = ran;
+    return mono_ms() >= d->stuck_ms;
+}
+
 static void journals_listed(struct journal_list *list)
 {
     struct drain *d = list->arg;
     d->asking = false;
     d->home = !list->lost && list->n == 0;
+    bool stuck = is_stuck(d, list);
     heap_free(list->all);
     buf_free(&list->texts);
     if (d->home && d->journals_only)
         d->done(d);
+    else if (stuck)
+        drain_fail(d, "journals wait, and Redis takes nothing of them: the log above says why");
     else
         takeover_soon(&d->lane->takeover);
 }
@@ -28,7 +44,7 @@ static void all_merged(struct sync_wait *w)
 {
     struct drain *d = w->arg;
     d->asking = false;
-    if (w->outcome == ASK_DONE)
+    if (w->outcome == ASK_DONE || (w->outcome == ASK_TRY_AGAIN && d->stands && w->rows == 0))
         d->done(d);
     else if (w->outcome == ASK_MYSQL_DOWN)
         drain_fail(d, "MySQL cannot be reached; what is not merged is still in Redis");

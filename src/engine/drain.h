@@ -8,6 +8,7 @@
 struct drain {
     struct lane *lane;
     bool journals_only;
+    bool stands; /* there are batches that cannot be merged: done when nothing else is left */
     void (*done)(struct drain *d); /* once */
     void *arg;
     bool failed; /* out: text says why; what is left stays there */
@@ -16,6 +17,9 @@ struct drain {
     struct journal_list journals;
     struct sync_wait wait;
     bool asking, home; /* home: no journal is left */
+    uint64_t stuck_ms; /* when it gives up, unless a frame runs or a journal goes */
+    size_t left;       /* journals */
+    int64_t ran;       /* frames, those in flight too */
 };
 
 void drain_tick(struct drain *d); /* every 100 ms or so, until done */

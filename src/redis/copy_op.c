@@ -1,7 +1,7 @@
 /* redis/copy_op.c - see copy_op.h. Most: all keys, page by page: SCAN, one script that reads those of the page, a RESTORE each on the
  * link of its lane. A key that SCAN shows twice is copied twice. Then in rounds those that changed since. The rest: a last round,
- * and the sets and hashes that have names of all lanes, member by member. They lose members, too, so they are copied once only. At
- * last the counts of tokens, which are counted anew. */
+ * and the sets and hashes of event logs, which have names of all lanes, member by member. They lose members, too, so they are copied
+ * once only. At last the counts of tokens, which are counted anew. The lanes' known: is made from the samples that are copied. */
 #include "redis/copy_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"
@@ -11,7 +11,6 @@
 #define PAGE 500
 #define MEMBERS 5000 /* of a page of them: some hundred for each lane */
 #define PIECE_BYTES (8 << 20)
-#define FEW_REPLICAS "the cluster's replicas do not have it in time (redis.replicas)"
 #define TOKEN_ROUNDS 12 /* frame_tokens.lua */
 #define TOKEN_SECONDS_MAX 64
 #define FEW_NAMES 2000 /* that take a tenth of a second */
@@ -49,6 +48,15 @@ static void copy_refused(struct redis_copy *c, const char *who, const struct red
     c->lost = true;
 }
 
+static void copy_few(struct redis_copy *c)
+{
+    if (!c->lost)
+        snprintf(c->text, sizeof c->text,
+                 "the cluster: %u replicas of each primary must have it in time (redis.replicas)",
+                 c->replicas);
+    c->lost = true;
+}
+
 static void copy_lost(struct redis_copy *c)
 {
     if (!c->lost) snprintf(c->text, sizeof c->text, "the old Redis: %.200s", c->track->text);
@@ -69,7 +77,8 @@ static void lane_answered(struct redis_link *l, void *arg, const struct redis_an
     struct redis_copy *c = arg;
     uint32_t lane = (uint32_t)(l - c->to);
     bool few = c->waited && answer_is(r, REDIS_INTEGER) && r->integer < (int64_t)c->replicas;
-    if (r == NULL || r->type == REDIS_ERROR || few) copy_refused(c, few ? FEW_REPLICAS : "the cluster", r);
+    if (few) copy_few(c);
+    if (r == NULL || r->type == REDIS_ERROR) copy_refused(c, "the cluster", r);
     if (r != NULL && at + 1 < c->asked[lane]) return;
     c->asked[lane] = 0;
     if (--c->waiting == 0) copy_next(c);
@@ -110,25 +119,53 @@ static void token_note(struct redis_copy *c, unsigned lane, int64_t left_ms)
     t->count[i]++;
 }
 
-static void restore_put(struct redis_copy *c, const struct copy_item *item, struct slice dump,
+/* (!) Made from the samples: then nothing of it is left to copy while no hit is taken. */
+static void known_put(struct redis_copy *c, const struct copy_item *item, bool add)
+{
+    size_t lead = strlen(KEY_SAMPLES_PREFIX);
+    struct buf *out = lane_begin_request(c, item->key.lane, add ? 4 : 3);
+    request_text(out, add ? "ZADD" : "ZREM");
+    REQUEST_KEY(out, redis_tag(&c->to[item->key.lane]), KEY_KNOWN);
+    if (add) request_int(out, 0);
+    request_slice(out, slice_of(c->names.p + item->at + lead, item->n - lead));
+}
+
+static void restore_put(struct redis_copy *c, const struct copy_item *item, unsigned lane, struct slice dump,
                         int64_t left_ms)
 {
-    struct buf *out = lane_begin_request(c, item->key.lane, 5);
+    struct buf *out = lane_begin_request(c, lane, 5);
     REQUEST_LIT(out, "RESTORE");
-    request_key(out, redis_tag(&c->to[item->key.lane]), slice_of(c->names.p + item->at, item->n));
+    request_key(out, redis_tag(&c->to[lane]), slice_of(c->names.p + item->at, item->n));
     request_int(out, left_ms);
     request_slice(out, dump);
     REQUEST_LIT(out, "REPLACE");
-    if (item->key.kind == MOVED_TOKEN) token_note(c, item->key.lane, left_ms);
+    if (item->key.kind == MOVED_TOKEN) token_note(c, lane, left_ms);
+    if (item->key.kind == MOVED_SAMPLES) known_put(c, item, true);
     c->copied++;
 }
 
 /* Also one that was never copied. */
-static void unlink_put(struct redis_copy *c, const struct copy_item *item)
+static void unlink_put(struct redis_copy *c, const struct copy_item *item, unsigned lane)
 {
-    struct buf *out = lane_begin_request(c, item->key.lane, 2);
+    struct buf *out = lane_begin_request(c, lane, 2);
     REQUEST_LIT(out, "UNLINK");
-    request_key(out, redis_tag(&c->to[item->key.lane]), slice_of(c->names.p + item->at, item->n));
+    request_key(out, redis_tag(&c->to[lane]), slice_of(c->names.p + item->at, item->n));
+    if (item->key.kind == MOVED_SAMPLES) known_put(c, item, false);
+}
+
+/* As it was read. One that has changed may have been copied as another type, into another lane. */
+static void item_put(struct redis_copy *c, const struct copy_item *item, const struct redis_answer *one)
+{
+    int64_t left_ms = 0;
+    bool there = answer_is_array(one, 3) && answer_integer(&one->elements[1], &left_ms);
+    bool zset = there && slice_eq(one->elements[2].str, SLICE("zset"));
+    unsigned lane = zset ? item->key.zset_lane : item->key.lane;
+    unsigned other = zset ? item->key.lane : item->key.zset_lane;
+    if (other != lane && (c->scanned || !there)) unlink_put(c, item, other);
+    if (there)
+        restore_put(c, item, lane, one->elements[0].str, left_ms);
+    else
+        unlink_put(c, item, lane);
 }
 
 /* --- keys --- */
@@ -136,19 +173,13 @@ static void unlink_put(struct redis_copy *c, const struct copy_item *item)
 static void read_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_copy *c = arg;
-    int64_t left_ms;
     (void)l, (void)at;
     if (!answer_is(r, REDIS_ARRAY) || r->n == 0) {
         copy_fail(c, r);
         return;
     }
-    for (size_t i = 0; i < r->n; i++) {
-        const struct redis_answer *one = &r->elements[i];
-        if (answer_is_array(one, 2) && answer_integer(&one->elements[1], &left_ms))
-            restore_put(c, &c->items[c->item_at + i], one->elements[0].str, left_ms);
-        else
-            unlink_put(c, &c->items[c->item_at + i]);
-    }
+    for (size_t i = 0; i < r->n; i++)
+        item_put(c, &c->items[c->item_at + i], &r->elements[i]);
     c->item_at += (uint32_t)r->n;
     lanes_send(c);
 }
@@ -162,12 +193,8 @@ static void read_ask(struct redis_copy *c)
     for (uint32_t i = c->item_at; i < c->items_n; i++)
         request_key(out, redis_tag(c->from), slice_of(c->names.p + c->items[i].at, c->items[i].n));
     request_int(out, PIECE_BYTES);
-    for (uint32_t i = c->item_at; i < c->items_n; i++) {
-        char type[16];
-        snprintf(type, sizeof type, "%s%s", c->items[i].key.kind == MOVED_LOG ? "?" : "",
-                 c->items[i].key.type);
-        request_text(out, type);
-    }
+    for (uint32_t i = c->item_at; i < c->items_n; i++)
+        request_text(out, c->items[i].key.type);
     redis_link_ask(c->from, 1, read_done, c);
 }
 
@@ -194,7 +221,7 @@ static void name_sort(struct redis_copy *c, struct slice name)
     c->seen++;
     if (key.kind == MOVED_BY_MEMBER)
         (void)map_put(&c->shared, name, (void *)(uintptr_t)key.type);
-    else if (key.kind != MOVED_NOT && wanted)
+    else if (key.kind != MOVED_NOT && key.kind != MOVED_ANEW && wanted)
         item_add(c, name, key);
 }
 
@@ -297,12 +324,8 @@ static void members_put(struct redis_copy *c, const struct redis_answer *page, u
 }
 
 /* The answer goes with the callback, so all is written before it ends. */
-static void members_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void members_share(struct redis_copy *c, const struct redis_answer *page)
 {
-    struct redis_copy *c = arg;
-    (void)l, (void)at;
-    const struct redis_answer *page = page_of(c, r);
-    if (page == NULL) return;
     uint32_t *n = heap_zalloc(c->lanes * sizeof *n);
     c->lane_of = heap_realloc(c->lane_of, (page->n / 2 + 1) * sizeof *c->lane_of);
     for (size_t i = 0; i + 1 < page->n; i += 2) {
@@ -315,6 +338,19 @@ static void members_done(struct redis_link *l, void *arg, const struct redis_ans
     heap_free(n);
     c->by_member = !cursor_over(c);
     lanes_send(c);
+}
+
+/* A key of another type stays, as those that are copied whole. */
+static void members_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_copy *c = arg;
+    (void)l, (void)at;
+    const struct redis_answer *page;
+    c->by_member = !answer_error_is(r, "WRONGTYPE");
+    if (!c->by_member)
+        copy_next(c);
+    else if ((page = page_of(c, r)) != NULL)
+        members_share(c, page);
 }
 
 static void members_ask(struct redis_copy *c)
@@ -358,7 +394,7 @@ static void tokens_finish(struct redis_copy *c)
     lanes_send(c);
 }
 
-/* A primary that is lost then must not take it along. */
+/* A primary that is lost then must not take it along. After most of the copy: if they are too few, counting goes on. */
 static void replicas_wait(struct redis_copy *c)
 {
     c->waited = true;
@@ -381,16 +417,22 @@ static bool next_shared(struct redis_copy *c)
     return map_next(&c->shared, &c->shared_at, &c->shared_key, &type);
 }
 
+static void copy_end(struct redis_copy *c)
+{
+    if (!c->waited)
+        replicas_wait(c);
+    else
+        c->ended(c);
+}
+
 static void rest_next(struct redis_copy *c)
 {
     if (c->by_member || (c->by_member = next_shared(c)))
         members_ask(c);
     else if (c->tokens != NULL)
         tokens_finish(c);
-    else if (!c->waited)
-        replicas_wait(c);
     else
-        c->ended(c);
+        copy_end(c);
 }
 
 /* All that was asked is answered. */
@@ -408,7 +450,7 @@ static void copy_next(struct redis_copy *c)
     else if (c->rest)
         rest_next(c);
     else
-        c->ended(c);
+        copy_end(c);
 }
 
 static void copy_size_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -433,6 +475,7 @@ void redis_copy_most(struct redis_copy *c)
 void redis_copy_rest(struct redis_copy *c)
 {
     c->rest = true;
+    c->waited = false;
     c->rounds = 0;
     c->seen = c->total = 0;
     copy_next(c);

@@ -15,10 +15,10 @@ struct redis_copy {
     struct redis_link *from, *to; /* to: one a lane */
     struct redis_track *track;    /* of `from`, on since before the first look */
     uint32_t lanes;
-    uint32_t replicas;                   /* this many of each lane must have it in the end */
-    uint64_t total, seen, copied;        /* out: names to look at, so far; looked at; copied */
-    bool lost;                           /* a link was, or one refused: text */
-    char text[300];                      /* begins with which of them */
+    uint32_t replicas;            /* this many of each lane must have it in the end, and before the rest */
+    uint64_t total, seen, copied; /* out: names to look at, so far; looked at; copied */
+    bool lost;                    /* a link was, or one refused: text */
+    char text[300];               /* begins with which of them */
     void (*step)(struct redis_copy *c);  /* a page is done */
     void (*ended)(struct redis_copy *c); /* once */
     void *arg;

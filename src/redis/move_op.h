@@ -8,20 +8,22 @@
 enum redis_move_step {
     MOVE_LOOK, /* on the old Redis: whose mark is there? Lost, too, when a right is missing: here DUMP, ... */
     MOVE_MARK, /* sets ours, be one there already or not */
-    MOVE_STATE, /* in the cluster's home slot (lanes_op.h), as the others that follow; ... here RESTORE */
-    MOVE_BEGIN, /* no tallyd begins to count there */
-    MOVE_END    /* they may; refused when another mover has begun since */
+    MOVE_STATE,  /* in the cluster's home slot (lanes_op.h), as the others that follow; ... here RESTORE */
+    MOVE_BEGIN,  /* no tallyd begins to count there */
+    MOVE_COPIED, /* all is: no mover begins there any more; refused when another has begun since */
+    MOVE_END     /* then tallyds may */
 };
 
-enum redis_move_mark { MARK_NONE, MARK_OTHERS, MARK_OURS };
-enum redis_move_state { MOVE_FREE, MOVE_UNDER_WAY, MOVE_DONE, MOVE_IN_USE };
+/* Done, or all is copied: by the mover that is asked about, or by another. */
+enum redis_move_state { MOVE_FREE, MOVE_UNDER_WAY, MOVE_DONE, MOVE_IN_USE, MOVE_DONE_BY_ANOTHER };
 
 struct redis_moving {
     enum redis_move_step step;
     uint32_t lanes;    /* of the cluster, for what is asked in its home slot */
-    uint32_t replicas; /* this many must have the mark */
-    int64_t
-        told; /* out: of a look, a redis_move_mark; from MOVE_STATE on, the redis_move_state as it is then */
+    uint32_t replicas; /* this many must have what is written */
+    /* A mover's life; empty: none. Out of MOVE_LOOK; in, for the home slot: whose move it is. */
+    char mark[20];
+    int64_t told; /* out: from MOVE_STATE on, the redis_move_state as it is then */
     bool lost;
     char text[200];
     void (*done)(struct redis_moving *m); /* once */

@@ -1,4 +1,5 @@
-/* redis/sweep_op.h - removes from a lane what a copy brought there (copy_op.h) that was given up. No tallyd has counted in it. */
+/* redis/sweep_op.h - removes from a lane what a copy brought there (copy_op.h) that was given up; before that, looks whether a tallyd
+ * has counted in it. */
 #ifndef REDIS_SWEEP_OP_H
 #define REDIS_SWEEP_OP_H
 
@@ -8,7 +9,9 @@
 struct redis_sweep {
     const struct counters *counters;
     uint32_t lanes;
-    bool lost; /* out: text */
+    bool looks;   /* removes nothing */
+    bool counted; /* out: a tallyd has */
+    bool lost;    /* out: text */
     char text[200];
     void (*done)(struct redis_sweep *s); /* once */
     void *arg;

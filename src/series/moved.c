@@ -35,10 +35,14 @@ static size_t visitors_name(struct slice key)
     return key.n - DAY_BYTES;
 }
 
-static struct moved_key whole(const struct counters *cs, enum op_kind kind, struct slice name,
-                              const char *type, unsigned lanes)
+static struct moved_key into(unsigned lane, enum moved_kind kind, const char *type)
 {
-    return (struct moved_key){MOVED_WHOLE, type, lane_of_name(cs, kind, name, lanes)};
+    return (struct moved_key){kind, type, lane, lane};
+}
+
+static struct moved_key of_samples(const struct counters *cs, struct slice known, unsigned lanes)
+{
+    return into(lane_of_name(cs, OP_SERIES, behind_colon(known), lanes), MOVED_SAMPLES, "hash");
 }
 
 static struct moved_key of_token(struct slice key, unsigned lanes)
@@ -46,7 +50,7 @@ static struct moved_key of_token(struct slice key, unsigned lanes)
     struct slice store = without(key, strlen(KEY_TOKEN_PREFIX));
     store.n -= behind_colon(store).n;
     if (store.n > 0) store.n--; /* the colon */
-    return (struct moved_key){MOVED_TOKEN, "string", lane_of_store(store, lanes)};
+    return into(lane_of_store(store, lanes), MOVED_TOKEN, "string");
 }
 
 static bool is_own(struct slice key)
@@ -56,38 +60,47 @@ static bool is_own(struct slice key)
     return false;
 }
 
+static struct moved_key of_log(const struct counters *cs, struct slice key, unsigned lanes)
+{
+    struct slice name, type;
+    if (!event_split(key, &name, &type)) return (struct moved_key){.kind = MOVED_NOT};
+    return into(lane_of_name(cs, OP_EVENT, name, lanes), MOVED_WHOLE, "?zset");
+}
+
 /* Keys that begin with a client's text. */
 static struct moved_key of_text(const struct counters *cs, struct slice key, unsigned lanes)
 {
-    struct slice name, type, ticker = SLICE(":" EVENT_TICKER_TYPE);
-    size_t n = visitors_name(key);
-    if (n > 0) return whole(cs, OP_UNIQ, slice_of(key.p, n), "string", lanes);
+    struct slice ticker = SLICE(":" EVENT_TICKER_TYPE);
     if (slice_ends(key, ticker))
-        return whole(cs, OP_EVENT, slice_of(key.p, key.n - ticker.n), "string", lanes);
-    if (!event_split(key, &name, &type)) return (struct moved_key){.kind = MOVED_NOT};
-    return (struct moved_key){MOVED_LOG, "zset", lane_of_name(cs, OP_EVENT, name, lanes)};
+        return into(lane_of_name(cs, OP_EVENT, slice_of(key.p, key.n - ticker.n), lanes), MOVED_WHOLE,
+                    "string");
+    struct moved_key log = of_log(cs, key, lanes);
+    size_t n = visitors_name(key);
+    if (n == 0) return log;
+    unsigned lane = lane_of_name(cs, OP_UNIQ, slice_of(key.p, n), lanes);
+    if (log.kind == MOVED_NOT) return into(lane, MOVED_WHOLE, "string");
+    return (struct moved_key){MOVED_WHOLE, "string?zset", lane, log.lane};
 }
 
 struct moved_key moved_key_of(const struct counters *cs, struct slice key, unsigned lanes)
 {
-    static const struct slice tokens = SLICE(KEY_TOKEN_PREFIX), samples = SLICE("count:"),
+    static const struct slice tokens = SLICE(KEY_TOKEN_PREFIX), samples = SLICE(KEY_SAMPLES_PREFIX),
                               windows = SLICE("statcache:"), buckets = SLICE("tb."), hits = SLICE("pv.");
     if (slice_starts(key, tokens)) return of_token(key, lanes);
-    if (slice_starts(key, samples))
-        return whole(cs, OP_SERIES, behind_colon(without(key, samples.n)), "hash", lanes);
+    if (slice_starts(key, samples)) return of_samples(cs, without(key, samples.n), lanes);
     if (slice_starts(key, buckets) || slice_starts(key, hits))
-        return whole(cs, OP_TIMEBOX, without(key, buckets.n), "zset", lanes);
-    if (slice_eq(key, SLICE(KEY_KNOWN)) || slice_eq(key, SLICE(KEY_EVENTS)))
-        return (struct moved_key){MOVED_BY_MEMBER, "zset", 0};
+        return into(lane_of_name(cs, OP_TIMEBOX, without(key, buckets.n), lanes), MOVED_WHOLE, "zset");
+    if (slice_eq(key, SLICE(KEY_KNOWN)) || slice_eq(key, SLICE(KEY_TOKENS)))
+        return (struct moved_key){.kind = MOVED_ANEW};
+    if (slice_eq(key, SLICE(KEY_EVENTS))) return into(0, MOVED_BY_MEMBER, "zset");
     if (slice_eq(key, SLICE(KEY_LEASED)) || slice_starts(key, windows))
-        return (struct moved_key){MOVED_BY_MEMBER, "hash", 0};
+        return into(0, MOVED_BY_MEMBER, "hash");
     if (is_own(key) || counters_match(cs, key) != NULL) return (struct moved_key){.kind = MOVED_NOT};
     return of_text(cs, key, lanes);
 }
 
 unsigned moved_lane_of(const struct counters *cs, struct slice key, struct slice member, unsigned lanes)
 {
-    if (slice_eq(key, SLICE(KEY_KNOWN))) return lane_of_name(cs, OP_SERIES, behind_colon(member), lanes);
     struct slice name = before_last_colon(member); /* <name>:<type>, <name>:windows */
     bool window = slice_starts(key, SLICE("statcache:")) && !slice_ends(member, SLICE(":windows"));
     if (window) name = before_last_colon(name); /* <name>:<start>:<window> */

@@ -8,16 +8,19 @@
 
 enum moved_kind {
     MOVED_NOT,      /* stays */
+    MOVED_ANEW,     /* stays; the lanes get a new one, made from other keys */
     MOVED_WHOLE,    /* as it is, into one lane */
-    MOVED_LOG,      /* the same, if it is a log of events: another program may have such a name */
+    MOVED_SAMPLES,  /* the same; its name goes into the lane's KEY_KNOWN */
     MOVED_TOKEN,    /* the same; the lane counts its tokens */
     MOVED_BY_MEMBER /* a set or hash of all names: each member goes into its own lane */
 };
 
 struct moved_key {
     enum moved_kind kind;
-    const char *type; /* of Redis; a key of another one stays */
-    unsigned lane;    /* but for MOVED_BY_MEMBER */
+    /* Of Redis; a key of another one stays. Behind a '?': if it is a log of events, since another program may have such a name.
+     * "string?zset" is either: s1:sale_2025_11_28 has visitors of s1:sale, or events of s1. */
+    const char *type;
+    unsigned lane, zset_lane; /* zset_lane: of a zset; but for MOVED_BY_MEMBER */
 };
 
 struct moved_key moved_key_of(const struct counters *cs, struct slice key, unsigned lanes);

@@ -1,6 +1,7 @@
 """`tallyd move`: from one Redis to a cluster of three masters, while clients count; killed on its way and run again."""
 import os
 import re
+import secrets
 import signal
 import subprocess
 import threading
@@ -15,7 +16,8 @@ from harness.cluster import Cluster
 from harness.daemon import TALLYD, counters
 from harness.load import Load
 from harness.ports import port
-from harness.resp import RespError
+from harness.redis_server import SLOT
+from harness.resp import Resp, RespError
 from harness.slots import tag_of_lane
 from harness.wait import wait_until
 
@@ -42,6 +44,8 @@ def kept_of(client, key, kind):
     """What a key holds, in a form that does not depend on how Redis packs it."""
     if kind == b"hash":
         return client.hgetall(key)
+    if kind == b"set":
+        return client.smembers(key)
     return client.zrange(key, 0, -1, withscores=True) if kind == b"zset" else client.get(key)
 
 
@@ -67,6 +71,14 @@ def all_of(clients):
             assert bare not in found or bare.startswith(BY_MEMBER) or bare == b"tally:tokens", bare
             found[bare] = sorted(value) if isinstance(value, list) else value
     return found
+
+
+def before_and_after(redis, cluster):
+    """known: is made anew, and has the names of all series with samples; the old one may have others. It is in neither."""
+    before, after = all_of([redis]), all_of([node.client() for node in cluster.living()])
+    old, new = ({member for member, _ in found.pop(b"known:")} for found in (before, after))
+    assert new == {key.partition(b":")[2] for key in after if key.startswith(b"count:")} and new <= old
+    return before, after
 
 
 class Pause:
@@ -122,7 +134,7 @@ class Mover:
 
 def moved(old, new):
     code, said = Mover(old, new).to_end()
-    assert code == 0 and "the cluster takes hits" in said and "done: all that waited" in said, said
+    assert code == 0 and ("the cluster takes hits" in said) != ("moved to this cluster before" in said) and "done: all that waited" in said, said
     return said
 
 
@@ -135,6 +147,18 @@ def shops(make_redis, make_daemon, mysql, cluster):
     done = new.verb("migrate", "--another-redis")
     assert done.returncode == 0, done.stdout + done.stderr
     return old, new
+
+
+@pytest.fixture
+def other(make_redis, make_daemon, shops):
+    """A second old Redis, with its tallyd running; the same MySQL has both."""
+    made = make_daemon(make_redis("other", appendfsync="always", in_memory=True), start=False, instance="other", families=FAMILIES, more=MORE)
+    done = made.verb("migrate", "--another-redis")
+    assert done.returncode == 0, done.stdout + done.stderr
+    made.start()
+    with made.client() as client:
+        client.pipeline([("SERIES.INCRBY", "other", 5), ("EVENT.ADD", "web", "other"), ("HINCRBY", "s9:searches", "other", 1)])
+    return made
 
 
 def tokens(daemon):
@@ -204,7 +228,7 @@ def test_under_load(shops, cluster, mysql, on_the_way):
     finally:
         load.stop()
     assert read_redis(server.client()) == ({}, {}), "all that waited is merged"
-    before, after = all_of([server.client()]), all_of([node.client() for node in cluster.living()])
+    before, after = before_and_after(server.client(), cluster)
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") == STORES
     assert before == after
     assert tokens_in(server.client()) == STORES
@@ -249,9 +273,49 @@ def test_changes_meanwhile(shops, cluster):
     os.kill(mover.pid, signal.SIGCONT)
     said = mover.communicate(timeout=180)[0]
     assert mover.returncode == 0, said
-    before, after = all_of([redis]), all_of([node.client() for node in cluster.living()])
+    before, after = before_and_after(redis, cluster)
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") <= STORES + 2 * 100
     assert not set(gone + soon) & set(before) and before == after
+
+
+def test_logs_whose_names_look_like_days(shops, cluster):
+    """s7:sale_2025_11_28 is a log of s7, or has visitors of s7:sale: only its type tells. It may change while keys are copied."""
+    old, new = shops
+    redis, logs = old.redis.client(), [("s7", "sale_2025_11_28"), ("web_2025_11_28", "hll"), ("s7", "spent_2025_11_28"), ("s7", "gone_2025_11_28")]
+    with old.client() as client:
+        client.pipeline([("SERIES.INCRBY", "clicks", 1), *(("EVENT.ADD", *log) for log in logs)])
+        client.pipeline([("UNIQ.ADD", f"s7:{name}", 20251128, who) for name in ("shoes", "hats") for who in ("7", "somebody")])
+        wait_until(lambda: redis.exists(*map(":".join, logs)) == len(logs) and redis.hlen("tally:journals") == 0, 30, "all is in its keys")
+    mover = Mover(old, new).stopped_at("keys were copied")
+    assert redis.delete("s7:spent_2025_11_28", "s7:gone_2025_11_28", "s7:hats_2025_11_28") == 3
+    redis.setbit("s7:spent_2025_11_28", 7, 1)
+    redis.zadd("s7:hats_2025_11_28", {"1": 1})
+    redis.zadd("tally:events", {"s7:hats_2025_11_28": 0})
+    os.kill(mover.pid, signal.SIGCONT)
+    said = mover.communicate(timeout=180)[0]
+    assert mover.returncode == 0, said
+    before, after = before_and_after(redis, cluster)
+    assert {b"s7:sale_2025_11_28", b"web_2025_11_28:hll"} < set(after) and before == after
+    old.terminate()
+    new.start()
+    with new.client() as client:
+        kept = client.pipeline([("EVENT.RANGE", *log, 0, 9999999999) for log in (*logs[:2], ("s7", "hats_2025_11_28"))])
+        assert list(map(len, kept)) == [2, 2, 2], kept
+        assert client.pipeline([("UNIQ.COUNT", f"s7:{name}", 20251128) for name in ("shoes", "spent")]) == [[2, b"estimated"], [1, b"exact"]]
+
+
+def test_keys_of_others_stay(shops, cluster):
+    """What has a name of ours, and a type that ours never have."""
+    old, new = shops
+    redis, others = old.redis.client(), {b"statcache:a", b"statcache:z", b"tb.other", b"count:5:other", b"other_2025_11_28", b"other:log"}
+    with old.client() as client:
+        client.pipeline([("SERIES.INCRBY", "clicks", 1), ("EVENT.ADD", "web", "login")])
+    redis.hset("statcache:login", "web:1700000000:5", 1)
+    for other in others:
+        redis.sadd(other, "member")
+    moved(old, new)
+    before, after = before_and_after(redis, cluster)
+    assert others < set(before) and b"statcache:login" in after and {key: before[key] for key in set(before) - others} == after
 
 
 def test_clients_go_over(shops, cluster, mysql):
@@ -308,6 +372,25 @@ def test_journals_come_along(shops, cluster):
     assert [sum(map(int, each[1::2])) for each in seen] == [rounds] * len(names)
 
 
+def test_a_batch_that_nobody_can_merge(shops, cluster):
+    """Its counter is not configured any more. What else waits is merged, and the move says what stands."""
+    old, new = shops
+    redis, batch = old.redis.client(), secrets.token_hex(16)
+    with old.client() as client:
+        assert client.call("HINCRBY", "s1:searches", "hat", 2) == 2
+    gen = redis.incr("tally:gen")
+    redis.hset("tally:gens", gen, batch)
+    redis.hset(f"gone_{batch}", "1", 5)
+    redis.hset(f"tally:batch:{batch}", mapping={"format": 1, "counter": "gone", "gen": gen, "lowest_ms": 1, "owner": "dead:1", "=gone": 1})
+    redis.zadd("tally:batches", {batch: 1})
+    code, said = Mover(old, new).to_end()
+    assert code == 1 and "1 batches of the old Redis cannot be merged" in said and "tallyd recover" in said, said
+    assert not redis.exists("s1:searches") and redis.zcard("tally:batches") == 1
+    done = old.verb("recover", "--reject-unknown")
+    assert done.returncode == 0, done
+    assert "was moved to this cluster before" in moved(old, new)
+
+
 def test_done_is_done(shops, cluster):
     """Run again behind its end it changes nothing; the old tallyd stays refused, also when it is started anew."""
     old, new = shops
@@ -327,6 +410,55 @@ def test_done_is_done(shops, cluster):
         assert code == 0 and "was moved to this cluster before" in said, said
         assert client.call("SERIES.GET", "clicks", 3600) == before
         assert client.call("CTR.TOTAL", "s1:searches", "hat") == [3]
+    home = next(node for node in cluster.living() if cluster.has(node, SLOT))
+    assert home.client().set(tag_of_lane(0, 1) + b"tally:move", "done")  # as older versions ended it
+    assert "was moved to this cluster before" in moved(old, new)
+
+
+def in_cluster(cluster):
+    return all_of([node.client() for node in cluster.living()])
+
+
+def empty(cluster):
+    for node in cluster.living():
+        node.client().flushall()
+
+
+def refused(old, new, cluster, why):
+    before = in_cluster(cluster), all_of([old.redis.client()])
+    code, said = Mover(old, new).to_end()
+    assert code == 78 and why in said and "move it into an empty cluster" in said, said
+    assert before == (in_cluster(cluster), all_of([old.redis.client()]))
+
+
+def test_two_old_redis_into_one_cluster(shops, other, cluster):
+    """The mover of the second was killed, and the first came between. The second is told that it is not in the cluster."""
+    old, new = shops
+    begin(old)
+    Mover(other, new).killed_at("takes no more hits")
+    moved(old, new)
+    refused(other, new, cluster, "filled by another move")
+    assert "was moved to this cluster before" in moved(old, new)
+    assert other.redis.client().delete("tally:move") == 1
+    refused(other, new, cluster, "has no mark of it")
+    with other.client() as client:
+        wait_until(lambda: client.call("SERIES.INCRBY", "other", 1) == 7, 30, "it counts")
+
+
+def test_another_move_into_an_emptied_cluster(shops, other, cluster):
+    """What was moved before is not there any more: only in the old Redis, from where it can be moved again."""
+    old, new = shops
+    begin(old)
+    moved(old, new)
+    empty(cluster)
+    moved(other, new)
+    refused(old, new, cluster, "filled by another move")
+    empty(cluster)
+    assert "began before, but the cluster is empty" in moved(old, new)
+    before, after = all_of([old.redis.client()]), in_cluster(cluster)
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") and before == after
+    assert "was moved to this cluster before" in moved(old, new)
+    refused(other, new, cluster, "filled by another move")
 
 
 def test_a_cluster_in_use_is_refused(shops, cluster):
@@ -348,8 +480,7 @@ def test_given_up(shops, cluster):
     old, new = shops
     begin(old)
     Mover(old, new).killed_at("copying the rest")
-    for node in cluster.living():
-        node.client().flushall()
+    empty(cluster)
     with old.client() as client:
         assert isinstance(client.call("HINCRBY", "s1:searches", "hat", 1), RespError)
         assert old.redis.client().delete("tally:move") == 1
@@ -357,7 +488,7 @@ def test_given_up(shops, cluster):
     gone = [name for name in old.redis.client().scan_iter("count:*", count=1000)][:100]
     assert old.redis.client().delete(*gone) == len(gone) == 100
     moved(old, new)
-    before, after = all_of([old.redis.client()]), all_of([node.client() for node in cluster.living()])
+    before, after = before_and_after(old.redis.client(), cluster)
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") and before == after
 
 
@@ -371,6 +502,54 @@ def test_a_mark_of_another_mover(shops, cluster):
     said = mover.communicate(timeout=180)[0]
     assert mover.returncode == 1 and "written by another mover" in said, said
     moved(old, new)
+
+
+def test_the_old_redis_is_full_as_journals_come_home(shops, cluster):
+    """The mover does not wait for room without end, and says what Redis says."""
+    old, new = shops
+    begin(old)
+    with old.client() as client:
+        while old.redis.client().hlen("tally:journals") == 0:
+            client.pipeline([("SERIES.INCRBY", f"name{i}", 1) for i in range(2000)])
+    old.kill9()
+    mover = Mover(old, new).stopped_at("takes no more hits")
+    try:
+        old.redis.client().config_set("maxmemory", 1)
+        os.kill(mover.pid, signal.SIGCONT)
+        said = mover.communicate(timeout=90)[0]
+    finally:
+        mover.kill()
+    assert mover.returncode == 1 and "OOM command not allowed" in said and "run `tallyd move` again" in said, said
+    old.redis.client().config_set("maxmemory", 0)
+    moved(old, new)
+    before, after = before_and_after(old.redis.client(), cluster)
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") and before == after
+
+
+def test_the_old_redis_dies_as_journals_come_home(shops, cluster):
+    """The mover does not wait for it without end. A tallyd that has a link keeps a journal from coming home until then."""
+    old, new = shops
+    begin(old)
+    mover, life = Mover(old, new).stopped_at("takes no more hits"), secrets.token_hex(8)
+    try:
+        link = Resp(old.redis.socket)
+        assert link.call("CLIENT", "SETNAME", f"tallyd:late:{life}:frame") == "OK"
+        assert old.redis.client().hset("tally:journals", "kept", f"late:{life}") == 1
+        os.kill(mover.pid, signal.SIGCONT)
+        for line in mover.stdout:
+            if "event=ready" in line:
+                break
+        old.redis.kill9()
+        said = mover.communicate(timeout=90)[0]
+    finally:
+        mover.kill()
+    assert mover.returncode == 69 and "nothing is lost" in said, said
+    assert "until then neither the old Redis nor the cluster takes hits" in said, said
+    old.redis.start()
+    assert old.redis.client().hdel("tally:journals", "kept") == 1
+    moved(old, new)
+    before, after = all_of([old.redis.client()]), in_cluster(cluster)
+    assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") and before == after
 
 
 def test_replicas_must_have_the_mark(shops, cluster):
@@ -391,6 +570,69 @@ def test_what_is_no_move(shops, cluster):
     for mover in (Mover(new, new), Mover(old, old)):
         code, said = mover.to_end()
         assert code == 78 and "to a cluster" in said, said
+
+
+def home_of(cluster):
+    """Where the state of the move is, and the tag of its keys."""
+    return next(node for node in cluster.living() if cluster.has(node, SLOT)).client(), tag_of_lane(0, 1)
+
+
+def test_the_end_is_lost_in_a_failover(shops, cluster):
+    """As a replica of the home slot may have it, while the tallyd of the cluster counts: nothing that it counted is swept."""
+    old, new = shops
+    begin(old)
+    moved(old, new)
+    old.terminate()
+    new.start()
+    home, tag = home_of(cluster)
+    lanes, state, life = tag + b"tally:lanes", tag + b"tally:move", old.redis.client().get("tally:move")
+    done = [b"%d" % LANES, b"done " + life]
+    assert home.mget(lanes, state) == done
+    with new.client() as client:
+        assert client.call("SERIES.INCRBY", "counted", 1) == 7
+        home.mset({lanes: -LANES, state: b"copied " + life})
+        assert "was moved to this cluster before" in moved(old, new)
+        assert home.mget(lanes, state) == done
+        for had in ([b"%d" % -LANES, life], [None, None]):  # where nothing is waited for
+            home.delete(lanes, state)
+            for key, value in zip((lanes, state), had):
+                assert value is None or home.set(key, value)
+            code, said = Mover(old, new).to_end()
+            assert code == 78 and "a tallyd has counted in this cluster" in said and home.mget(lanes, state) == had, said
+        assert home.execute_command(*re.search("`(MSET .*?)`", said).group(1).split())
+        assert "was moved to this cluster before" in moved(old, new)
+        assert client.call("SERIES.INCRBY", "counted", 1) == 7
+        assert sum(map(int, client.call("SERIES.GET", "counted", 86400)[1::2])) == 2
+
+
+def test_replicas_of_the_cluster_must_have_it(shops, workdir):
+    """All of them, before counting ends: else it would end for nothing. A replica that is promoted knows that the move is done."""
+    old, new = shops
+    os.mkdir(os.path.join(workdir, "kept"))
+    made = Cluster(os.path.join(workdir, "kept"), lanes=LANES)
+    try:
+        kept_by_replicas(old, new, made.start())
+    finally:
+        made.close()
+
+
+def kept_by_replicas(old, new, cluster):
+    new.config["redis"] = {"url": cluster.url, "lanes": LANES, "replicas": 1}
+    new.write_config()
+    begin(old)
+    for master in sorted(cluster.nodes[:cluster.masters], key=lambda node: not cluster.has(node, SLOT))[:2]:
+        replica = cluster.replica_of(master)
+        replica.pause()
+        code, said = Mover(old, new).to_end()
+        replica.resume()
+        assert code == 69 and "redis.replicas" in said and "takes no more hits" not in said, said
+        assert not old.redis.client().exists("tally:move")
+        cluster.wait_well()
+    moved(old, new)
+    cluster.slot = SLOT
+    cluster.failover()
+    assert cluster.owner.client().get(tag_of_lane(0, 1) + b"tally:move") == b"done " + old.redis.client().get("tally:move")
+    assert "was moved to this cluster before" in moved(old, new)
 
 
 def behind_tls(make_redis, workdir):
@@ -426,7 +668,7 @@ def test_tls_and_a_user_into_one_lane(make_redis, make_daemon, workdir, cluster)
     a_right_is_missing(old, new, "restore", [node.client() for node in cluster.living()], "default")
     assert not server.client().exists("tally:move"), "the old Redis still counts"
     moved(old, new)
-    before, after = all_of([server.client()]), all_of([node.client() for node in cluster.living()])
+    before, after = before_and_after(server.client(), cluster)
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") == STORES
     assert before == after
     old.terminate()

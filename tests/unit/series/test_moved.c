@@ -38,28 +38,44 @@ static void goes(const char *key, enum moved_kind kind, const char *type, unsign
 {
     struct moved_key got = moved_key_of(&counters, slice_str(key), LANES);
     if (got.kind != kind) fail_msg("%s: kind %d, not %d", key, got.kind, kind);
-    if (kind == MOVED_NOT) return;
+    if (kind == MOVED_NOT || kind == MOVED_ANEW) return;
     assert_string_equal(got.type, type);
     assert_int_equal(got.lane, lane);
+    if (strcmp(type, "string?zset") != 0) assert_int_equal(got.zset_lane, lane);
 }
 
 static void whole_keys(void **state)
 {
     (void)state;
-    goes("count:60:s12345:views", MOVED_WHOLE, "hash", of_shop);
-    goes("count:60:clicks:x", MOVED_WHOLE, "hash", of_none);
+    goes("count:60:s12345:views", MOVED_SAMPLES, "hash", of_shop);
+    goes("count:60:clicks:x", MOVED_SAMPLES, "hash", of_none);
     goes("tb.s12345:hot", MOVED_WHOLE, "zset", of_shop);
     goes("pv.s12345:hot", MOVED_WHOLE, "zset", of_shop);
     goes("s12345:index", MOVED_WHOLE, "string", of_shop);
-    goes("s12345:people_2024_02_29", MOVED_WHOLE, "string", of_shop);
-    goes("s12345:people_2024_02_29:hll", MOVED_WHOLE, "string", of_shop);
+    goes("people_2024_02_29", MOVED_WHOLE, "string", of_none);
     goes("_2024_02_29", MOVED_NOT, NULL, 0); /* of nobody */
-    goes("s12345:view", MOVED_LOG, "zset", of_shop);
-    goes("s12345:buy", MOVED_LOG, "zset", of_shop); /* another type of the same name */
-    goes("s12345:visits_0123456789abcdef0123456789abcdef", MOVED_LOG, "zset",
+    goes("s12345:view", MOVED_WHOLE, "?zset", of_shop);
+    goes("s12345:buy", MOVED_WHOLE, "?zset", of_shop); /* another type of the same name */
+    goes("s12345:visits_0123456789abcdef0123456789abcdef", MOVED_WHOLE, "?zset",
          of_shop); /* a hash, so it stays */
     goes("tally:token:12345:a:b", MOVED_TOKEN, "string", of_shop);
     goes("tally:token::a", MOVED_TOKEN, "string", of_none);
+}
+
+static void day_or_log(const char *key, unsigned lane, unsigned zset_lane)
+{
+    goes(key, MOVED_WHOLE, "string?zset", lane);
+    assert_int_equal(moved_key_of(&counters, slice_str(key), LANES).zset_lane, zset_lane);
+}
+
+/* Visitors of s12345:sale, or a log of s12345: the type of the key tells. */
+static void days_and_logs(void **state)
+{
+    (void)state;
+    day_or_log("s12345:people_2024_02_29", of_shop, of_shop);
+    day_or_log("s12345:people_2024_02_29:hll", of_shop, of_none);
+    day_or_log("s12345:sale_2025_11_28", of_none, of_shop);
+    day_or_log("web_2025_11_28:hll", of_none, of_none);
 }
 
 static void what_stays(void **state)
@@ -69,7 +85,6 @@ static void what_stays(void **state)
                                        "tally:batch:0123456789abcdef0123456789abcdef",
                                        "tally:gen",
                                        "tally:seq:one:0123456789abcdef",
-                                       "tally:tokens",
                                        "tally:journal:one:0123456789abcdef:1",
                                        "tally:tmp:a:b",
                                        "tally:events:gone",
@@ -81,6 +96,13 @@ static void what_stays(void **state)
         goes(stay[i], MOVED_NOT, NULL, 0);
 }
 
+static void what_is_made_anew(void **state)
+{
+    (void)state;
+    goes("known:", MOVED_ANEW, NULL, 0);
+    goes("tally:tokens", MOVED_ANEW, NULL, 0);
+}
+
 static void member(const char *key, const char *type, const char *of, unsigned lane)
 {
     goes(key, MOVED_BY_MEMBER, type, 0);
@@ -90,8 +112,6 @@ static void member(const char *key, const char *type, const char *of, unsigned l
 static void each_member_by_its_name(void **state)
 {
     (void)state;
-    member("known:", "zset", "3600:s12345:views", of_shop);
-    member("known:", "zset", "3600:clicks", of_none);
     member("tally:events", "zset", "s12345:view", of_shop);
     member("tally:leased", "hash", "s12345:view", of_shop);
     member("tally:leased", "hash", "web:login", of_none);
@@ -104,7 +124,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_keys),
+        cmocka_unit_test(days_and_logs),
         cmocka_unit_test(what_stays),
+        cmocka_unit_test(what_is_made_anew),
         cmocka_unit_test(each_member_by_its_name),
     };
     return cmocka_run_group_tests(tests, shop, NULL);

@@ -45,7 +45,6 @@ static void draw(const struct bar *b, uint64_t done, uint64_t total)
     uint64_t left = done < total ? total - done : 0;
     bar_pace(done > b->began_done ? done - b->began_done : 0, left, mono_ms() - b->began_ms, pace);
     fprintf(b->out, "\r%s [%s] %" PRIu64 "/%" PRIu64 " %s\033[K", b->what, cells, done, total, pace);
-    fflush(b->out);
 }
 
 void bar_show(struct bar *b, uint64_t done, uint64_t total)
@@ -60,6 +59,7 @@ void bar_show(struct bar *b, uint64_t done, uint64_t total)
         draw(b, done, total);
     else if (!b->drawn || tenth)
         fprintf(b->out, "%s: %" PRIu64 " of %" PRIu64 "\n", b->what, done, total);
+    fflush(b->out); /* whoever reads a pipe waits for it */
     b->drawn = true;
     b->done = done;
     b->total = total;

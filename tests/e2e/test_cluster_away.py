@@ -3,6 +3,8 @@ comes, and nothing of an earlier life runs there any more."""
 import re
 import secrets
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -141,11 +143,15 @@ def test_no_start_without_the_number_of_lanes(away):
     away.rig.exact()
 
 
+def store_in(away, lane):
+    return next(store for store in STORES if away.rig.lane[store] == lane)
+
+
 def leave(away):
     """A hash of another program in each lane; returns the sums in the node's lanes, and in the others."""
     sums = [0, 0]
     for lane in range(LANES):
-        store = next(store for store in STORES if away.rig.lane[store] == lane)
+        store = store_in(away, lane)
         away.owner(lane).client().hset(tag_of_lane(lane, LANES) + f"{views(store)}_777".encode(), 1, 100 + lane)
         sums[lane not in away.lanes] += 100 + lane
     return sums
@@ -187,3 +193,25 @@ def test_recover_goes_past_a_master_that_is_away(away):
     done = away.daemon.verb("recover")
     assert done.returncode == 0, done
     assert rig.account.merged() == before + in_others + in_theirs
+
+
+def test_recover_takes_all_lanes_at_once(away, mysql):
+    """While the first lane's merge waits for a lock, all others are merged."""
+    rig, in_first = away.rig, 100
+    assert all(isinstance(reply, int) for reply in rig.hit(views, STORES))
+    away.daemon.sync_all()
+    assert away.daemon.terminate() == 0
+    left = sum(leave(away))
+    before = rig.account.merged()
+    with ThreadPoolExecutor(1) as beside, closing(mysql.connect()) as holder:
+        holder.begin()
+        row = "SELECT * FROM product_views WHERE store_id = %s AND product_id = 1 FOR UPDATE"
+        assert holder.cursor().execute(row, store_in(away, 0)) == 1
+        recovery = beside.submit(away.daemon.verb, "recover")
+        wait_until(lambda: rig.account.merged() == before + left - in_first, 60, "all but the first lane are merged")
+        assert not recovery.done()
+        holder.rollback()
+        done = recovery.result()
+    assert done.returncode == 0 and f"recovering: {LANES} of {LANES}\n" in done.stdout, done
+    assert f"{LANES} leftover hashes became batches" in done.stdout, done
+    assert rig.account.merged() == before + left

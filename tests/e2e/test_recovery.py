@@ -1,13 +1,16 @@
 """What dead daemons and other programs left: claimed hashes with a registry, leftovers without; each merged once."""
 import itertools
 import random
+import signal
+import subprocess
 import time
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
 from harness.books import counted, nothing_left
-from harness.daemon import counters
+from harness.daemon import TALLYD, counters
 from harness.laned import each_lane
 from harness.resp import RespError
 from harness.wait import wait_until
@@ -140,6 +143,29 @@ def test_ten_thousand_leftovers(running, make_redis, make_daemon, mysql):
     assert again.returncode == 0, again.stderr
     assert merged(mysql) == held
     daemon.verify()
+
+
+def test_stopped_on_its_way(make_redis, make_daemon, mysql):
+    """While a merge waits for a lock. It says that it was stopped, and the next one goes on."""
+    redis = make_redis(appendfsync="always")
+    daemon = make_daemon(redis, start=False, families=FAMILIES).migrate()
+    redis.client().hset("s1:product_views_777", "1", 5)
+    with closing(mysql.connect()) as holder:
+        holder.begin()
+        holder.cursor().execute("SELECT * FROM product_views FOR UPDATE")
+        recovery = subprocess.Popen([TALLYD, "recover", "-c", daemon.config_path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            wait_until(lambda: redis.client().zcard("tally:batches") == 1, 60, "the leftover is a batch")
+            recovery.send_signal(signal.SIGTERM)
+            said = recovery.communicate(timeout=60)[0]
+        finally:
+            recovery.kill()
+    assert recovery.returncode == 1 and "stopped; nothing is lost, run it again" in said, said
+    assert merged(mysql) == Counter()
+    done = daemon.verb("recover", timeout_s=120)
+    assert done.returncode == 0, done
+    assert merged(mysql) == {(b"s1:product_views", b"1"): 5}
+    assert nothing_left(redis.client())
 
 
 def test_leftover_that_the_ledger_knows_is_held(make_redis, make_daemon, mysql):

@@ -81,7 +81,6 @@ static void cluster_print(struct cluster *c, uint32_t lanes)
 {
     struct cluster_seen seen[CLUSTER_NODES_MAX];
     if (c == NULL) return;
-    cluster_hear_all(c, 1000);
     uint32_t n = cluster_look(c, seen);
     for (uint32_t i = 0; i < n; i++) {
         const struct cluster_seen *one = &seen[i];
@@ -91,6 +90,8 @@ static void cluster_print(struct cluster *c, uint32_t lanes)
             printf("has %u of tallyd's %u slots.\n", one->own, lanes);
         else if (one->state == CLUSTER_UNOWNED)
             printf("knows of no node that has %s, in which tallyd counts.\n", one->text);
+        else if (one->state == CLUSTER_OTHER)
+            printf("is in another cluster: %s.\n", one->text);
         else if (one->state == CLUSTER_REFUSES)
             printf("refuses tallyd: %s.\n", one->text);
         else

@@ -9,15 +9,14 @@
 
 #define TICK_MS 50
 #define ASK_MS 1000
+#define HEAR_MS 1000    /* at a start, for nodes beside those that have named the owners */
 #define DOUBT_MS 100    /* while the owner is in doubt, and while no link is up */
 #define FRESH_MS 3000   /* a node's answer counts for this long */
 #define TOLD_MS 1000    /* for this long the nodes may still name the one that a MOVED has left */
 #define FOLLOW_MS 100   /* the next MOVED is followed this much later at the earliest */
-#define FORGET_MS 10000 /* a found node that is silent for this long gives its room to another */
+#define FORGET_MS 10000 /* a found node that no node names for this long is asked no more */
 
-struct word {                 /* of a node about a slot */
-    struct redis_target said; /* by CLUSTER SLOTS, until CLUSTER NODES tells its epoch; host empty: no node */
-    char said_id[CLUSTER_ID_BYTES];
+struct word {                  /* of a node about a slot */
     struct redis_target owner; /* host empty: no node, or not told yet */
     uint64_t epoch;            /* of the owner */
 };
@@ -27,10 +26,11 @@ struct node {
     struct redis_place place;
     struct redis_link link;
     struct redis_target at;
-    bool open, asking, answered, found, told; /* told: it has said something, or could not be reached */
-    uint64_t asked_ms, heard_ms;              /* mono; 0: never */
+    bool open, asking, found, told;        /* told: it has said something, or could not be reached */
+    uint64_t asked_ms, heard_ms, named_ms; /* mono; 0: never. named: by another node, as one of the cluster */
     enum cluster_state state;
     char text[240];
+    struct buf nodes;   /* its CLUSTER NODES, until its CLUSTER SLOTS comes */
     struct word *words; /* one a seat */
 };
 
@@ -48,6 +48,8 @@ struct cluster {
     uv_timer_t tick;
     struct node all[CLUSTER_NODES_MAX];
     uint32_t n, configured_n;
+    char masters[CLUSTER_NODES_MAX][CLUSTER_ID_BYTES]; /* that have slots: who knows none is not ours */
+    uint32_t masters_n;
     bool closing, tick_closed;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -55,24 +57,42 @@ struct cluster {
 
 /* --- what a node says --- */
 
+/* node: [host, port, id, [name, value, ...]]. A node without the hostname that the cluster prefers is "?", and has "ip". */
+static struct slice endpoint_host(const struct redis_answer *node, const struct redis_target *asked)
+{
+    struct slice host = node->elements[0].str, none = slice_str(asked->host);
+    const struct redis_answer *more = node->n > 3 ? &node->elements[3] : NULL;
+    if (!slice_eq(host, SLICE("?"))) return host.n > 0 ? host : none;
+    for (size_t i = 0; answer_is(more, REDIS_ARRAY) && i + 1 < more->n; i += 2)
+        if (answer_is(&more->elements[i], REDIS_STRING) && slice_eq(more->elements[i].str, SLICE("ip")) &&
+            answer_is(&more->elements[i + 1], REDIS_STRING))
+            return more->elements[i + 1].str;
+    return none;
+}
+
 static bool endpoint_read(const struct redis_answer *r, const struct redis_target *asked,
                           struct redis_target *out)
 {
     char port[24];
     if (!answer_is(r, REDIS_ARRAY) || r->n < 3 || !answer_is(&r->elements[1], REDIS_INTEGER)) return false;
-    struct slice host = r->elements[0].str;
-    if (host.n == 0 || (host.n == 1 && host.p[0] == '?')) host = slice_str(asked->host);
-    return target_parse(host, slice_of(port, num_write(r->elements[1].integer, port)), out);
+    if (!answer_is(&r->elements[0], REDIS_STRING) && !answer_is(&r->elements[0], REDIS_NIL)) return false;
+    return target_parse(endpoint_host(r, asked), slice_of(port, num_write(r->elements[1].integer, port)),
+                        out);
 }
 
-/* [first, last, [host, port, id, ...] of the master, ... of each replica] */
+/* range: [first, last, [host, port, id, ...] of the master, ... of each replica] */
+static bool range_has(const struct redis_answer *range, int64_t slot)
+{
+    if (!answer_is(range, REDIS_ARRAY) || range->n < 3) return false;
+    const struct redis_answer *first = &range->elements[0], *last = &range->elements[1];
+    if (!answer_is(first, REDIS_INTEGER) || !answer_is(last, REDIS_INTEGER)) return false;
+    return first->integer <= slot && slot <= last->integer;
+}
+
 static const struct redis_answer *range_of(const struct redis_answer *r, unsigned slot)
 {
-    for (size_t i = 0; answer_is(r, REDIS_ARRAY) && i < r->n; i++) {
-        const struct redis_answer *e = &r->elements[i];
-        if (!answer_is(e, REDIS_ARRAY) || e->n < 3) continue;
-        if (e->elements[0].integer <= (int64_t)slot && (int64_t)slot <= e->elements[1].integer) return e;
-    }
+    for (size_t i = 0; answer_is(r, REDIS_ARRAY) && i < r->n; i++)
+        if (range_has(&r->elements[i], slot)) return &r->elements[i];
     return NULL;
 }
 
@@ -85,26 +105,75 @@ bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct red
     return true;
 }
 
-/* id address flags master ping pong epoch ... */
+static struct slice part_take(struct slice *text, char end)
+{
+    const char *at = text->n == 0 ? NULL : memchr(text->p, end, text->n);
+    struct slice part = slice_of(text->p, at == NULL ? text->n : (size_t)(at - text->p));
+    size_t used = part.n + (at != NULL);
+    *text = slice_of(text->p + used, text->n - used);
+    return part;
+}
+
+enum { NODE_ID, NODE_FLAGS = 2, NODE_EPOCH = 6, NODE_SLOTS = 8, NODE_WORDS };
+
+/* A line of CLUSTER NODES: id address flags master ping pong epoch link slots ... False: there is none left. */
+static bool node_line_take(struct slice *nodes, struct slice words[NODE_WORDS])
+{
+    if (nodes->n == 0) return false;
+    struct slice line = part_take(nodes, '\n');
+    for (int i = 0; i < NODE_WORDS; i++)
+        words[i] = part_take(&line, ' ');
+    return true;
+}
+
 uint64_t cluster_epoch(struct slice nodes, struct slice id)
 {
+    struct slice words[NODE_WORDS];
     uint64_t epoch = 0;
-    while (nodes.n > 0) {
-        const char *eol = memchr(nodes.p, '\n', nodes.n);
-        struct slice line = slice_of(nodes.p, eol == NULL ? nodes.n : (size_t)(eol - nodes.p));
-        size_t used = line.n + (eol != NULL);
-        nodes = slice_of(nodes.p + used, nodes.n - used);
-        if (id.n == 0 || !slice_starts(line, id) || line.n == id.n || line.p[id.n] != ' ') continue;
-        for (int word = 0; word < 6; word++) {
-            const char *space = memchr(line.p, ' ', line.n);
-            if (space == NULL) return 0;
-            line = slice_of(space + 1, line.n - (size_t)(space + 1 - line.p));
-        }
-        const char *end = memchr(line.p, ' ', line.n);
-        if (end != NULL) line.n = (size_t)(end - line.p);
-        return num_parse_u64(line, &epoch) ? epoch : 0;
-    }
+    while (id.n > 0 && node_line_take(&nodes, words))
+        if (slice_eq(words[NODE_ID], id)) return num_parse_u64(words[NODE_EPOCH], &epoch) ? epoch : 0;
     return 0;
+}
+
+/* --- whether a node is of our cluster --- */
+
+static bool master_is_known(const struct cluster *c, struct slice id)
+{
+    for (uint32_t i = 0; i < c->masters_n; i++)
+        if (slice_eq(slice_str(c->masters[i]), id)) return true;
+    return false;
+}
+
+/* The first that has slots is believed. */
+static bool node_is_ours(const struct cluster *c, struct slice nodes)
+{
+    struct slice words[NODE_WORDS];
+    while (c->masters_n > 0 && node_line_take(&nodes, words))
+        if (master_is_known(c, words[NODE_ID])) return true;
+    return c->masters_n == 0;
+}
+
+static bool master_serves(const struct slice words[NODE_WORDS])
+{
+    struct slice flags = words[NODE_FLAGS];
+    bool serves = false;
+    while (flags.n > 0) {
+        struct slice flag = part_take(&flags, ',');
+        if (slice_starts(flag, SLICE("fail"))) return false;
+        serves |= slice_eq(flag, SLICE("master"));
+    }
+    return serves && words[NODE_SLOTS].n > 0 && words[NODE_ID].n < CLUSTER_ID_BYTES;
+}
+
+/* While none serves, those that did. */
+static void masters_file(struct cluster *c, struct slice nodes)
+{
+    struct slice words[NODE_WORDS];
+    uint32_t n = 0;
+    while (n < CLUSTER_NODES_MAX && node_line_take(&nodes, words))
+        if (master_serves(words))
+            slice_show(words[NODE_ID], CLUSTER_ID_BYTES - 1, c->masters[n++], CLUSTER_ID_BYTES);
+    if (n > 0) c->masters_n = n;
 }
 
 /* --- where the slot is --- */
@@ -185,39 +254,45 @@ static void node_says(struct node *n, enum cluster_state state, const char *text
     n->told = true;
     n->state = state;
     snprintf(n->text, sizeof n->text, "%.*s", (int)sizeof n->text - 1, text);
-    static const char *const names[] = {"silent", "refuses", "slot_unserved", "answers"};
+    static const char *const names[] = {"silent", "refuses", "other_cluster", "slot_unserved", "answers"};
     if (!same && (!n->found || state != CLUSTER_SILENT))
         log_event(state == CLUSTER_NAMES ? LOG_INFO : LOG_WARN, "cluster_node", "at=%s:%d state=%s why=%s",
                   n->at.host, n->at.port, names[state], LOGQ(text));
 }
 
-static bool node_is_asked(const struct cluster *c, const struct redis_target *at)
+static struct node *node_at(struct cluster *c, const struct redis_target *at)
 {
     for (uint32_t i = 0; i < c->n; i++)
-        if (target_is(&c->all[i].at, at)) return true;
-    return false;
+        if (target_is(&c->all[i].at, at)) return &c->all[i];
+    return NULL;
+}
+
+/* at: without a host, it is asked no more. */
+static void node_move(struct node *n, const struct redis_target *at, uint64_t now_ms)
+{
+    n->at = *at;
+    n->told = false;
+    n->state = CLUSTER_SILENT;
+    n->heard_ms = n->named_ms = now_ms;
+    memset(n->words, 0, n->of->seats_n * sizeof *n->words);
+    place_move(&n->place, at, "");
 }
 
 /* Adds its address, or replaces that of a found node that is gone. */
 static void node_found(struct cluster *c, const struct redis_target *at, uint64_t now_ms)
 {
-    if (node_is_asked(c, at)) return;
-    if (c->n < CLUSTER_NODES_MAX) {
-        struct node *n = &c->all[c->n++];
+    struct node *n = node_at(c, at);
+    for (uint32_t i = c->configured_n; n == NULL && i < c->n; i++) {
+        struct node *old = &c->all[i];
+        bool gone = old->state == CLUSTER_SILENT && now_ms - old->heard_ms >= FORGET_MS;
+        if (old->at.host[0] == '\0' || (gone && c->n == CLUSTER_NODES_MAX)) node_move(n = old, at, now_ms);
+    }
+    if (n == NULL && c->n < CLUSTER_NODES_MAX) {
+        n = &c->all[c->n++];
         *n = (struct node){.at = *at, .found = true};
         node_open(c, n);
-        return;
     }
-    for (uint32_t i = c->configured_n; i < c->n; i++) {
-        struct node *n = &c->all[i];
-        if (n->state != CLUSTER_SILENT || now_ms - n->heard_ms < FORGET_MS) continue;
-        n->at = *at;
-        n->told = false;
-        memset(n->words, 0, c->seats_n * sizeof *n->words);
-        n->heard_ms = now_ms;
-        place_move(&n->place, at, "");
-        return;
-    }
+    if (n != NULL) n->named_ms = now_ms;
 }
 
 static void range_found(struct cluster *c, const struct redis_answer *range, const struct redis_target *asked)
@@ -231,67 +306,71 @@ static void range_found(struct cluster *c, const struct redis_answer *range, con
 /* Nodes of our slots first: they are the first to know of a failover. */
 static void nodes_found(struct cluster *c, const struct redis_answer *slots, const struct redis_target *asked)
 {
+    static const struct redis_target none;
+    uint64_t now_ms = mono_ms();
     for (uint32_t i = 0; i < c->seats_n; i++)
         range_found(c, range_of(slots, c->seats[i].place->slot), asked);
     for (size_t i = 0; i < slots->n; i++)
         range_found(c, &slots->elements[i], asked);
+    for (struct node *n = c->all + c->configured_n; slots->n > 0 && n < c->all + c->n; n++)
+        if (n->at.host[0] != '\0' && now_ms - n->named_ms >= FORGET_MS) node_move(n, &none, now_ms);
 }
 
 /* False: no node serves the slot. */
-static bool word_file(struct word *w, const struct node *n, const struct redis_answer *r, unsigned slot)
+static bool word_file(struct word *w, const struct node *n, const struct redis_answer *slots, unsigned slot)
 {
     struct slice id;
-    bool owned = cluster_owner(r, slot, &n->at, &w->said, &id);
-    if (owned)
-        slice_show(id, sizeof w->said_id - 1, w->said_id, sizeof w->said_id);
-    else
-        w->said.host[0] = '\0';
+    bool owned = cluster_owner(slots, slot, &n->at, &w->owner, &id);
+    if (!owned) w->owner.host[0] = '\0';
+    w->epoch = owned ? cluster_epoch(buf_slice(&n->nodes), id) : 0;
     return owned;
 }
 
-static void slots_file(struct node *n, const struct redis_answer *r)
+static void slots_file(struct node *n, const struct redis_answer *slots)
 {
     struct cluster *c = n->of;
-    char why[200], unserved[40] = "";
-    n->answered = answer_is(r, REDIS_ARRAY);
-    if (!n->answered) {
-        answer_why(r, why, sizeof why);
-        node_says(n, CLUSTER_REFUSES, why);
-        return;
-    }
+    char unserved[40] = "";
+    masters_file(c, buf_slice(&n->nodes));
     for (uint32_t i = 0; i < c->seats_n; i++) {
         unsigned slot = c->seats[i].place->slot;
-        if (!word_file(&n->words[i], n, r, slot)) snprintf(unserved, sizeof unserved, "slot %u", slot);
+        if (!word_file(&n->words[i], n, slots, slot)) snprintf(unserved, sizeof unserved, "slot %u", slot);
     }
     node_says(n, unserved[0] == '\0' ? CLUSTER_NAMES : CLUSTER_UNOWNED, unserved);
-    nodes_found(c, r, &n->at);
+    for (uint32_t i = 0; i < c->seats_n; i++)
+        seat_decide(c, i, n->heard_ms);
+    nodes_found(c, slots, &n->at);
 }
 
-static void epochs_file(struct node *n, const struct redis_answer *r)
+/* One that has no slots knows no cluster. */
+static void node_names(struct node *n, const struct redis_answer *slots)
 {
-    struct slice nodes = answer_is(r, REDIS_STRING) ? r->str : slice_of(NULL, 0);
-    for (uint32_t i = 0; i < n->of->seats_n; i++) {
-        struct word *w = &n->words[i];
-        w->owner = w->said;
-        w->epoch = w->said.host[0] == '\0' ? 0 : cluster_epoch(nodes, slice_str(w->said_id));
-    }
+    n->heard_ms = mono_ms();
+    if (slots->n == 0 || node_is_ours(n->of, buf_slice(&n->nodes)))
+        slots_file(n, slots);
+    else
+        node_says(n, CLUSTER_OTHER, "it knows no master of the cluster that tallyd uses");
 }
 
+static void node_refuses(struct node *n, const struct redis_answer *r)
+{
+    char why[200];
+    answer_why(r, why, sizeof why);
+    node_says(n, CLUSTER_REFUSES, why);
+}
+
+/* at: 0 is CLUSTER NODES, 1 CLUSTER SLOTS. */
 static void node_answers(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct node *n = arg;
     (void)l;
     if (r == NULL || at == 1) n->asking = false;
     if (r == NULL || n->of->closing) return;
-    if (at == 0) {
-        slots_file(n, r);
-        return;
-    }
-    n->heard_ms = mono_ms();
-    if (!n->answered) return;
-    epochs_file(n, r);
-    for (uint32_t i = 0; i < n->of->seats_n; i++)
-        seat_decide(n->of, i, n->heard_ms);
+    if (!answer_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY))
+        node_refuses(n, r);
+    else if (at == 0)
+        buf_put_slice(&n->nodes, r->str);
+    else if (n->nodes.n > 0)
+        node_names(n, r);
 }
 
 static void node_ask(struct node *n, uint64_t now_ms)
@@ -299,8 +378,10 @@ static void node_ask(struct node *n, uint64_t now_ms)
     if (n->asking || !redis_link_is_up(&n->link)) return;
     n->asking = true;
     n->asked_ms = now_ms;
+    buf_reset(&n->nodes);
+    request_words(redis_link_begin(&n->link),
+                  "CLUSTER NODES"); /* first: an owner with an old epoch does no harm */
     request_words(redis_link_begin(&n->link), "CLUSTER SLOTS");
-    request_words(redis_link_begin(&n->link), "CLUSTER NODES");
     redis_link_ask(&n->link, 2, node_answers, n);
 }
 
@@ -386,6 +467,12 @@ struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *place
     return c;
 }
 
+static void node_free(struct node *n)
+{
+    heap_free(n->words);
+    buf_free(&n->nodes);
+}
+
 static void cluster_maybe_closed(struct cluster *c)
 {
     bool open = !c->tick_closed;
@@ -395,7 +482,7 @@ static void cluster_maybe_closed(struct cluster *c)
     void (*closed)(void *) = c->closed;
     void *arg = c->closed_arg;
     for (uint32_t i = 0; i < c->n; i++)
-        heap_free(c->all[i].words);
+        node_free(&c->all[i]);
     heap_free(c->seats);
     heap_free(c);
     closed(arg);
@@ -441,16 +528,18 @@ static uint32_t slots_at(const struct cluster *c, const struct node *n)
 
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct node *n = &c->all[i];
-        out[i] = (struct cluster_seen){.at = n->at,
-                                       .owner = n->words[0].owner,
-                                       .own = slots_at(c, n),
-                                       .state = n->state,
-                                       .found = n->found};
-        snprintf(out[i].text, sizeof out[i].text, "%s", n->text);
+    uint32_t seen_n = 0;
+    for (const struct node *n = c->all; n < c->all + c->n; n++) {
+        if (n->at.host[0] == '\0') continue;
+        struct cluster_seen *one = &out[seen_n++];
+        *one = (struct cluster_seen){.at = n->at,
+                                     .owner = n->words[0].owner,
+                                     .own = slots_at(c, n),
+                                     .state = n->state,
+                                     .found = n->found};
+        snprintf(one->text, sizeof one->text, "%s", n->text);
     }
-    return c->n;
+    return seen_n;
 }
 
 static enum err cluster_why(const struct cluster *c, unsigned slot, struct error *e)
@@ -481,6 +570,28 @@ static enum err cluster_why(const struct cluster *c, unsigned slot, struct error
         c->configured_n, silent->at.host, silent->at.port, silent->text);
 }
 
+static void cluster_hear_all(struct cluster *c)
+{
+    uint64_t until_ms = mono_ms() + HEAR_MS;
+    for (uint32_t i = 0; i < c->configured_n && mono_ms() < until_ms;) {
+        if (c->all[i].told)
+            i++;
+        else
+            uv_run(c->loop, UV_RUN_ONCE);
+    }
+}
+
+static enum err cluster_is_one(const struct cluster *c, struct error *e)
+{
+    for (const struct node *n = c->all; n < c->all + c->configured_n; n++)
+        if (n->state == CLUSTER_OTHER)
+            return error_set(e, ERR_CONFIG,
+                             "the nodes of redis.url belong to different clusters: %s:%d knows no master of "
+                             "the one that the others are in; name the nodes of one cluster",
+                             n->at.host, n->at.port);
+    return ERR_NONE;
+}
+
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e)
 {
     uint64_t until_ms = mono_ms() + wait_ms;
@@ -493,16 +604,6 @@ enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e)
         else
             uv_run(c->loop, UV_RUN_ONCE);
     }
-    return ERR_NONE;
-}
-
-void cluster_hear_all(struct cluster *c, uint64_t wait_ms)
-{
-    uint64_t until_ms = mono_ms() + wait_ms;
-    for (uint32_t i = 0; i < c->configured_n && mono_ms() < until_ms;) {
-        if (c->all[i].told)
-            i++;
-        else
-            uv_run(c->loop, UV_RUN_ONCE);
-    }
+    cluster_hear_all(c);
+    return cluster_is_one(c, e);
 }

@@ -1,7 +1,8 @@
 /* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place
  * (place.h). It asks the nodes of redis.url and those that they name, each once a second on a connection of its own.
  * While the owner is in doubt it asks more often. tallyd believes the owner with the highest config epoch: that is the
- * cluster's own rule. It follows a MOVED at once. One loop. */
+ * cluster's own rule. It believes only nodes that know a master of its cluster, since a node may have left for another
+ * one. It follows a MOVED at once. One loop. */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
 
@@ -13,6 +14,7 @@
 enum cluster_state {
     CLUSTER_SILENT,  /* cannot be reached, or does not answer */
     CLUSTER_REFUSES, /* TLS, a password, a right; or it is no node of a cluster */
+    CLUSTER_OTHER,   /* is in another cluster than those that were asked before */
     CLUSTER_UNOWNED, /* knows of no node that serves one of the slots */
     CLUSTER_NAMES    /* names one for each */
 };
@@ -41,10 +43,9 @@ void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg);
 
 /* What each asked node says, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out);
-/* At a start: runs the loop until the nodes have named each slot's owner, or for wait_ms. ERR_UNAVAILABLE: no node
- * answers, or none serves the slot; ERR_CONFIG: one refuses. e says what to do. */
+/* At a start: runs the loop until the nodes have named each slot's owner, or for wait_ms; then, for a second at most,
+ * until each configured node has answered or cannot be reached. ERR_UNAVAILABLE: no node answers, or none serves the
+ * slot; ERR_CONFIG: one refuses, or they are of two clusters. e says what to do. */
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e) MUST_CHECK;
-/* Runs the loop until each configured node has answered or cannot be reached, at most for wait_ms. */
-void cluster_hear_all(struct cluster *c, uint64_t wait_ms);
 
 #endif

@@ -138,6 +138,12 @@ static void handshake_refused(struct redis_link *l, enum step step, const struct
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
     answer_why(r, line, sizeof line);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (answer_error_is(r, own[i])) {
+            link_doom(l, line);
+            return;
+        }
+    }
     if (l->config.plain) error_set(&l->refusal, ERR_CONFIG, "%s", line);
     if ((step == STEP_NAME || step == STEP_ID) && (answer_error_is(r, "NOPERM") || answer_error_is(r, "ERR")))
         error_set(&l->refusal, ERR_CONFIG,
@@ -145,12 +151,6 @@ static void handshake_refused(struct redis_link *l, enum step step, const struct
                   "count twice: "
                   "allow it to tallyd's user (ACL SETUSER <user> +client), or use a Redis that has it",
                   line);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (answer_error_is(r, own[i])) {
-            link_doom(l, line);
-            return;
-        }
-    }
     snprintf(why, sizeof why, "MASTERDOWN Redis refused tallyd's link (%s)", line);
     link_doom(l, why);
 }
@@ -195,7 +195,6 @@ void handshake_send(struct redis_link *l)
 {
     l->steps_n = 0;
     l->client_id = 0;
-    l->refusal.code = ERR_NONE;
     memset(&l->facts, 0, sizeof l->facts);
     l->facts.cluster_wanted = l->config.place->url->cluster;
     auth_put(l);

@@ -261,6 +261,7 @@ static void try_begin(struct redis_link *l)
     struct sockaddr_in6 v6;
     l->began_ms = mono_ms();
     l->was_up = false;
+    l->refusal.code = ERR_NONE;
     if (!place_target(l->config.place, l)) {
         sm_move(&l->sm, LINK_RESOLVING);
         link_doom_io(l, "no sentinel or node has named it yet");

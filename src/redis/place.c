@@ -118,7 +118,10 @@ bool place_agrees(struct redis_place *p, struct redis_link *l)
         return false;
     }
     p->odd_ms = 0;
-    if (strcmp(p->run_id, l->facts.run_id) != 0) p->role = (struct redis_role){0};
+    if (strcmp(p->run_id, l->facts.run_id) != 0) {
+        p->role = (struct redis_role){0};
+        if (p->run_id[0] != '\0') p->moved_ms = mono_ms();
+    }
     memcpy(p->run_id, l->facts.run_id, sizeof p->run_id);
     memcpy(p->replid, l->facts.replid, sizeof p->replid);
     where_show(l, p->where, sizeof p->where);
@@ -154,20 +157,12 @@ void place_link_up(struct redis_place *p)
     if (!p->leaving) return;
     p->leaving = false;
     if (strcmp(m->from_run_id, p->run_id) == 0) return;
-    uint64_t now_ms = mono_ms();
-    p->moved_ms = now_ms;
     p->stray_ms = 0;
     memcpy(m->to_run_id, p->run_id, sizeof p->run_id);
     snprintf(m->to, sizeof m->to, "%s", p->where);
     m->why = p->why;
-    m->ms = now_ms - p->left_ms;
+    m->ms = mono_ms() - p->left_ms;
     if (p->moved != NULL) p->moved(p, m);
-}
-
-uint64_t place_moved_ms(const struct redis_place *p)
-{
-    bool moving = p->leaving && strcmp(p->move.from_run_id, p->run_id) != 0;
-    return moving ? mono_ms() : p->moved_ms;
 }
 
 void place_doubt(struct redis_place *p, const char *why)
@@ -186,10 +181,18 @@ bool target_is(const struct redis_target *a, const struct redis_target *b)
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
+/* A server says it, and it goes to the log and to clients as it is. */
+static bool host_is_visible(struct slice host)
+{
+    for (size_t i = 0; i < host.n; i++)
+        if (host.p[i] <= ' ' || host.p[i] > '~') return false;
+    return true;
+}
+
 bool target_parse(struct slice host, struct slice port, struct redis_target *out)
 {
     int64_t number;
-    if (host.n == 0 || host.n >= sizeof out->host || memchr(host.p, '\0', host.n) != NULL) return false;
+    if (host.n == 0 || host.n >= sizeof out->host || !host_is_visible(host)) return false;
     if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
     memcpy(out->host, host.p, host.n);
     out->host[host.n] = '\0';
@@ -238,7 +241,7 @@ void place_served(struct redis_place *p)
     p->stray_ms = 0;
 }
 
-/* "MOVED <slot> <host>:<port>"; no host: that of the server that says it. */
+/* "MOVED <slot> <host>:<port>"; no host: that of the server that says it. "?": it knows none, but the nodes may. */
 void place_redirect(struct redis_place *p, const struct redis_link *l, const char *line)
 {
     const char *at = strrchr(line, ' '), *colon = at == NULL ? NULL : strrchr(at, ':');
@@ -246,8 +249,8 @@ void place_redirect(struct redis_place *p, const struct redis_link *l, const cha
     place_stray(p);
     if (colon == NULL) return;
     struct slice host = slice_of(at + 1, (size_t)(colon - at - 1));
-    if (host.n == 0 || (host.n == 1 && host.p[0] == '?')) host = slice_str(l->target.host);
-    bool known = target_parse(host, slice_str(colon + 1), &to);
+    if (host.n == 0) host = slice_str(l->target.host);
+    bool known = !slice_eq(host, SLICE("?")) && target_parse(host, slice_str(colon + 1), &to);
     if (known && p->redirected != NULL) p->redirected(p, &to, line);
 }
 

@@ -19,8 +19,8 @@ struct redis_target {
 };
 
 bool target_is(const struct redis_target *a, const struct redis_target *b);
-bool target_parse(struct slice host, struct slice port,
-                  struct redis_target *out); /* false: no host and port */
+/* False: no host of visible ASCII characters, or no port. */
+bool target_parse(struct slice host, struct slice port, struct redis_target *out);
 
 struct redis_role { /* what ROLE or INFO replication said of the primary last */
     uint64_t at_ms; /* mono; 0: never */
@@ -59,7 +59,7 @@ struct redis_place {
     char where[REDIS_WHERE_BYTES]; /* its numeric address and port, or its socket */
     char replid[RUN_ID_BYTES];     /* its replication id, when a link last came up */
     struct redis_role role;
-    uint64_t moved_ms; /* mono, of the last move; 0: none */
+    uint64_t moved_ms; /* mono, when the first link came up on another one than before; 0: never */
     uint64_t number;   /* of our last frame that its server is known to have; 0: none, or not known */
     unsigned changes;  /* so often it was found with other data, though its links lived */
     /* private */
@@ -94,11 +94,9 @@ void place_stray(struct redis_place *p);
 void place_found(struct redis_place *p);                 /* the frame link has all that it asked for */
 void place_served(struct redis_place *p);                /* a frame was applied */
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
-/* mono: when the links left for the server they are on, or go to; 0: they never did. */
-uint64_t place_moved_ms(const struct redis_place *p);
-bool place_is_up(const struct redis_place *p);      /* some link is up */
-bool place_is_whole(const struct redis_place *p);   /* all that were started are */
-bool place_has_choice(const struct redis_place *p); /* its URL has several hosts, or it is told one */
+bool place_is_up(const struct redis_place *p);           /* some link is up */
+bool place_is_whole(const struct redis_place *p);        /* all that were started are */
+bool place_has_choice(const struct redis_place *p);      /* its URL has several hosts, or it is told one */
 /* Every link asks ROLE now, and `doubted` is called; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);
 

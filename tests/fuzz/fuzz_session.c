@@ -1,6 +1,7 @@
 /* fuzz_session.c - a client's bytes through command/ and coalesce/, with a Redis that answers all the same. The same bytes
  * whole, in small pieces, and in others without the short way of a hit (so without looking up 16 ahead) say the same to the
- * client and send the same frames. Inputs of odd length meet a coalesce with hardly any room, so that sessions are parked.
+ * client and send the same frames, with one lane and with three. Inputs of odd length meet coalesces with hardly any room,
+ * so that sessions are parked. Lanes at times of their own are fuzz_lanes.c's.
  *
  * The linker's --wrap stops the clock and takes the short way out. */
 #include "fuzz.h"
@@ -17,6 +18,7 @@
 
 #define NOW_S INT64_C(1411200000)
 #define ROUNDS_MAX 10000
+#define LANES 3
 #define PIECES_GROW SIZE_MAX
 #define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
@@ -69,8 +71,11 @@ static const struct counters counters = {.all = counters_all, .n = 2, .ops = &li
 /* One run: a client, what went to Redis as text, and what Redis has. */
 struct world {
     struct conn conn;
+    struct command *command;
     struct buf frames;
-    struct coalesce *coalesce;
+    struct coalesce *lanes[LANES];
+    struct frame *sent[LANES]; /* not answered */
+    uint32_t lanes_n;
     int64_t sum;    /* of all deltas */
     int64_t ticker; /* of all events: numbers are above 0 */
 };
@@ -124,23 +129,33 @@ static void port_read(void *arg, uint32_t lane, struct read_request *r)
     r->outcome = ASK_HELD;
     r->done(r);
 }
-/* ---- the link of coalesce ---- */
+/* ---- the link of coalesce; arg: the lane's place in world->lanes ---- */
 
+static void port_frame(void *arg, struct frame *f)
+{
+    struct frame **sent = &world->sent[(struct coalesce **)arg - world->lanes];
+    MUST(*sent == NULL);
+    *sent = f;
+}
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
     (void)arg;
     buf_printf(&world->frames, "due " SLICE_FMT " " SLICE_FMT " %d\n", SLICE_ARG(c->name), SLICE_ARG(key),
                why);
 }
+static struct session *session_at(struct outlet *o)
+{
+    return &CONTAINER_OF(command_outlet(world->command, o), struct conn, outlet)->session;
+}
 static void port_answered(void *arg, struct outlet *o)
 {
     (void)arg;
-    session_answered(&CONTAINER_OF(o, struct conn, outlet)->session);
+    session_answered(session_at(o));
 }
 static void port_room(void *arg, struct outlet *o)
 {
     (void)arg;
-    session_room(&CONTAINER_OF(o, struct conn, outlet)->session);
+    session_room(session_at(o));
 }
 /* ---- Redis ---- */
 
@@ -196,10 +211,10 @@ static void op_answer(struct world *w, struct frame *f, struct frame_op *op)
     if (draws) op->value = w->ticker += op->lease_n;
 }
 
-static void frame_answer(struct world *w)
+static void frame_answer(struct world *w, uint32_t lane)
 {
-    struct frame *f = wire.frame;
-    wire.frame = NULL;
+    struct frame *f = w->sent[lane];
+    w->sent[lane] = NULL;
     frame_said(&w->frames, f);
     buf_reset(&f->errors);
     for (uint32_t i = 0; i < f->cells_n; i++) {
@@ -214,13 +229,14 @@ static void frame_answer(struct world *w)
     for (uint32_t i = 0; i < f->ops_n; i++)
         op_answer(w, f, &f->ops[i]);
     f->events_gone = 0;
-    coalesce_on_frame(w->coalesce, f, FRAME_APPLIED);
+    coalesce_on_frame(w->lanes[lane], f, FRAME_APPLIED);
 }
 
 /* ---- one run ---- */
 
-static struct coalesce *coalesce_make(bool narrow)
+static void lane_make(struct coalesce **lane, bool narrow)
 {
+    static const bool none[1];
     struct coalesce_config config = coalesce_config_default;
     config.gather_turns = 0;
     config.series_max = 64;
@@ -234,19 +250,21 @@ static struct coalesce *coalesce_make(bool narrow)
         config.journal_least = 2;
     }
     struct coalesce_ports ports = wire_ports;
+    ports.arg = lane;
+    ports.send_frame = port_frame;
     ports.due = port_due;
     ports.answered = port_answered;
     ports.room = port_room;
-    return coalesce_create(&ports, &counters, &config);
+    *lane = coalesce_create(&ports, &counters, &config);
+    coalesce_up(*lane, RUN_ID, 7);
+    coalesce_on_look(*lane, -1, none, none);
 }
 
-static struct command *command_make(struct coalesce *c)
+static struct command *command_make(const struct world *w)
 {
-    static struct coalesce *lane;
-    lane = c;
     const struct command_config config = {
-        .lanes = &lane,
-        .lanes_n = 1,
+        .lanes = w->lanes,
+        .lanes_n = w->lanes_n,
         .client = fake_client_ports,
         .counters = &counters,
         .zones = zones_utc(),
@@ -266,6 +284,20 @@ static struct command *command_make(struct coalesce *c)
     return command_again(&config);
 }
 
+/* A turn of the loop; false: no lane had a frame. */
+static bool turn(struct world *w)
+{
+    bool answered = false;
+    for (uint32_t i = 0; i < w->lanes_n; i++)
+        coalesce_turn(w->lanes[i]);
+    for (uint32_t i = w->lanes_n; i-- > 0;) {
+        if (w->sent[i] == NULL) continue;
+        frame_answer(w, i);
+        answered = true;
+    }
+    return answered;
+}
+
 /* Turns of the loop until nothing moves. */
 static void settle(struct world *w)
 {
@@ -274,11 +306,7 @@ static void settle(struct world *w)
         size_t kept = c->kept.n, out = c->outlet.out.n;
         conn_flush(c);
         conn_take(c);
-        coalesce_turn(w->coalesce);
-        if (wire.frame != NULL)
-            frame_answer(w);
-        else if (c->kept.n == kept && out == 0 && c->outlet.out.n == 0)
-            return;
+        if (!turn(w) && c->kept.n == kept && out == 0 && c->outlet.out.n == 0) return;
     }
     UNREACHABLE(); /* it never comes to rest */
 }
@@ -294,25 +322,26 @@ static void conn_sends(struct conn *c, struct slice in, size_t step)
     }
 }
 
-static void run(struct world *w, struct slice in, size_t step, bool narrow)
+static void run(struct world *w, struct slice in, size_t step, uint32_t lanes)
 {
-    static const bool none[1];
     wire = (struct wire){.mono_ms = 1000000, .redis_ms = NOW_S * 1000};
-    *w = (struct world){.coalesce = coalesce_make(narrow)};
+    *w = (struct world){.lanes_n = lanes};
     world = w;
     stats = (struct stats){0};
     list_init(&w->conn.outlet.touched);
     list_init(&w->conn.outlet.parked);
-    coalesce_up(w->coalesce, RUN_ID, 7);
-    coalesce_on_look(w->coalesce, -1, none, none);
-    struct command *command = command_make(w->coalesce);
-    session_open(&w->conn.session, command, &w->conn, &w->conn.outlet, false);
+    for (uint32_t i = 0; i < lanes; i++)
+        lane_make(&w->lanes[i], in.n % 2 == 1);
+    w->command = command_make(w);
+    session_open(&w->conn.session, w->command, &w->conn, &w->conn.outlet, false);
     conn_sends(&w->conn, in, step);
     settle(w);
     MUST(w->conn.outlet.waiting == 0 && list_empty(&w->conn.outlet.parked));
     on_drop(&w->conn);
-    command_rest(command);
-    coalesce_destroy(&w->coalesce);
+    MUST(w->conn.session.order == NULL);
+    command_rest(w->command);
+    for (uint32_t i = 0; i < lanes; i++)
+        coalesce_destroy(&w->lanes[i]);
 }
 
 static void same(struct world *other, const struct world *whole)
@@ -328,23 +357,28 @@ static void world_free(struct world *w)
     buf_free(&w->frames);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void run_each_way(struct slice in, uint32_t lanes)
 {
     static const struct {
         size_t step;
         bool without_short_way;
     } ways[] = {{PIECES_GROW, false}, {13, true}};
-    struct slice in = slice_of((const char *)data, size);
     struct world whole, other;
-    bool narrow = size % 2 == 1;
     without_short_way = false;
-    run(&whole, in, 0, narrow);
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    run(&whole, in, 0, lanes);
+    for (size_t i = lanes > 1; i < sizeof ways / sizeof ways[0]; i++) { /* half the time */
         without_short_way = ways[i].without_short_way;
-        run(&other, in, ways[i].step, narrow);
+        run(&other, in, ways[i].step, lanes);
         same(&other, &whole);
         world_free(&other);
     }
     world_free(&whole);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice in = slice_of((const char *)data, size);
+    run_each_way(in, 1);
+    run_each_way(in, LANES);
     return 0;
 }

@@ -310,6 +310,7 @@ static void rejects_run(struct sql *s)
         MUST(db->now.rejects_n < BATCH_CHUNK_ROWS);
         db->now.rejects[db->now.rejects_n++] = r;
     } while (sql_try(s, ","));
+    sql_expect(s, " ON DUPLICATE KEY UPDATE seq = tally_rejects.seq");
     end_expect(s);
 }
 

@@ -463,7 +463,7 @@ static void values_read(struct frame *f)
     struct slice rest = buf_slice(&out);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
         struct redis_answer r = redis_wire(&rest);
-        MUST(tokens_told(f, i, &r));
+        MUST(tokens_told(f, i, &r, false));
         reply_free(&r);
     }
     MUST(rest.n == 0);

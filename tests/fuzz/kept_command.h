@@ -10,18 +10,36 @@
 #include "command/inside.h"
 #include "lib/zones.h"
 
-/* As command_create(); of a service with the same limits each time. */
+struct kept {
+    struct command *command, new;
+    uint64_t *codes; /* with several lanes */
+};
+
+/* No key's lane is known. */
+static void codes_again(struct kept *k)
+{
+    struct command *c = k->command;
+    size_t bytes = (c->codes.mask + 1) * sizeof *k->codes;
+    if (k->codes == NULL) k->codes = memcpy(heap_alloc(bytes), c->codes.all, bytes);
+    memcpy(c->codes.all, k->codes, bytes);
+    for (uint32_t i = 1; i < c->config.lanes_n; i++)
+        coalesce_codes_as(c->config.lanes[i], c->config.lanes[0]);
+}
+
+/* As command_create(); of a service with the same limits each time, and with as many lanes, unless it is one. */
 static struct command *command_again(const struct command_config *config)
 {
-    static struct command *kept, new;
-    if (kept == NULL) {
-        kept = command_create(config);
-        new = *kept;
+    static struct kept all[2];
+    struct kept *k = &all[config->lanes_n > 1];
+    if (k->command == NULL) {
+        k->command = command_create(config);
+        k->new = *k->command;
     }
-    *kept = new;
-    kept->config = *config;
-    kept->started_ms = mono_ms();
-    return kept;
+    *k->command = k->new;
+    k->command->config = *config;
+    k->command->started_ms = k->command->now_ms = mono_ms();
+    if (config->lanes_n > 1) codes_again(k);
+    return k->command;
 }
 
 /* When no session is open any more. */

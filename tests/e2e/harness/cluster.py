@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import redis
 
@@ -16,6 +17,7 @@ from harness.tagged import Tagged
 from harness.wait import wait_until
 
 NODE_TIMEOUT_MS = 1500
+ELECTION_S = 4 * NODE_TIMEOUT_MS / 1000  # Redis 7.0: so long a replica's last election keeps it from the next one
 
 
 class Node(Process):
@@ -26,6 +28,7 @@ class Node(Process):
         self.host, self.port, self.bus = "127.0.0.1", port(), port()
         os.mkdir(data)
         self.extra = list(extra)
+        self.elected_at = -ELECTION_S
 
     def argv(self):
         return [REDIS_SERVER, *self.doors(), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
@@ -113,7 +116,7 @@ class Cluster:
             node.cluster("SET-CONFIG-EPOCH", i + 1)
         for node in self.nodes[1:]:
             node.cluster("MEET", first.host, first.port, first.bus)
-        wait_until(lambda: all(self.known_to(node) == len(self.nodes) for node in self.nodes), 60, "all nodes know each other")
+        self.wait_known()
         for i, node in enumerate(self.nodes[self.masters:]):
             node.cluster("REPLICATE", self.nodes[i % self.masters].id)
         self.wait_well()
@@ -122,6 +125,14 @@ class Cluster:
     @staticmethod
     def known_to(node):
         return len([line for line in node.cluster("NODES").decode().splitlines() if "handshake" not in line])
+
+    def wait_known(self):
+        wait_until(lambda: all(self.known_to(node) == len(self.nodes) for node in self.nodes), 60, "all nodes know each other")
+
+    @staticmethod
+    def line_of(node, seen_by):
+        """What CLUSTER NODES of the second says of the first."""
+        return next(line for line in seen_by.cluster("NODES").decode().splitlines() if line.startswith(node.id))
 
     def living(self):
         return [node for node in self.nodes if node.alive()]
@@ -192,8 +203,13 @@ class Cluster:
         """A planned one of the slot's shard."""
         old = self.owner
         new = self.replica_of(old)
+        # Within half of that time it would win by its old votes, without a new epoch, and be demoted at once.
+        wait_until(lambda: time.monotonic() > new.elected_at + ELECTION_S, 60, "it may be elected again")
+        mark = f"slave {old.id}"
+        wait_until(lambda: all(mark in self.line_of(new, node) for node in self.living()), 60, "voters know it as a replica")
         new.cluster("FAILOVER")
         wait_until(lambda: self.seen_by(new) == new.port and new.is_master(), 60, "the replica was promoted", 0.02)
+        new.elected_at = time.monotonic()
         return old, new
 
     def migrate_begin(self, to):
@@ -253,6 +269,7 @@ class Cluster:
         node.start()
         self.run_cli("add-node", f"{node.host}:{node.port}", f"{self.nodes[0].host}:{self.nodes[0].port}")
         self.nodes.append(node)
+        self.wait_known()
         self.wait_well()
         return node
 
@@ -261,6 +278,7 @@ class Cluster:
         self.run_cli("del-node", f"{node.host}:{node.port}", node.id)
         self.nodes.remove(node)
         node.close()
+        shutil.rmtree(node.data)  # the next one to come may have its number
         self.wait_well()
 
     def close(self):

@@ -61,6 +61,23 @@ static void a_node_without_a_host_is_the_one_that_was_asked(void **state)
     }
 }
 
+/* The cluster prefers hostnames, and this node has none yet: [?, port, id, [ip, 10.0.0.7]]. */
+static void a_node_without_a_hostname_has_an_address(void **state)
+{
+    (void)state;
+    struct redis_answer more[] = {text("hostname"), text(""), text("ip"), text("10.0.0.7")};
+    struct redis_answer a[] = {text("?"), number(7001), text(ID_A), array(more, 4)};
+    struct redis_answer range[] = {number(0), number(16383), array(a, 4)}, one = array(range, 3);
+    struct redis_answer all = array(&one, 1);
+    struct redis_target owner;
+    struct slice id;
+    assert_true(cluster_owner(&all, 5, &asked, &owner, &id));
+    assert_string_equal(owner.host, "10.0.0.7");
+    a[3] = array(more, 3);
+    assert_true(cluster_owner(&all, 5, &asked, &owner, &id));
+    assert_string_equal(owner.host, "seed");
+}
+
 static void what_has_another_shape_names_nobody(void **state)
 {
     (void)state;
@@ -79,6 +96,36 @@ static void what_has_another_shape_names_nobody(void **state)
                                  .str = SLICE("ERR This instance has cluster support disabled")};
     assert_false(cluster_owner(&error, 5, &asked, &owner, &id));
     assert_false(cluster_owner(NULL, 5, &asked, &owner, &id));
+}
+
+static bool owner_of_5(struct redis_answer first, struct redis_answer host)
+{
+    struct redis_answer a[] = {host, number(7001), text(ID_A)};
+    struct redis_answer range[] = {first, number(9), array(a, 3)}, one = array(range, 3);
+    struct redis_answer all = array(&one, 1);
+    struct redis_target owner;
+    struct slice id;
+    return cluster_owner(&all, 5, &asked, &owner, &id);
+}
+
+static void a_slot_is_a_number_and_a_host_a_text(void **state)
+{
+    (void)state;
+    assert_true(owner_of_5(number(0), text("h")));
+    assert_false(owner_of_5(text("0"), text("h")));
+    assert_false(owner_of_5((struct redis_answer){.type = REDIS_NIL}, text("h")));
+    assert_false(owner_of_5(number(0), number(1)));
+    assert_false(owner_of_5(number(0), array(NULL, 0)));
+}
+
+/* Hosts are written to the log and to clients as they are. */
+static void a_host_has_only_visible_characters(void **state)
+{
+    (void)state;
+    assert_false(owner_of_5(number(0), text("h\nts=2026 event=forged")));
+    assert_false(owner_of_5(number(0), text("a b")));
+    assert_false(owner_of_5(number(0), text("a\x7f")));
+    assert_false(owner_of_5(number(0), text("\xc3\xa4")));
 }
 
 static void epochs_are_found_by_id(void **state)
@@ -100,7 +147,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_owner_is_the_first_of_its_range),
         cmocka_unit_test(a_node_without_a_host_is_the_one_that_was_asked),
+        cmocka_unit_test(a_node_without_a_hostname_has_an_address),
         cmocka_unit_test(what_has_another_shape_names_nobody),
+        cmocka_unit_test(a_slot_is_a_number_and_a_host_a_text),
+        cmocka_unit_test(a_host_has_only_visible_characters),
         cmocka_unit_test(epochs_are_found_by_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

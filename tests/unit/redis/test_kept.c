@@ -143,6 +143,30 @@ static void test_what_was_refused_is_left_out(void **state)
     got_close(g);
 }
 
+/* Another tallyd has drawn a lease since, of which the client's own number is one. */
+static void test_what_is_refused_now_is_told(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    struct frame_op *op = event_op(g, "e", "x");
+    op->has_numbers = true;
+    item_new(g, op, NOW, "40");
+    item_new(g, op, NOW, "41");
+    item_new(g, op, NOW, "");
+    send_applied(g);
+    struct kept_frame k = kept_of(g, true);
+    redis_ask(s, "FLUSHALL");
+    redis_ask(s, "HSET tally:leased e:x 40");
+    redis_ask(s, "SET e:index 40");
+    replay(g, &k);
+    assert_int_equal(k.failed, 1);
+    assert_int_equal(k.renumbered, 1);
+    buf_free(&k.records);
+    got_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_drawn),
         cmocka_unit_test(test_what_was_refused_is_left_out),
+        cmocka_unit_test(test_what_is_refused_now_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -332,6 +332,31 @@ static void test_loading(void **state)
     strange(hello, NULL, 0, "LOADING Redis is loading the dataset in memory");
 }
 
+static void plain(const char *hello, enum err refused)
+{
+    struct world *w = world_empty();
+    struct fake f = {.hello = hello};
+    fake_start(w, &f);
+    world_link(w, &w->link, "cluster");
+    w->link.config.plain = true;
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs >= 1);
+    assert_int_equal(w->link.refusal.code, refused);
+    fake_stop(&f);
+    WAIT_UNTIL(w, strstr(w->why, "cannot be reached") != NULL);
+    assert_int_equal(w->link.refusal.code, ERR_NONE);
+    world_close(w);
+}
+
+/* It comes by itself, so a start without it is worth another try. */
+static void test_a_node_is_not_ready(void **state)
+{
+    (void)state;
+    plain("-LOADING Redis is loading the dataset in memory\r\n", ERR_NONE);
+    plain("-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", ERR_NONE);
+    plain("-NOAUTH Authentication required.\r\n", ERR_CONFIG);
+}
+
 static void test_silent_handshake(void **state)
 {
     struct world *w = world_empty();
@@ -562,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_replica_and_database),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_loading),
+        cmocka_unit_test(test_a_node_is_not_ready),
         cmocka_unit_test(test_silent_handshake),
         cmocka_unit_test(test_dribble),
         cmocka_unit_test(test_bounds),

@@ -119,6 +119,30 @@ static void links_are_up_on_one_server(void **state)
     redis_server_stop(&other);
 }
 
+static bool comes_up_on(struct world *w, const char *run_id)
+{
+    snprintf(w->link.facts.run_id, sizeof w->link.facts.run_id, "%s", run_id);
+    return place_agrees(&w->place, &w->link);
+}
+
+/* What was answered before was answered on another server, what comes after is on this one. */
+static void it_moved_when_the_first_link_came_up(void **state)
+{
+    (void)state;
+    struct world *w = world_empty();
+    world_link(w, &w->link, "frame");
+    assert_true(comes_up_on(w, "a"));
+    assert_int_equal(w->place.moved_ms, 0); /* it was nowhere before */
+    uint64_t before_ms = mono_ms();
+    assert_true(comes_up_on(w, "b"));
+    uint64_t moved_ms = w->place.moved_ms;
+    assert_in_range(moved_ms, before_ms, mono_ms());
+    assert_true(comes_up_on(w, "b"));
+    place_link_up(&w->place);
+    assert_int_equal(w->place.moved_ms, moved_ms);
+    world_close(w);
+}
+
 /* Both are primaries. */
 static void a_name_that_moved_is_followed(void **state)
 {
@@ -295,6 +319,10 @@ static void where_a_cluster_sends_us_is_followed_and_not_told(void **state)
               "return redis.error_reply('ERR Script attempted to access a non local key in a cluster node')",
               said);
     assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
+    node_says(w, "return redis.error_reply('MOVED 8192 ?:7001')", said);
+    WAIT_UNTIL(w, w->ups == 2);
+    assert_string_equal(redirected.host, "");
+    redis_reader_of_cluster(w->link.reader);
     node_says(w, "return redis.error_reply('MOVED 8192 b:7001')", said);
     assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
     WAIT_UNTIL(w, redirected.port == 7001);
@@ -311,6 +339,7 @@ int main(void)
         cmocka_unit_test(the_next_host_at_each_try),
         cmocka_unit_test(told_only_it_waits_until_it_is_told),
         cmocka_unit_test(links_are_up_on_one_server),
+        cmocka_unit_test(it_moved_when_the_first_link_came_up),
         cmocka_unit_test(a_name_that_moved_is_followed),
         cmocka_unit_test(an_idle_link_leaves_a_demoted_server),
         cmocka_unit_test(the_role_is_kept),

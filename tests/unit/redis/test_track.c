@@ -125,6 +125,16 @@ static void swept(struct redis_sweep *s)
     *(bool *)s->arg = true;
 }
 
+static bool counted(struct world *w, struct redis_sweep *sweep)
+{
+    *(bool *)sweep->arg = false;
+    sweep->looks = true;
+    redis_sweep(&w->link, sweep);
+    WAIT_UNTIL(w, *(bool *)sweep->arg);
+    assert_false(sweep->lost);
+    return sweep->counted;
+}
+
 /* More keys than a page; those of other lanes, of other programs, and the state of the move remain. */
 static void test_sweep(void **state)
 {
@@ -146,6 +156,15 @@ static void test_sweep(void **state)
     assert_false(sweep.lost);
     assert_redis(s, "5", "DBSIZE");
     assert_redis(s, "-1 m 1 1 1", "MGET {x}tally:lanes {x}tally:move {y}tb.z tb.z {x}");
+    assert_false(counted(w, &sweep));
+    redis_ask(s, "MSET {y}tally:seq:one:0123456789abcdef 1 tally:seq:one:0123456789abcdef 1 {x}seq 1");
+    assert_false(counted(w, &sweep));
+    redis_ask(s, "SET {x}tally:seq:one:0123456789abcdef 1");
+    assert_true(counted(w, &sweep));
+    redis_ask(s, "DEL {x}tally:seq:one:0123456789abcdef");
+    redis_ask(s, "HSET {x}tally:accepted visits 1");
+    assert_true(counted(w, &sweep));
+    sweep.looks = false;
     redis_ask(s, "ACL SETUSER default -unlink");
     done = false;
     redis_sweep(&w->link, &sweep);

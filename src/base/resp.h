@@ -5,14 +5,21 @@
 #include "base/buf.h"
 #include "base/num.h"
 
-static inline void put_head(struct buf *out, char type, int64_t v) /* type, digits, CR LF */
+#define HEAD_BYTES 24
+
+/* Type, digits, CR LF, at most HEAD_BYTES; returns how many. */
+static inline size_t head_write(char type, int64_t v, char *p)
 {
-    char *p = buf_reserve(out, 24);
     p[0] = type;
     size_t n = 1 + num_write(v, p + 1);
     p[n] = '\r';
     p[n + 1] = '\n';
-    out->n += n + 2;
+    return n + 2;
+}
+
+static inline void put_head(struct buf *out, char type, int64_t v)
+{
+    out->n += head_write(type, v, buf_reserve(out, HEAD_BYTES));
 }
 
 static inline void put_bulk(struct buf *out, struct slice s) /* $n CR LF, n bytes, CR LF */

@@ -64,7 +64,7 @@ struct coalesce_ports {
     void (*room)(void *arg, struct outlet *o);     /* a parked outlet may go on */
     void (*fatal)(void *arg, const char *text);    /* two processes share a life: stop now */
     uint64_t (*mono_ms)(void *arg);
-    uint64_t (*mono_us)(void *arg); /* for base/latencies.h alone */
+    uint64_t (*mono_us)(void *arg); /* of arrivals */
     int64_t (*redis_ms)(void *arg);
 };
 
@@ -193,8 +193,9 @@ struct coalesce_settle {
     uint32_t events; /* of the log, still to be brought home */
 };
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
-/* While it holds, no frame is sent: hits wait. Hits that a cut would refuse wait as well, for busy_ms at most. A hold
- * that ends while a link is coming up ends when that link is ready, or cut. */
+/* While it holds, no new frame is sent: hits wait. A frame in doubt is sent again all the same. Hits that a cut would
+ * refuse wait as well, for busy_ms at most. A hold that ends while a link is coming up ends when that link is ready, or
+ * cut. */
 void coalesce_hold(struct coalesce *c, bool hold);
 /* What is sent and not answered. */
 void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims);

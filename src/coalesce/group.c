@@ -192,7 +192,7 @@ static bool write_other(const struct group *g, const struct answer *a, struct bu
 }
 
 /* False: nothing was counted for it. */
-static bool write_answer(const struct group *g, const struct answer *a, struct buf *out)
+static inline bool write_answer(const struct group *g, const struct answer *a, struct buf *out)
 {
     if (a->cell >= ANSWER_TOKEN) return write_other(g, a, out);
     const struct frame_cell *c = &g->frame.cells[a->cell];
@@ -204,25 +204,63 @@ static bool write_answer(const struct group *g, const struct answer *a, struct b
     return true;
 }
 
-/* Answers of one outlet, one after the other: a client that pipelines. */
-static void deliver(const struct group *g, const struct answer *a, uint32_t n, struct list *touched)
+__attribute__((noinline)) static void write_text(const struct group *g, const struct answer *a,
+                                                 struct outlet *o, uint32_t i)
+{
+    size_t at = outlet_text_begin(o, i);
+    bool counts = false;
+    if (a->cell >= ANSWER_TOKEN)
+        counts = write_other(g, a, o->texts);
+    else
+        answer_error(o->texts, FRAME_ERROR(&g->frame, &g->frame.cells[a->cell]));
+    outlet_text_end(o, at, counts);
+}
+
+/* Into a queue; returns how many there were, one after the other. */
+__attribute__((noinline)) static uint32_t write_apart(const struct group *g, const struct answer *a,
+                                                      uint32_t most, struct outlet *o)
+{
+    const struct frame_cell *cells = g->frame.cells;
+    uint32_t n, room = most < o->waiting ? most : o->waiting;
+    char *to = outlet_reserve(o, room);
+    for (n = 0; n < room && a[n].outlet == o; n++, to += OUTLET_VALUE) {
+        int64_t v = 0;
+        if (a[n].cell < ANSWER_TOKEN && cells[a[n].cell].error_n == 0)
+            v = answer_running(cells[a[n].cell].value, cells[a[n].cell].delta - a[n].at);
+        else
+            write_text(g, &a[n], o, n);
+        memcpy(to, &v, sizeof v);
+    }
+    outlet_gave(o, n);
+    return n;
+}
+
+/* Likewise, for a client that pipelines. */
+static inline uint32_t write_all(const struct group *g, const struct answer *a, uint32_t most,
+                                 struct outlet *o)
+{
+    uint32_t n;
+    for (n = 0; n < most && a[n].outlet == o; n++)
+        if (!o->gone && !write_answer(g, &a[n], &o->out)) o->counted--;
+    o->counted += n;
+    return n;
+}
+
+/* The first answer, and what follows for the same outlet. */
+static uint32_t deliver(const struct group *g, const struct answer *a, uint32_t most, struct list *touched)
 {
     struct outlet *o = a->outlet;
+    uint32_t n = o->texts != NULL && !o->gone ? write_apart(g, a, most, o) : write_all(g, a, most, o);
     INVARIANT(o->waiting >= n);
     o->waiting -= n;
-    o->counted += n;
-    for (uint32_t i = 0; i < n && !o->gone; i++)
-        if (!write_answer(g, &a[i], &o->out)) o->counted--;
     if (!list_linked(&o->touched)) list_push(touched, &o->touched);
+    return n;
 }
 
 void group_answer(struct group *g, struct list *touched)
 {
-    for (uint32_t i = 0, n; i < g->answers_n; i += n) {
-        for (n = 1; i + n < g->answers_n && g->answers[i + n].outlet == g->answers[i].outlet;)
-            n++;
-        deliver(g, &g->answers[i], n, touched);
-    }
+    for (uint32_t i = 0; i < g->answers_n;)
+        i += deliver(g, &g->answers[i], g->answers_n - i, touched);
     g->answers_n = g->literals_count = 0;
 }
 
@@ -233,7 +271,7 @@ void group_answer_free_ones(struct group *g, struct list *touched)
         if (g->answers[i].outlet->behind)
             g->answers[kept++] = g->answers[i];
         else
-            deliver(g, &g->answers[i], 1, touched);
+            (void)deliver(g, &g->answers[i], 1, touched);
     }
     g->answers_n = g->literals_count = kept;
 }

@@ -28,6 +28,7 @@
 
 #define GROUPS                                                                                               \
     4 /* one collects, one in flight, one being answered; one more for the simulator's two in flight */
+#define BEHIND_WHY "BUSY Redis does not take back the hits that it lost"
 #define JOURNAL_FULL (UINT64_C(1) << 20)
 #define FLIGHT_MAX 2 /* (!) 1 in the service; the simulator may take the rule out */
 
@@ -56,7 +57,6 @@ struct replay {
     bool sent, in_doubt;        /* it is on the link; it was when that was cut */
     uint32_t frames;            /* sent again since the look; hits: theirs */
     uint64_t hits, begun_ms, again_ms; /* again_ms: not before, after a refusal */
-    uint64_t found;                    /* the last frame that Redis had then */
     struct fence fence;
     bool fencing; /* it is under way */
     uint64_t fence_upto,

@@ -15,6 +15,7 @@ const char *ask_refusal(const struct session *s, enum ask_outcome outcome, const
     case ASK_HELD:
         return "ERR merging is held until an operator has looked: the log of tallyd says why";
     case ASK_FAILED:
+    case ASK_UNBLOCKED:
         return text;
     case ASK_DONE:
         break;

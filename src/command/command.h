@@ -149,7 +149,7 @@ struct session {
     bool last;                    /* the reply just made is the last one */
     uint64_t id;                  /* CLIENT ID, from 1 */
     uint64_t opened_ms;           /* mono */
-    uint64_t waited_ms;           /* mono: its last WAIT or WAITAOF; 0: none */
+    uint64_t told_ms;             /* mono: WAIT has told of all changes until then; 0: it told nothing */
     uint64_t active_ms;           /* mono: when it sent something last, */
     const struct spec *ran;       /* and what; NULL: nothing yet, or no command */
     enum session_replies replies; /* CLIENT REPLY */

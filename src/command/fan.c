@@ -1,6 +1,6 @@
 /* command/fan.c - requests to several lanes: all lanes are asked at once, and their answers become one. If lanes fail,
- * the client gets the failure of the first of them. The other lanes have done their part all the same; where that is
- * more than a look, the reply says what it was. */
+ * the client gets the failure of the first of them, but any UNBLOCKED before all others. The other lanes have done their
+ * part all the same; where that is more than a look, the reply says what it was. */
 #include "base/heap.h"
 #include "command/inside.h"
 
@@ -52,16 +52,22 @@ static void fan_free(struct fan *f)
     heap_free(f);
 }
 
+static bool part_is_told(const struct fan_part *p, enum ask_outcome outcome)
+{
+    bool unblocked = outcome == ASK_UNBLOCKED, told = p->fan->outcome == ASK_UNBLOCKED;
+    return outcome != ASK_DONE && (unblocked != told ? unblocked : p->lane < p->fan->failed);
+}
+
 /* text is read now: it is the lane's. */
 static void part_over(struct fan_part *p, enum ask_outcome outcome, const char *text)
 {
     struct fan *f = p->fan;
     f->failed_n += outcome != ASK_DONE;
-    if (outcome != ASK_DONE && p->lane < f->failed) {
+    if (part_is_told(p, outcome)) {
         f->failed = p->lane;
         f->outcome = outcome;
         buf_reset(&f->text);
-        if (outcome == ASK_FAILED) buf_printf(&f->text, "%s%c", text, '\0');
+        if (outcome == ASK_FAILED || outcome == ASK_UNBLOCKED) buf_printf(&f->text, "%s%c", text, '\0');
     }
     if (--f->left > 0) return;
     if (f->failed != UINT32_MAX) f->session->lane = f->failed;
@@ -182,7 +188,7 @@ void fan_recover(struct session *s)
 
 static bool lane_used(const struct session *s, uint32_t lane)
 {
-    return s->order->ways[lane].used;
+    return s->order->ways[lane].outlet.given > 0;
 }
 
 static bool any_used(const struct session *s)
@@ -210,10 +216,12 @@ static void wait_part_done(struct wait_request *q)
     part_over(CONTAINER_OF(q, struct fan_part, ask.wait), q->outcome, q->text);
 }
 
+/* Once a lane has refused, what the others count is not told. */
 static bool wait_part_left(struct wait_request *q)
 {
-    struct wait_request *all = &CONTAINER_OF(q, struct fan_part, ask.wait)->fan->session->ask.wait;
-    return all->left(all);
+    const struct fan *f = CONTAINER_OF(q, struct fan_part, ask.wait)->fan;
+    struct wait_request *all = &f->session->ask.wait;
+    return f->failed_n > 0 || all->left(all);
 }
 
 void fan_wait(struct session *s)

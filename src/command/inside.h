@@ -161,7 +161,7 @@ static inline bool session_is_quiet(const struct session *s)
 void session_replies_next(struct session *s); /* a request is through */
 
 /* lanes.c */
-#define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
+#define AHEAD EXPECT_MAX /* hits that are looked up together: their reads of memory overlap */
 void lanes_init(struct command *c);
 void lanes_close(struct command *c);
 /* From now on the session works on that lane, until the next call. */
@@ -180,7 +180,7 @@ static inline struct outlet *lane_outlet(const struct session *s)
 static inline enum add_result lane_added(struct session *s, enum add_result got)
 {
     if (s->order == NULL || got != ADD_OK) return got;
-    order_expect(s->order, s->lane);
+    order_expect_one(s->order, s->lane);
     s->outlet->waiting++;
     return got;
 }

@@ -105,32 +105,35 @@ struct ahead_lanes {
 static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t most, struct ahead_lanes *a)
 {
     struct command *c = s->command;
+    struct coalesce *const *lanes = c->config.lanes;
     const struct user *user = s->user;
     size_t used = 0;
-    for (a->n = 0; a->n < most && used < in.n; a->n++) {
-        struct coalesce_hit *hit = &a->hits[a->n];
+    uint32_t n;
+    for (n = 0; n < most && used < in.n; n++) {
+        struct coalesce_hit *hit = &a->hits[n];
         size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
         if (bytes == 0 || (user != NULL && !user_names(user, hit->bytes.key))) break;
-        hit->code = coalesce_code(c->config.lanes[0], hit->bytes.key);
+        hit->code = coalesce_code(lanes[0], hit->bytes.key);
         uint32_t lane = lane_find(c, hit->bytes.key, hit->code);
-        coalesce_look_coded(c->config.lanes[lane], hit);
-        a->lanes[a->n] = (uint16_t)lane;
-        a->ends[a->n] = used += bytes;
+        coalesce_look_coded(lanes[lane], hit);
+        a->lanes[n] = (uint16_t)lane;
+        a->ends[n] = used += bytes;
     }
+    a->n = n;
 }
 
-static inline uint32_t ahead_lanes_take(struct session *s, struct ahead_lanes *a)
+static inline uint32_t ahead_lanes_take(struct session *s, const struct ahead_lanes *a)
 {
     struct coalesce *const *lanes = s->command->config.lanes;
     struct order *o = s->order;
-    uint32_t i;
-    for (i = 0; i < a->n && a->n > 1; i++)
+    uint32_t i, n = a->n;
+    for (i = 0; i < n && n > 1; i++)
         coalesce_look_again(lanes[a->lanes[i]], &a->hits[i]);
-    for (i = 0; i < a->n; i++) {
+    for (i = 0; i < n; i++) {
         uint32_t lane = a->lanes[i];
         if (coalesce_take(lanes[lane], &o->ways[lane].outlet, &a->hits[i]) != ADD_OK) break;
-        order_expect(o, lane);
     }
+    order_expect(o, a->lanes, i);
     s->outlet->waiting += i;
     return i;
 }

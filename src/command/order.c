@@ -3,34 +3,38 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/resp.h"
 
-#include <string.h>
-
-#define RING_FIRST 32
-#define RING_KEEP 1024 /* a ring stays up to this size when it is empty, */
-#define WAY_KEEP 512   /* a buffer likewise; as listen's */
+#define RING_FIRST 64
+#define RING_KEEP 2048 /* a ring stays up to this size when it is empty, */
+#define KEEP 512       /* a buffer likewise; as listen's */
 #define DROP_LEAST 4096
+#define VALUES_MAX 32 /* at once, so that little memory is reserved for them */
 
 struct order *order_create(struct session *s, uint32_t lanes)
 {
-    struct order *o = heap_zalloc(sizeof *o + lanes * sizeof o->ways[0]);
+    struct order *o = heap_zalloc(sizeof *o + (lanes + 1) * sizeof o->ways[0]);
     o->lanes = lanes;
     o->mask = RING_FIRST - 1;
-    o->ring = heap_alloc(RING_FIRST * sizeof *o->ring);
-    o->ring[o->mask].what = OWED_NOTHING;
-    for (uint32_t i = 0; i < lanes; i++) {
+    o->ring = heap_alloc((RING_FIRST + EXPECT_MAX) * sizeof *o->ring);
+    o->texts = heap_zalloc((lanes + 1) * sizeof *o->texts);
+    for (uint32_t i = 0; i <= lanes; i++) {
+        struct outlet *way = &o->ways[i].outlet;
         o->ways[i].session = s;
-        list_init(&o->ways[i].outlet.touched);
-        list_init(&o->ways[i].outlet.parked);
+        list_init(&way->touched);
+        list_init(&way->parked);
+        way->texts = &o->texts[i];
     }
     return o;
 }
 
 static void order_free(struct order *o)
 {
-    for (uint32_t i = 0; i < o->lanes; i++)
+    for (uint32_t i = 0; i <= o->lanes; i++) {
         buf_free(&o->ways[i].outlet.out);
-    buf_free(&o->local);
+        buf_free(&o->texts[i]);
+    }
+    heap_free(o->texts);
     heap_free(o->ring);
     heap_free(o);
 }
@@ -48,18 +52,12 @@ bool order_gone(struct order *o, struct outlet *client)
     return client->waiting == 0;
 }
 
-static struct owed *ring_at(const struct order *o, uint32_t i)
-{
-    return &o->ring[i & o->mask];
-}
-
 __attribute__((noinline, cold)) static void ring_size(struct order *o, uint32_t cap)
 {
-    struct owed *ring = heap_alloc(cap * sizeof *ring);
+    uint16_t *ring = heap_alloc((cap + EXPECT_MAX) * sizeof *ring);
     uint32_t n = o->end - o->first;
     for (uint32_t i = 0; i < n; i++)
-        ring[i] = *ring_at(o, o->first + i);
-    ring[cap - 1].what = OWED_NOTHING;
+        ring[i] = o->ring[(o->first + i) & o->mask];
     heap_free(o->ring);
     o->ring = ring;
     o->mask = cap - 1;
@@ -72,201 +70,115 @@ void order_grow(struct order *o)
     ring_size(o, 2 * (o->mask + 1));
 }
 
-static struct owed *owed_add(struct order *o, uint32_t what)
-{
-    if (o->end - o->first == o->mask) order_grow(o);
-    *ring_at(o, o->end) = (struct owed){.what = what};
-    return ring_at(o, o->end++);
-}
-
 void order_local(struct order *o, struct outlet *client, struct slice reply)
 {
-    static const uint32_t local = OWED_LOCAL << OWED_KIND;
-    struct owed *last = ring_at(o, o->end - 1);
-    if (last->what != local) {
-        last = owed_add(o, local);
-        client->waiting++;
-    }
-    last->n += (uint32_t)reply.n;
-    buf_put_slice(&o->local, reply);
-}
-
-void order_hush(struct order *o, uint32_t n)
-{
-    struct owed *last = ring_at(o, o->end - 1);
-    uint32_t silent = last->what | OWED_SILENT << OWED_KIND;
-    PRE(last->what < o->lanes && last->n >= n);
-    last->n -= n;
-    if (last->n == 0) o->end--;
-    last = ring_at(o, o->end - 1);
-    if (last->what != silent) last = owed_add(o, silent);
-    last->n += n;
+    struct outlet *way = &o->ways[o->lanes].outlet;
+    memset(outlet_reserve(way, 1), 0, OUTLET_VALUE);
+    size_t at = outlet_text_begin(way, 0);
+    buf_put_slice(way->texts, reply);
+    outlet_text_end(way, at, false);
+    outlet_gave(way, 1);
+    order_expect_one(o, o->lanes);
+    client->waiting++;
 }
 
 /* ---- the head ---- */
 
-/* Of a line; it is there whole. */
-static size_t line_bytes(const char *p, size_t left)
+static inline int64_t value_take(struct outlet *way)
 {
-    const char *end = memchr(p, '\n', left);
-    INVARIANT(end != NULL);
-    return (size_t)(end - p) + 1;
+    int64_t v;
+    memcpy(&v, way->out.p + way->taken, sizeof v);
+    way->taken += OUTLET_VALUE;
+    return v;
 }
 
-/* Lanes answer with lines and bulk strings. */
-static size_t reply_bytes(const char *p, size_t left)
+/* What is at the head one after the other. */
+static void values_take(struct order *o, struct outlet *client)
 {
-    size_t line = line_bytes(p, left), bulk = 0;
-    if (__builtin_expect(*p != '$', 1)) return line;
-    for (const char *digit = p + 1; *digit != '\r'; digit++)
-        bulk = 10 * bulk + (size_t)(*digit - '0');
-    INVARIANT(line + bulk + 2 <= left);
-    return line + bulk + 2;
+    const uint16_t *ring = o->ring;
+    uint32_t first = o->first, mask = o->mask, n = o->end - first < VALUES_MAX ? o->end - first : VALUES_MAX;
+    char *to = buf_reserve(&client->out, HEAD_BYTES * n);
+    for (; n > 0; n--, first++) {
+        struct outlet *way = &o->ways[ring[first & mask]].outlet;
+        if (way->taken == way->values) break;
+        to += head_write(':', value_take(way), to);
+    }
+    client->out.n = (size_t)(to - client->out.p);
+    client->counted += first - o->first;
+    client->waiting -= first - o->first;
+    o->first = first;
 }
 
-/* Moves one reply; it counts unless it is an error. */
-static void one_move(struct way *w, struct outlet *client)
+/* The next text is the first now. */
+static void texts_next(struct way *w)
 {
-    const char *p = w->outlet.out.p + w->taken;
-    size_t left = w->outlet.out.n - w->taken, bytes = reply_bytes(p, left);
-    bool counts = *p != '-';
-    client->counted += counts;
-    w->outlet.counted -= counts;
-    buf_put(&client->out, p, bytes);
-    w->taken += bytes;
+    struct outlet *o = &w->outlet;
+    struct outlet_text next;
+    o->values = o->out.n;
+    o->has_text = w->texts_taken < o->texts->n;
+    if (!o->has_text) return;
+    memcpy(&next, o->texts->p + w->texts_taken, sizeof next);
+    o->values -= (o->given - next.number) * OUTLET_VALUE;
 }
 
-static void all_move(struct way *w, struct outlet *client)
+/* Removes what was taken; of texts that do not become none only when it is much. */
+static void texts_drop(struct buf *texts, size_t *taken)
 {
-    buf_put(&client->out, w->outlet.out.p + w->taken, w->outlet.out.n - w->taken);
-    client->counted += w->outlet.counted;
-    w->outlet.counted = 0;
-    w->taken = w->outlet.out.n;
-}
-
-/* Removes what was taken; from a buffer that does not become empty only when it is much. */
-static inline void taken_drop(struct buf *b, size_t *taken)
-{
-    if (*taken == b->n) {
-        b->n = *taken = 0;
-        if (b->cap > WAY_KEEP) buf_free(b);
-    } else if (*taken >= DROP_LEAST && *taken >= b->n / 2) {
-        buf_drop(b, *taken);
+    if (*taken == texts->n) {
+        texts->n = *taken = 0;
+        if (texts->cap > KEEP) buf_free(texts);
+    } else if (*taken >= DROP_LEAST && *taken >= texts->n / 2) {
+        buf_drop(texts, *taken);
         *taken = 0;
     }
 }
 
-static inline void way_drop(struct way *w)
+static void text_take(struct way *w, struct outlet *client)
 {
-    taken_drop(&w->outlet.out, &w->taken);
-    if (w->taken == 0) w->used = true;
+    struct buf *texts = w->outlet.texts;
+    struct outlet_text text;
+    memcpy(&text, texts->p + w->texts_taken, sizeof text);
+    buf_put(&client->out, texts->p + w->texts_taken + sizeof text, text.n);
+    client->counted += text.counts;
+    (void)value_take(&w->outlet);
+    w->texts_taken += sizeof text + text.n;
+    texts_next(w);
+    texts_drop(texts, &w->texts_taken);
 }
 
-/* Moves the head's answers to the client; returns how many there were. */
-static uint32_t answers_take(struct way *w, const struct owed *head, struct outlet *client)
+/* Of a client without pipelines no way has grown. */
+static void all_taken(struct order *o)
 {
-    uint32_t come = w->owed - w->outlet.waiting, n = come < head->n ? come : head->n;
-    if (n == 0) return 0;
-    if (head->what >> OWED_KIND == OWED_SILENT)
-        w->used = true;
-    else if (n == come)
-        all_move(w, client);
-    else
-        for (uint32_t i = 0; i < n; i++)
-            one_move(w, client);
-    way_drop(w);
-    w->owed -= n;
-    client->waiting -= n;
-    return n;
-}
-
-static uint32_t local_take(struct order *o, const struct owed *head, struct outlet *client)
-{
-    buf_put(&client->out, o->local.p + o->local_taken, head->n);
-    o->local_taken += head->n;
-    taken_drop(&o->local, &o->local_taken);
-    client->waiting--;
-    return head->n;
-}
-
-#define WORD sizeof(uint64_t)
-#define ONES_MAX 128 /* at once, so that little memory is reserved for them */
-
-/* A short line as one word, its bytes in *n; 0: it is longer, or no line. The way has a word of memory there. */
-static inline uint64_t line_word(const char *p, size_t *n)
-{
-    uint64_t word = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(&word, p, sizeof word);
-    uint64_t at = word ^ UINT64_C(0x0a0a0a0a0a0a0a0a);
-    at = (at - UINT64_C(0x0101010101010101)) & ~at & UINT64_C(0x8080808080808080);
-    if (at == 0 || (word & 0xff) == '$') return 0;
-    *n = (size_t)__builtin_ctzll(at) / 8 + 1;
-#endif
-    return word;
-}
-
-/* A run of one, whose reply is there. */
-static inline bool is_one(const struct order *o, const struct owed *head)
-{
-    if (head->n != 1 || head->what >= OWED_SILENT << OWED_KIND) return false;
-    const struct way *w = &o->ways[head->what];
-    return w->owed != w->outlet.waiting;
-}
-
-/* Hits of many stores change lanes often: runs of one, whose replies are short. False: the first is not of this
- * kind. */
-static bool ones_take(struct order *o, struct outlet *client)
-{
-    uint32_t first = o->first, n = o->end - first < ONES_MAX ? o->end - first : ONES_MAX;
-    char *to = buf_reserve(&client->out, WORD * (n + 1));
-    for (struct owed *head; n > 0 && is_one(o, head = ring_at(o, first)); first++, n--) {
-        struct way *w = &o->ways[head->what];
-        size_t bytes, taken = w->taken;
-        if (w->outlet.out.cap < taken + WORD) break;
-        uint64_t word = line_word(w->outlet.out.p + taken, &bytes);
-        if (word == 0) break;
-        memcpy(to, &word, sizeof word);
-        to += bytes;
-        w->owed--;
-        w->outlet.counted -= (word & 0xff) != '-';
-        client->counted += (word & 0xff) != '-';
-        w->taken = taken + bytes;
-        if (w->taken == w->outlet.out.n || w->taken >= DROP_LEAST) way_drop(w);
+    if (o->mask < RING_FIRST) return;
+    for (uint32_t i = 0; i <= o->lanes; i++) {
+        struct outlet *way = &o->ways[i].outlet;
+        if (way->out.cap <= KEEP) continue;
+        buf_free(&way->out);
+        way->taken = way->values = 0;
     }
-    if (first == o->first) return false;
-    client->waiting -= first - o->first;
-    client->out.n = (size_t)(to - client->out.p);
-    ring_at(o, first - 1)->what = OWED_NOTHING;
-    o->first = first;
-    return true;
-}
-
-static bool head_take(struct order *o, struct owed *head, struct outlet *client)
-{
-    bool local = head->what == OWED_LOCAL << OWED_KIND;
-    head->n -=
-        local ? local_take(o, head, client) : answers_take(&o->ways[head->what & 0xffff], head, client);
-    return head->n == 0;
+    if (o->mask >= RING_KEEP) ring_size(o, RING_FIRST);
 }
 
 void order_take(struct order *o, struct outlet *client)
 {
     while (o->first != o->end) {
-        struct owed *head = ring_at(o, o->first);
-        if (is_one(o, head) && ones_take(o, client)) continue;
-        if (!head_take(o, head, client)) return;
-        head->what = OWED_NOTHING;
+        values_take(o, client);
+        if (o->first == o->end) break;
+        struct way *w = &o->ways[o->ring[o->first & o->mask]];
+        if (w->outlet.taken == w->outlet.out.n) return;
+        if (w->outlet.taken != w->outlet.values) continue;
+        text_take(w, client);
+        client->waiting--;
         o->first++;
     }
     INVARIANT(client->waiting == 0);
-    if (o->mask >= RING_KEEP) ring_size(o, RING_FIRST);
+    all_taken(o);
 }
 
 size_t order_ahead(const struct order *o)
 {
-    size_t n = o->local.n - o->local_taken;
-    for (uint32_t i = 0; i < o->lanes; i++)
-        n += o->ways[i].outlet.out.n - o->ways[i].taken;
+    size_t n = 0;
+    for (const struct way *w = o->ways; w <= &o->ways[o->lanes]; w++)
+        n += w->outlet.out.n - w->outlet.taken + w->outlet.texts->n - w->texts_taken;
     return n;
 }

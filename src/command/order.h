@@ -1,8 +1,8 @@
 /* command/order.h - one client over several lanes, each of which answers at its own time: replies keep the order of
- * requests all the same. Each lane answers into an outlet of its own, a way. A ring says what is owed to the client, in
- * the order of its requests. What is complete at the head of the ring goes into the client's own outlet, whose
- * `waiting` counts all that is owed. With one lane all this does not exist. Nothing is allocated per hit once ring and
- * buffers have grown. */
+ * requests all the same. Each lane answers into a queue of its own, a way; replies of the session itself have one, too.
+ * A ring says in which way each reply is, or will be, in the order of the requests. What is complete at its head goes
+ * into the client's own outlet, whose `waiting` counts all that is owed. With one lane all this does not exist. Nothing
+ * is allocated per hit once ring and buffers have grown. */
 #ifndef COMMAND_ORDER_H
 #define COMMAND_ORDER_H
 
@@ -10,36 +10,21 @@
 
 struct session;
 
-enum owed_kind {
-    OWED_REPLIES, /* n replies of a lane */
-    OWED_SILENT,  /* n answers of a lane that say nothing */
-    OWED_LOCAL,   /* n bytes of order.local, there already */
-};
-
-struct owed {
-    uint32_t what; /* lane, and kind << OWED_KIND */
-    uint32_t n;
-};
-#define OWED_KIND 16
-#define OWED_NOTHING UINT32_MAX
-
-struct way {
-    struct outlet outlet; /* the lane's; its bytes from `taken` on are not yet the client's */
+struct way {              /* of 128 bytes, so that it is found by a shift */
+    struct outlet outlet; /* a queue */
     struct session *session;
-    size_t taken;
-    uint32_t owed;  /* answers of this lane in the ring; outlet.waiting of them have not come */
-    bool used;      /* it has answered before */
-    uint64_t space; /* of 128 bytes, so that a way is found by a shift */
+    size_t texts_taken; /* bytes of outlet.texts */
 };
+_Static_assert(sizeof(struct way) == 128, "a way's place is a shift");
 
-/* The ring's slots are first to end - 1, each in its place & mask; the slot before first is OWED_NOTHING. */
+#define EXPECT_MAX 16 /* answers that order_expect() takes at once */
+
 struct order {
-    struct owed *ring;
+    uint16_t *ring; /* first to end - 1, each in its place & mask; EXPECT_MAX more to write into */
     uint32_t mask, first, end;
     uint32_t lanes;
-    struct buf local;
-    size_t local_taken;
-    struct way ways[];
+    struct buf *texts; /* one a way */
+    struct way ways[]; /* one a lane, and the session's */
 };
 
 struct order *order_create(struct session *s, uint32_t lanes);
@@ -47,24 +32,35 @@ struct order *order_create(struct session *s, uint32_t lanes);
 bool order_gone(struct order *o, struct outlet *client);
 
 void order_grow(struct order *o);
-/* One more answer of the lane; the caller counts client->waiting. */
-static inline void order_expect(struct order *o, uint32_t lane)
+static inline void order_room(struct order *o)
 {
-    struct owed *last = &o->ring[(o->end - 1) & o->mask];
-    o->ways[lane].owed++;
-    if (last->what == lane) {
-        last->n++;
-        return;
-    }
-    if (__builtin_expect(o->end - o->first == o->mask, 0)) order_grow(o);
-    o->ring[o->end++ & o->mask] = (struct owed){lane, 1};
+    if (__builtin_expect(o->end - o->first + EXPECT_MAX > o->mask + 1, 0)) order_grow(o);
+}
+/* n more answers, of these lanes; the caller counts client->waiting. All of lanes is copied: that is one instruction or
+ * two. */
+static inline void order_expect(struct order *o, const uint16_t lanes[EXPECT_MAX], uint32_t n)
+{
+    order_room(o);
+    uint32_t at = o->end & o->mask, cap = o->mask + 1;
+    memcpy(o->ring + at, lanes, EXPECT_MAX * sizeof *lanes);
+    if (__builtin_expect(at + n > cap, 0)) memcpy(o->ring, o->ring + cap, (at + n - cap) * sizeof *lanes);
+    o->end += n;
+}
+static inline void order_expect_one(struct order *o, uint32_t lane)
+{
+    order_room(o);
+    o->ring[o->end++ & o->mask] = (uint16_t)lane;
 }
 
 void order_local(struct order *o, struct outlet *client, struct slice reply); /* something is owed */
-/* The last n answers expected, all of one lane, send nothing. */
-void order_hush(struct order *o, uint32_t n);
 /* Gives the client what is complete. */
 void order_take(struct order *o, struct outlet *client);
-size_t order_ahead(const struct order *o); /* bytes that wait for earlier answers */
+size_t order_ahead(const struct order *o);            /* bytes that wait for earlier answers */
+static inline bool order_ready(const struct order *o) /* the reply at the head is there */
+{
+    if (o->first == o->end) return false;
+    const struct outlet *way = &o->ways[o->ring[o->first & o->mask]].outlet;
+    return way->taken != way->out.n;
+}
 
 #endif

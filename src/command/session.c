@@ -116,9 +116,7 @@ static void reply_close(struct session *s, struct buf *out)
 /* A client that wants no replies gets empty answers from frames, so order and barriers remain. */
 static void hush(struct session *s, uint32_t n)
 {
-    if (n == 0 || s->gone) return;
-    coalesce_hush(lane_coalesce(s), lane_outlet(s), n);
-    if (s->order != NULL) order_hush(s->order, n);
+    if (n > 0 && !s->gone) coalesce_hush(lane_coalesce(s), lane_outlet(s), n);
 }
 
 /* As in Redis: a page may make a browser inside the network send this. */
@@ -302,6 +300,7 @@ static void order_answered(struct session *s)
 
 void session_answered(struct session *s)
 {
+    if (s->order != NULL && !s->gone && !order_ready(s->order)) return;
     if (s->order != NULL) order_answered(s);
     if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
 }

@@ -3,6 +3,8 @@
 #include "base/num.h"
 #include "command/inside.h"
 
+#define LEFT_MS 5000
+
 /* Milliseconds. */
 static bool timeout_read(struct slice w, uint64_t *timeout_ms, struct buf *out)
 {
@@ -32,10 +34,21 @@ static bool disks_read(const struct request *r, struct wait_request *q, struct b
     return false;
 }
 
+/* One that shut its side down may want its answer, but not for ever. It asked when it sent something last. */
 static bool client_left(struct wait_request *q)
 {
     const struct session *s = CONTAINER_OF(q, struct session, ask.wait);
-    return s->gone || s->command->config.client.left(s->conn);
+    bool long_since = s->command->now_ms - s->active_ms >= LEFT_MS;
+    return s->gone || (long_since && s->command->config.client.left(s->conn));
+}
+
+/* (!) UNBLOCKED is owed until it is told: after another refusal the next WAIT asks about the same hits again. A count
+ * says nothing of a lane that moved after its part of it. */
+static void wait_told(struct session *s, const struct wait_request *q)
+{
+    if (session_is_quiet(s)) return;
+    if (q->outcome == ASK_DONE) s->told_ms = s->active_ms;
+    if (q->outcome == ASK_UNBLOCKED) s->told_ms = mono_ms(); /* no hit since it asked */
 }
 
 static void wait_done(struct wait_request *q)
@@ -43,6 +56,7 @@ static void wait_done(struct wait_request *q)
     struct session *s = CONTAINER_OF(q, struct session, ask.wait);
     struct buf *out = &s->outlet->out;
     bool disk = q->disk;
+    wait_told(s, q);
     if (ask_answers(s, q->outcome, q->text)) {
         if (disk) reply_array(out, 2);
         if (disk) reply_int(out, q->local);
@@ -57,10 +71,9 @@ static enum taken wait_ask(struct session *s, const struct wait_request *q)
     const struct command_ports *ports = &s->command->config.ports;
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.wait = *q;
-    s->ask.wait.since_ms = s->waited_ms > 0 ? s->waited_ms : s->opened_ms;
+    s->ask.wait.since_ms = s->told_ms > 0 ? s->told_ms : s->opened_ms;
     s->ask.wait.left = client_left;
     s->ask.wait.done = wait_done;
-    s->waited_ms = s->command->now_ms;
     ask_begin(s);
     if (s->command->config.lanes_n > 1)
         fan_wait(s);

@@ -87,7 +87,8 @@ static void durable_done(struct redis_durable *w)
 {
     struct durable_task *task = CONTAINER_OF(w, struct durable_task, redis);
     struct wait_request *q = task->request;
-    q->outcome = w->text[0] == '\0' ? ASK_DONE : ASK_FAILED;
+    bool unblocked = strcmp(w->text, REDIS_UNBLOCKED) == 0;
+    q->outcome = w->text[0] == '\0' ? ASK_DONE : unblocked ? ASK_UNBLOCKED : ASK_FAILED;
     q->text = w->text;
     q->local = w->got_local;
     q->replicas = w->got_replicas;
@@ -99,18 +100,14 @@ static void durable_done(struct redis_durable *w)
 void ask_wait(struct core *c, struct wait_request *q)
 {
     char text[160];
-    q->outcome = ASK_FAILED;
-    q->text = REDIS_UNBLOCKED;
     bool unknown = q->disk && c->frame_link.facts.version < REDIS_WAITAOF;
-    if (unknown) {
+    q->outcome = unknown ? ASK_FAILED : core_up(c) ? ASK_UNBLOCKED : ASK_REDIS_DOWN;
+    q->text = unknown ? text : REDIS_UNBLOCKED;
+    if (unknown)
         snprintf(text, sizeof text,
                  "ERR unknown command 'WAITAOF', with args beginning with: '%lld' '%lld' '%llu' ",
                  (long long)q->local, (long long)q->replicas, (unsigned long long)q->timeout_ms);
-        q->text = text;
-    } else if (!core_up(c)) {
-        q->outcome = ASK_REDIS_DOWN;
-    }
-    if (unknown || !core_up(c) || place_moved_ms(&c->place) > q->since_ms) {
+    if (unknown || !core_up(c) || c->place.moved_ms > q->since_ms) {
         q->done(q);
         return;
     }

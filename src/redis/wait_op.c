@@ -15,7 +15,6 @@
 #define ASK_LEAST_MS 20
 #define ASK_MOST_MS 250
 #define ROUND_MS 2000
-#define LEFT_MS 5000 /* how long to wait for a client that shut its side down: it may want its answer */
 #define STOP_MS 1000
 
 static struct redis_durable *wait_of(struct list *node)
@@ -38,11 +37,6 @@ static bool wait_is_over(const struct redis_waits *ws, const struct redis_durabl
            (ws->stop_by_ms != 0 && ws->stop_by_ms <= mono_ms());
 }
 
-static bool wait_was_left(struct redis_durable *w)
-{
-    return mono_ms() - w->began_ms >= LEFT_MS && w->left(w);
-}
-
 /* Ends all of l whose time is over, whose goal is reached, or whose server has changed. A done() may ask for more,
  * which goes to ws->fresh. */
 static void waits_look(struct redis_waits *ws, struct list *l)
@@ -56,7 +50,7 @@ static void waits_look(struct redis_waits *ws, struct list *l)
         const struct redis_place *p = ws->link->config.place;
         if (strcmp(p->run_id, w->run_id) != 0 || p->changes != w->changes)
             wait_end(w, REDIS_UNBLOCKED);
-        else if (wait_is_over(ws, w) || wait_was_left(w))
+        else if (wait_is_over(ws, w) || w->left(w))
             wait_end(w, "");
     }
 }
@@ -78,6 +72,14 @@ static void round_lost(struct redis_waits *ws)
         wait_of(node)->offset = 0;
 }
 
+/* UNBLOCKED: it is being demoted. Clients hear that when links come up on another server, so that it is told once. */
+static bool server_left(const struct redis_answer *r, const char *why)
+{
+    return answer_error_is(r, "READONLY") || answer_error_is(r, "MASTERDOWN") ||
+           answer_error_is(r, "LOADING") || answer_error_is(r, "UNBLOCKED") ||
+           strstr(why, "cannot be used with replica instances") != NULL;
+}
+
 /* The requests that the error is about: with WAITAOF those that want this server's file, if there are any. */
 static void round_refused(struct redis_waits *ws, const struct redis_answer *r)
 {
@@ -85,7 +87,7 @@ static void round_refused(struct redis_waits *ws, const struct redis_answer *r)
     char why[REDIS_WHY_BYTES];
     bool about_local = false;
     answer_why(r, why, sizeof why);
-    if (strstr(why, "cannot be used with replica instances") != NULL) {
+    if (server_left(r, why)) {
         round_lost(ws);
         return;
     }
@@ -100,17 +102,11 @@ static void round_refused(struct redis_waits *ws, const struct redis_answer *r)
     }
 }
 
-static bool server_left(const struct redis_answer *r)
-{
-    return r == NULL || answer_error_is(r, "READONLY") || answer_error_is(r, "MASTERDOWN") ||
-           answer_error_is(r, "LOADING");
-}
-
 static void on_wait_write(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_waits *ws = arg;
     (void)at;
-    if (server_left(r) || (answer_is_array(r, 2) && !redis_link_whole(l, ws->number, &r->elements[1])))
+    if (r == NULL || (answer_is_array(r, 2) && !redis_link_whole(l, ws->number, &r->elements[1])))
         round_lost(ws);
     else if (!answer_is_array(r, 2))
         round_refused(ws, r);
@@ -299,8 +295,7 @@ void redis_wait_for(struct redis_waits *ws, struct redis_durable *w)
 {
     w->got_local = w->got_replicas = w->offset = 0;
     w->text[0] = '\0';
-    w->began_ms = mono_ms();
-    w->until_ms = w->timeout_ms == 0 ? 0 : w->began_ms + w->timeout_ms;
+    w->until_ms = w->timeout_ms == 0 ? 0 : mono_ms() + w->timeout_ms;
     memcpy(w->run_id, ws->link->config.place->run_id, sizeof w->run_id);
     w->changes = ws->link->config.place->changes;
     list_push(&ws->fresh, &w->link);

@@ -12,16 +12,16 @@
 struct redis_durable {
     int64_t local, replicas;               /* how many are wanted; local only with WAITAOF */
     uint64_t timeout_ms;                   /* 0: none */
-    bool (*left)(struct redis_durable *w); /* the client has gone */
+    bool (*left)(struct redis_durable *w); /* nobody wants its answer: it ends; asked every 10 ms */
     void (*done)(struct redis_durable *w); /* once; never from inside redis_wait_for() */
     int64_t got_local, got_replicas;       /* the most that Redis said */
     char text[REDIS_WHY_BYTES];            /* not empty: an error line instead */
     /* private */
     struct list link;
-    uint64_t began_ms, until_ms; /* mono; until_ms 0: none */
-    int64_t offset;              /* of Redis' replication stream after the write; 0: not known yet */
-    char run_id[RUN_ID_BYTES];   /* where the hits were answered */
-    unsigned changes;            /* ... as place said then */
+    uint64_t until_ms;         /* mono; 0: none */
+    int64_t offset;            /* of Redis' replication stream after the write; 0: not known yet */
+    char run_id[RUN_ID_BYTES]; /* where the hits were answered */
+    unsigned changes;          /* ... as place said then */
 };
 
 struct redis_waits {

@@ -14,6 +14,7 @@ enum ask_outcome {
     ASK_REDIS_DOWN, /* coalesce_down_why() */
     ASK_HELD,       /* held back: an operator must look */
     ASK_FAILED,     /* `text` is the error line without '-' */
+    ASK_UNBLOCKED,  /* likewise, of WAIT: the client's hits may not be on the primary of now */
 };
 
 struct pending_request {
@@ -59,10 +60,10 @@ struct wait_request {
     bool disk;
     int64_t local, replicas; /* wanted; then how many there are */
     uint64_t timeout_ms;     /* 0: none */
-    uint64_t since_ms;       /* mono: the client's hits were answered since then */
+    uint64_t since_ms;       /* mono: a change of the primary since then is not told yet */
     enum ask_outcome outcome;
     const char *text;
-    bool (*left)(struct wait_request *r); /* the asker has gone */
+    bool (*left)(struct wait_request *r); /* nobody wants its answer */
     void (*done)(struct wait_request *r);
 };
 

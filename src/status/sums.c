@@ -150,7 +150,7 @@ static void sum_add(struct sum *to, const struct sum *from)
     to->rejected += from->rejected;
     to->pending += from->pending;
     to->claimed += from->claimed;
-    to->adjusted = from->adjusted; /* of no lane: each look at MySQL has it whole */
+    if (from->adjusted != 0) to->adjusted = from->adjusted; /* of no lane: whole in each that has books */
     to->odd += from->odd;
     to->broken += from->broken;
 }

@@ -169,6 +169,8 @@ def test_another_primary(one):
         with one.daemon.client() as new:
             wait_until(lambda: isinstance(new.call("HINCRBY", VIEWS, "7", 1), int), 30, "counts again")
             assert wait_until(lambda: said_when_up(idle), 30, "all links are up") == [UNBLOCKED]
+            for each in (waiting, idle):
+                assert wait_until(lambda: said_when_up(each), 30, "no link is down") != [UNBLOCKED]
             assert isinstance(idle.call("HINCRBY", VIEWS, "7", 1), int)
             wait_until(lambda: idle.call("WAIT", 1, 1000) == 1, 30, "the old one follows")
 

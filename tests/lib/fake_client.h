@@ -13,8 +13,8 @@ struct conn {
     struct outlet outlet;
     struct session session;
     struct buf kept;
-    struct buf said; /* all that the client was sent */
-    bool paused, finished, dropped, taking;
+    struct buf said;                              /* all that the client was sent */
+    bool paused, finished, dropped, taking, left; /* left: it shut its side down */
     int holds;
 };
 
@@ -89,7 +89,7 @@ static inline void on_info(const struct conn *c, struct conn_info *info)
 
 static inline bool on_left(const struct conn *c)
 {
-    return c->dropped;
+    return c->left;
 }
 
 static const struct client_ports fake_client_ports = {on_pause,  on_resume, conn_take, on_answered,

@@ -286,6 +286,24 @@ static inline struct conn *fake_conn(struct outlet *o)
     return CONTAINER_OF(fake_command == NULL ? o : command_outlet(fake_command, o), struct conn, outlet);
 }
 
+/* As coalesce writes it. */
+static void fake_reply(struct outlet *o, struct slice reply)
+{
+    int64_t v = 0;
+    if (o->texts == NULL) {
+        buf_put_slice(&o->out, reply);
+        return;
+    }
+    char *to = outlet_reserve(o, 1);
+    if (reply.n <= 3 || reply.p[0] != ':' || !num_parse(slice_of(reply.p + 1, reply.n - 3), &v)) {
+        size_t at = outlet_text_begin(o, 0);
+        buf_put_slice(o->texts, reply);
+        outlet_text_end(o, at, reply.n > 0 && reply.p[0] != '-');
+    }
+    memcpy(to, &v, sizeof v);
+    outlet_gave(o, 1);
+}
+
 /* The first `upto` answers come, literals and hits in order; each outlet is told once, as coalesce does. */
 static inline void fake_answers(struct coalesce *c, uint32_t upto)
 {
@@ -294,7 +312,7 @@ static inline void fake_answers(struct coalesce *c, uint32_t upto)
     for (uint32_t i = 0; i < upto; i++) {
         struct answer *a = &c->answers[i];
         a->outlet->waiting--;
-        if (!a->outlet->gone) buf_put_slice(&a->outlet->out, buf_slice(&a->bytes));
+        if (!a->outlet->gone) fake_reply(a->outlet, buf_slice(&a->bytes));
         buf_free(&a->bytes);
         bool known = false;
         for (uint32_t k = 0; k < told_n; k++)

@@ -316,7 +316,7 @@ static void answers_ahead_are_bounded(void **state)
             hit(client, 1, 2);
         lane_answers(1);
     }
-    assert_in_range(hits, OUTLET_FULL / 4, OUTLET_FULL / 4 + 3000);
+    assert_in_range(hits, OUTLET_FULL / OUTLET_VALUE, OUTLET_FULL / OUTLET_VALUE + 3000);
     assert_int_equal(client->session.state, SESSION_AHEAD);
     say(client, "PING\r\n");
     lane_answers(0);
@@ -329,7 +329,9 @@ static void answers_ahead_are_bounded(void **state)
     assert_int_equal(client->outlet.waiting, 0);
 }
 
-/* Not by hits alone: what is answered here lies there, too. */
+#define PING_BYTES (7 + sizeof(struct outlet_text) + OUTLET_VALUE)
+
+/* Not by hits alone: what is answered here takes memory there, too. */
 static void local_replies_ahead_are_bounded(void **state)
 {
     (void)state;
@@ -339,12 +341,45 @@ static void local_replies_ahead_are_bounded(void **state)
         say(client, "PING\r\n");
         pings++;
     }
-    assert_in_range(pings, OUTLET_FULL / 7, OUTLET_FULL / 7 + 2);
+    assert_in_range(pings, OUTLET_FULL / PING_BYTES, OUTLET_FULL / PING_BYTES + 2);
     lane_answers(0);
     conn_take(client);
     conn_flush(client);
     assert_int_equal(client->said.n, 4 + 7 * pings);
     buf_reset(&client->said);
+}
+
+static void one_of_each(unsigned late, unsigned values)
+{
+    hit(client, late, 1);
+    hit(client, values, 2);
+    say(client, "PING\r\nEVENT.ADD x y ID z\r\n");
+}
+
+static void what_was_taken_is_dropped_from_what_never_empties(void **state)
+{
+    (void)state;
+    unsigned texts = lane_of_store(SLICE(""), LANES), late = (texts + 1) % LANES,
+             values = (texts + 2) % LANES;
+    fakes[texts].bulk = SLICE("$3\r\nabc\r\n");
+    one_of_each(late, values);
+    for (unsigned i = 0; i < 5000; i++) {
+        one_of_each(late, values);
+        lane_answers(values);
+        lane_answers(texts);
+        heard(client, "");
+        fake_answers(&fakes[late], 1); /* what follows the next one remains */
+        heard(client, ":1\r\n:2\r\n+PONG\r\n$3\r\nabc\r\n");
+    }
+    const struct order *o = client->session.order;
+    const struct outlet *way = &o->ways[values].outlet;
+    assert_in_range(way->out.n, OUTLET_VALUE, 10000);
+    assert_in_range(o->ways[texts].outlet.texts->n, 1, 10000);
+    assert_in_range(o->ways[LANES].outlet.out.n, OUTLET_VALUE, 10000);
+    assert_in_range(o->ways[LANES].outlet.texts->n, 1, 10000);
+    lane_answers(late);
+    heard(client, ":1\r\n:2\r\n+PONG\r\n$3\r\nabc\r\n");
+    assert_int_equal(way->out.n, way->taken);
 }
 
 static void quit_is_the_last_reply(void **state)
@@ -520,6 +555,42 @@ static void wait_asks_the_lanes_with_hits(void **state)
     conn_close(idle);
 }
 
+static void wait_answers(unsigned lane, enum ask_outcome outcome)
+{
+    char why[] = "UNBLOCKED gone after the call";
+    wait_outs[lane]->outcome = outcome;
+    wait_outs[lane]->text = why;
+    wait_outs[lane]->done(wait_outs[lane]);
+    memset(why, 'x', sizeof why);
+    conn_flush(client);
+}
+
+/* It is told once, so no other refusal may hide it. */
+static void unblocked_of_any_lane_is_told(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * LANES; i++) { /* whichever answers first */
+        static const enum ask_outcome outcomes[LANES] = {ASK_REDIS_DOWN, ASK_UNBLOCKED, ASK_REDIS_DOWN};
+        unsigned lane = i < LANES ? i : 2 * LANES - 1 - i;
+        if (i % LANES == 0) say(client, "WAIT 1 0\r\n");
+        wait_answers(lane, outcomes[lane]);
+    }
+    heard(client, "-UNBLOCKED gone after the call\r\n-UNBLOCKED gone after the call\r\n");
+}
+
+/* With a timeout of 0 it waited for ever for replicas that the other lanes lack. */
+static void a_wait_that_a_lane_refused_waits_for_no_other(void **state)
+{
+    (void)state;
+    say(client, "WAIT 1 0\r\n");
+    wait_answers(1, ASK_DONE);
+    assert_false(wait_outs[0]->left(wait_outs[0]));
+    wait_answers(2, ASK_REDIS_DOWN);
+    assert_true(wait_outs[0]->left(wait_outs[0]));
+    wait_answers(0, ASK_DONE);
+    heard(client, "-MASTERDOWN Redis is away\r\n");
+}
+
 static void who_left_meanwhile_is_not_answered(void **state)
 {
     (void)state;
@@ -685,6 +756,7 @@ int main(void)
         TEST(a_barrier_waits_for_all_lanes),
         TEST(answers_ahead_are_bounded),
         TEST(local_replies_ahead_are_bounded),
+        TEST(what_was_taken_is_dropped_from_what_never_empties),
         TEST(quit_is_the_last_reply),
         TEST(sync_all_sums_up),
         TEST(a_lane_that_is_away_is_told),
@@ -693,6 +765,8 @@ int main(void)
         TEST(recoveries_are_summed),
         TEST(names_are_of_all_lanes_in_order),
         TEST(wait_asks_the_lanes_with_hits),
+        TEST(unblocked_of_any_lane_is_told),
+        TEST(a_wait_that_a_lane_refused_waits_for_no_other),
         TEST(who_left_meanwhile_is_not_answered),
         TEST(any_order_of_answers_gives_one_order_of_replies),
     };

@@ -44,19 +44,63 @@ static void waitaof_answers_both(void **state)
     heard(client, "*2\r\n:1\r\n:2\r\n");
 }
 
-/* Hits answered before this connection's last WAIT are not asked about again. */
+static uint64_t asked_since_ms(const char *words)
+{
+    say_slice(client, slice_str(words));
+    return wait_out->since_ms;
+}
+
+/* Hits answered before this connection's last WAIT that told of them are not asked about again. */
 static void each_wait_is_about_what_came_since(void **state)
 {
     (void)state;
-    command_tick(command, mono_ms() + 1000);
-    say(client, "WAIT 1 0\r\n");
-    uint64_t first_ms = wait_out->since_ms;
-    answered(ASK_FAILED, 0, 0);
-    heard(client, "-UNBLOCKED why\r\n");
-    say(client, "WAIT 1 0\r\n");
-    assert_true(wait_out->since_ms >= first_ms + 1000);
+    uint64_t later_ms = mono_ms() + 1000;
+    uint64_t first_ms = asked_since_ms("WAIT 1 0\r\n");
+    assert_true(first_ms < later_ms);
+    answered(ASK_DONE, 0, 0);
+    command_tick(command, later_ms);
+    assert_int_equal(asked_since_ms("WAIT 1 0\r\n"), first_ms);
+    command_tick(command, later_ms + 1000);
+    answered(ASK_DONE, 0, 0); /* a change while it waited is for the next one */
+    heard(client, ":0\r\n:0\r\n");
+    assert_int_equal(asked_since_ms("WAIT 1 0\r\n"), later_ms);
+    answered(ASK_DONE, 0, 0);
+    heard(client, ":0\r\n");
+}
+
+/* By a WAIT that refuses for another reason, or says nothing, the client has not heard that the primary changed. */
+static void unblocked_is_told_once_and_not_lost(void **state)
+{
+    (void)state;
+    uint64_t first_ms = asked_since_ms("WAIT 1 0\r\n");
+    command_tick(command, first_ms + 1000);
     answered(ASK_REDIS_DOWN, 0, 0);
-    heard(client, "-MASTERDOWN Redis is away\r\n");
+    assert_int_equal(asked_since_ms("WAIT 1 0\r\n"), first_ms);
+    answered(ASK_FAILED, 0, 0);
+    say(client, "CLIENT REPLY SKIP\r\n");
+    assert_int_equal(asked_since_ms("WAIT 1 0\r\n"), first_ms);
+    answered(ASK_UNBLOCKED, 0, 0);
+    assert_int_equal(asked_since_ms("WAIT 1 0\r\n"), first_ms);
+    uint64_t told_ms = mono_ms(); /* a tick is older than the change may be */
+    answered(ASK_UNBLOCKED, 0, 0);
+    assert_true(asked_since_ms("WAIT 1 0\r\n") >= told_ms);
+    answered(ASK_DONE, 0, 0);
+    heard(client, "-MASTERDOWN Redis is away\r\n-UNBLOCKED why\r\n-UNBLOCKED why\r\n:0\r\n");
+}
+
+/* It may want its answer, but not for ever. */
+static void a_client_that_shut_its_side_down_is_left_later(void **state)
+{
+    (void)state;
+    say(client, "WAIT 1 0\r\n");
+    client->left = true;
+    assert_false(wait_out->left(wait_out));
+    command_tick(command, mono_ms() + 6000);
+    assert_true(wait_out->left(wait_out));
+    client->left = false;
+    assert_false(wait_out->left(wait_out));
+    answered(ASK_DONE, 0, 0);
+    heard(client, ":0\r\n");
 }
 
 static void a_client_that_goes_is_told_nothing(void **state)
@@ -90,6 +134,8 @@ int main(void)
         TEST(wait_comes_behind_the_hits),
         TEST(waitaof_answers_both),
         TEST(each_wait_is_about_what_came_since),
+        TEST(unblocked_is_told_once_and_not_lost),
+        TEST(a_client_that_shut_its_side_down_is_left_later),
         TEST(a_client_that_goes_is_told_nothing),
         TEST(not_in_a_transaction),
     };

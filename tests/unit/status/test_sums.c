@@ -251,6 +251,10 @@ static void test_lanes(void **state)
     }
     assert_sum(s.all[1].accepted, 15);
     assert_sum(s.all[1].merged, 12);
+    struct sums held; /* of a lane that no tallyd has merged for */
+    sums_init(&held, &counters);
+    sums_add(&s, &held);
+    sums_close(&held);
     assert_sum(s.all[1].adjusted, 9);
     assert_sum(sum_difference(&s.all[1]), 0);
     assert_string_equal(s.all[2].name, "gone");

@@ -64,23 +64,34 @@ static void batches_listed(struct batch_list *list)
     CONTAINER_OF(list, struct ledgerless, list)->done = true;
 }
 
+static enum err lanes_list(struct ask *ask, struct ledgerless *s, struct error *e)
+{
+    for (uint32_t lane = 0; lane < ask->lanes; lane++) {
+        if (lane != ask->lane && ask_lane(ask, lane, e) != ERR_NONE) return e->code;
+        s->list = (struct batch_list){.batch = batch_listed, .arg = s, .done = batches_listed};
+        s->done = false;
+        redis_batch_list(&ask->link, &s->list);
+        redis_run_until(&ask->link, &s->done);
+        if (s->list.lost) return error_set(e, ERR_UNAVAILABLE, "it did not answer");
+    }
+    return ERR_NONE;
+}
+
 static void batches_print(const struct setup *setup)
 {
     const struct source where = setup_source(setup);
     struct ask ask;
     struct error e;
-    if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) {
-        printf("tallyd cannot tell which batches are in Redis: %s\n", e.text);
-        return;
+    struct ledgerless s = {0};
+    enum err code = ask_open_patiently(&ask, &where, &e);
+    if (code == ERR_NONE) {
+        code = lanes_list(&ask, &s, &e);
+        ask_close(&ask);
     }
-    struct ledgerless s = {.list = {.batch = batch_listed, .arg = &s, .done = batches_listed}};
-    redis_batch_list(&ask.link, &s.list);
-    redis_run_until(&ask.link, &s.done);
-    if (s.list.lost)
-        printf("tallyd cannot tell which batches are in Redis: it did not answer\n");
+    if (code != ERR_NONE)
+        printf("tallyd cannot tell which %sbatches are in Redis: %s\n", s.n > 0 ? "other " : "", e.text);
     else if (s.n == 0)
         printf("there is no batch in Redis\n");
-    ask_close(&ask);
 }
 
 static enum err apply_own(struct db *db, const struct call *call, const struct setup *setup, struct error *e)

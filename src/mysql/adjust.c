@@ -2,7 +2,7 @@
 #include "mysql/adjust.h"
 
 #include "base/num.h"
-#include "mysql/text.h"
+#include "mysql/finding.h"
 
 #define AGAIN_MOST 5
 #define COLUMNS                                                                                              \
@@ -119,8 +119,9 @@ static enum code_class known_read(struct db *db, struct adjustment *a, enum adju
 
 static enum err fit_check(struct db *db, const struct counter *c, struct columns *forms, struct error *e)
 {
-    if (columns_read(db, c, forms) != CODE_OK) return db_error(db, e);
-    if (columns_fit(forms, c)) return ERR_NONE;
+    bool fits;
+    if (table_fits(db, c, forms, &fits) != CODE_OK) return db_error(db, e);
+    if (fits) return ERR_NONE;
     return error_set(e, ERR_CONFIG, "the table does not fit the counter; run tallyd check");
 }
 

@@ -29,6 +29,8 @@ struct db {
     char version[80], server[240];
     char look[300];      /* the SQL that asks whether it takes writes */
     int preferred, host; /* of the config's; preferred -1: none is */
+    char known[240];     /* db_server() of the preferred one; empty: any will do */
+    bool elsewhere;      /* the last open found another */
     enum db_dialect dialect;
     pthread_mutex_t cut_lock; /* guards cut_fd */
     int cut_fd; /* a duplicate of the connection's socket for db_interrupt; the library closes only its own */
@@ -231,22 +233,30 @@ static void look_write(struct db *db, bool innodb, bool galera)
              innodb ? "@@global.innodb_read_only" : "0", ready);
 }
 
-/* What only some servers have, and what the server calls itself. */
+/* What the server that gets the writes calls itself. */
+static enum code_class server_name(struct db *db)
+{
+    char host[120];
+    struct slice cells[2];
+    enum code_class class = DB_QUERY(db, "SELECT @@global.hostname, @@global.port FOR UPDATE");
+    if (class != CODE_OK) return class;
+    if (!db_row(db, cells, 2)) return fail(db, 2000, "it does not show its settings");
+    db_host_text(db->config, (size_t)db->host, host, sizeof host);
+    snprintf(db->server, sizeof db->server, "%s (" SLICE_FMT ":" SLICE_FMT ")", host, SLICE_ARG(cells[0]),
+             SLICE_ARG(cells[1]));
+    return CODE_OK;
+}
+
+/* What only some servers have. */
 static enum code_class variables_read(struct db *db)
 {
-    char host[120], name[81] = "", port[8] = "";
     bool innodb = false, galera = false;
-    enum code_class class = DB_QUERY(db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN"
-                                         " ('hostname', 'port', 'innodb_read_only', 'wsrep_on')");
+    enum code_class class =
+        DB_QUERY(db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_read_only', 'wsrep_on')");
     for (struct slice cells[2]; class == CODE_OK && db_row(db, cells, 2);) {
-        if (slice_ieq(cells[0], SLICE("hostname")))
-            snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(cells[1]));
-        if (slice_ieq(cells[0], SLICE("port"))) snprintf(port, sizeof port, SLICE_FMT, SLICE_ARG(cells[1]));
         innodb |= slice_ieq(cells[0], SLICE("innodb_read_only"));
         galera |= slice_ieq(cells[0], SLICE("wsrep_on")) && slice_ieq(cells[1], SLICE("ON"));
     }
-    db_host_text(db->config, (size_t)db->host, host, sizeof host);
-    snprintf(db->server, sizeof db->server, "%s (%s:%s)", host, name, port);
     look_write(db, innodb, galera);
     return class;
 }
@@ -308,6 +318,7 @@ static enum code_class session_begin(struct db *db, int host)
     enum code_class class = connect_server(db);
     if (class == CODE_OK) class = session_set(db);
     if (class == CODE_OK) class = server_read(db);
+    if (class == CODE_OK) class = server_name(db);
     if (class == CODE_OK) class = variables_read(db);
     if (class != CODE_OK) return class;
     db->dialect = db_dialect_of(db->version, db->mariadb);
@@ -369,13 +380,16 @@ enum code_class db_open(struct db *db)
     if (class != CODE_OK) return db_close(db), class;
     db->opened++;
     db->open_failed = db->left = false;
+    db->elsewhere = db->known[0] != '\0' && strcmp(db->known, db->server) != 0;
     db->code = 0;
     return CODE_OK;
 }
 
-void db_prefer(struct db *db, int host)
+void db_prefer(struct db *db, int host, const char *server, bool any)
 {
     db->preferred = host;
+    snprintf(db->known, sizeof db->known, "%s", any ? "" : server);
+    if (strcmp(server, db->server) == 0) db->elsewhere = false;
 }
 
 int db_host(const struct db *db)
@@ -385,7 +399,7 @@ int db_host(const struct db *db)
 
 bool db_moved(const struct db *db)
 {
-    return db->preferred >= 0 && db->preferred != db->host;
+    return db->preferred >= 0 && (db->preferred != db->host || db->elsewhere);
 }
 
 const char *db_server(const struct db *db)

@@ -66,10 +66,10 @@ uint64_t db_opened(const struct db *db);
 enum code_class db_look(struct db *db) MUST_CHECK;
 bool db_left(const struct db *db); /* the connection was closed by a CODE_AWAY */
 /* For several users of one server: db_open begins with this host of the config. -1, as from the start: with the
- * first. */
-void db_prefer(struct db *db, int host);
+ * first. server: what db_server() said there; any: another one behind the same host will do. */
+void db_prefer(struct db *db, int host, const char *server, bool any);
 int db_host(const struct db *db);           /* of the connection, or of the last */
-bool db_moved(const struct db *db);         /* it is another than the preferred one */
+bool db_moved(const struct db *db);         /* db_open found another host or server than the preferred one */
 const char *db_server(const struct db *db); /* "db1:3306 (name:port, as the server itself says)" */
 
 /* One statement without a result. Any CODE_LINK or CODE_AWAY closes the connection. */

@@ -3,6 +3,7 @@
 #define MYSQL_FINDING_H
 
 #include "mysql/schema.h"
+#include "mysql/text.h"
 
 /* The reason is formatted. mend may be NULL; it is empty afterwards: the finding has its text. */
 void finding_add(struct schema_report *r, enum schema_level level, const struct counter *c, struct buf *mend,
@@ -10,6 +11,10 @@ void finding_add(struct schema_report *r, enum schema_level level, const struct 
 
 /* Adds what is wrong with the counter's table. */
 enum code_class table_check(struct db *db, const struct counter *c, struct schema_report *r) MUST_CHECK;
+
+/* May a count be added to it? Reads the forms of its key columns, too. */
+enum code_class table_fits(struct db *db, const struct counter *c, struct columns *forms,
+                           bool *fits) MUST_CHECK;
 
 /* Does information_schema know this table in the current database? Its engine, "" for a view. */
 enum code_class table_engine(struct db *db, struct slice table, bool *exists, char engine[65]) MUST_CHECK;

@@ -23,6 +23,8 @@
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
 #define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32          /* of a row in the upsert, apart from its key */
+/* It is there already when tally_ledger was dropped, and the batch is merged once more. */
+#define REJECTS_TAIL " ON DUPLICATE KEY UPDATE seq = tally_rejects.seq"
 
 enum verdict {
     GO_ON,
@@ -334,11 +336,13 @@ static enum verdict rejects_insert(struct work *w)
             if (w->sql.n > kept) BUF_LIT(&w->sql, ",");
             size_t before = w->sql.n;
             reject_row(w, &p->refused[i]);
-            if (w->sql.n > statement_most(w) && before > kept) { /* this row begins the next statement */
+            bool full = w->sql.n + sizeof REJECTS_TAIL > statement_most(w);
+            if (full && before > kept) { /* this row begins the next statement */
                 w->sql.n = before - 1;
                 break;
             }
         } while (++i < p->refused_n);
+        BUF_LIT(&w->sql, REJECTS_TAIL);
         v = run(w);
     }
     return v;

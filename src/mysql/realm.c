@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "mysql/text.h"
 
-#define TRIES_MOST 5
+#define TRIES_MOST 5 /* besides one for each lane that may be before this one in taking a free realm */
 #define NO_EPOCH "x'00000000000000000000000000000000'"
 
 /* A look under way. */
@@ -221,7 +221,7 @@ enum err realm_look(struct db *db, const struct counters *cs, const struct histo
     struct realm_asked l = {.db = db, .counters = cs, .redis = redis, .who = asker, .out = out};
     enum code_class class = CODE_AGAIN;
     enum err err = ERR_NONE;
-    for (int tries = 0; class == CODE_AGAIN && tries < TRIES_MOST; tries++) {
+    for (uint32_t tries = 0; class == CODE_AGAIN && tries < TRIES_MOST + asker->lanes; tries++) {
         class = look_once(&l);
         err = class == CODE_OK ? ERR_NONE : db_error(db, e);
         if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
@@ -265,11 +265,20 @@ enum err realms_free_make(struct db *db, uint32_t lanes, struct error *e)
     return free_make(db, lanes, lanes, e);
 }
 
+/* From version 1 it may have the ledger of a Redis, which has one lane. */
+static void may_be_first(struct buf *sql, uint32_t lanes)
+{
+    buf_printf(
+        sql, "history = '' AND (%u = 1 OR NOT EXISTS (SELECT 1 FROM tally_ledger l WHERE l.realm = r.realm))",
+        lanes);
+}
+
 /* The one that migrate made (sql/002) has no number yet. */
 static enum code_class first_claim(struct db *db, uint32_t lanes)
 {
     struct buf sql = {0};
-    buf_printf(&sql, "UPDATE tally_realms SET lanes = %u WHERE lanes = 0 AND history = ''", lanes);
+    buf_printf(&sql, "UPDATE tally_realms r SET lanes = %u WHERE lanes = 0 AND ", lanes);
+    may_be_first(&sql, lanes);
     return db_exec_free(db, &sql);
 }
 
@@ -277,10 +286,9 @@ static enum code_class first_count(struct db *db, uint32_t lanes, int64_t *free_
 {
     struct buf sql = {0};
     struct slice cell[2];
-    buf_printf(&sql,
-               "SELECT CAST(COALESCE(SUM(history = '' AND lanes IN (0, %u)), 0) AS SIGNED),"
-               " CAST(COALESCE(SUM(history <> ''), 0) AS SIGNED) FROM tally_realms",
-               lanes);
+    buf_printf(&sql, "SELECT CAST(COALESCE(SUM(lanes IN (0, %u) AND ", lanes);
+    may_be_first(&sql, lanes);
+    BUF_LIT(&sql, "), 0) AS SIGNED), CAST(COALESCE(SUM(history <> ''), 0) AS SIGNED) FROM tally_realms r");
     enum code_class class = db_query_free(db, &sql);
     bool read =
         class == CODE_OK && db_row(db, cell, 2) && num_parse(cell[0], free_n) && num_parse(cell[1], taken_n);

@@ -3,7 +3,7 @@
 
 #include "base/heap.h"
 #include "base/num.h"
-#include "mysql/text.h"
+#include "mysql/finding.h"
 
 #include <stdio.h>
 
@@ -122,21 +122,33 @@ enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice co
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-/* Why this reject cannot be replayed now; NULL: it can. */
-static const char *replay_key(struct db *db, const struct counter *c, const struct reject *r, struct buf *key,
+/* What the counter says against it; NULL: nothing. */
+static const char *reject_why(const struct counter *c, const struct reject *r, struct slice *store,
                               int64_t *delta)
+{
+    if (c == NULL) return "its counter is not configured";
+    if (!num_parse(r->delta, delta)) return "the value is not an integer";
+    if (!pattern_match(&c->key, c->store, r->pending_hash, store))
+        return "the hash's name does not match the counter's key";
+    return field_valid(c->field, r->field) ? NULL : "the field is not of the counter's kind";
+}
+
+/* *why: this reject cannot be replayed now; NULL: it can, and key is that of its row. */
+static enum code_class replay_key(struct db *db, const struct counter *c, const struct reject *r,
+                                  struct buf *key, int64_t *delta, const char **why)
 {
     struct columns forms;
     struct slice store = {0};
-    if (c == NULL) return "its counter is not configured";
-    if (!num_parse(r->delta, delta)) return "the value is not an integer";
-    if (!pattern_match(&c->key, c->store, r->pending_hash, &store))
-        return "the hash's name does not match the counter's key";
-    if (!field_valid(c->field, r->field)) return "the field is not of the counter's kind";
-    if (columns_read(db, c, &forms) != CODE_OK) return db_text(db);
-    if (!columns_fit(&forms, c)) return "the table does not fit the counter; run tallyd check";
-    sql_key(key, c, &forms, store, r->field);
-    return NULL;
+    bool fits;
+    *why = reject_why(c, r, &store, delta);
+    if (*why != NULL) return CODE_OK;
+    enum code_class class = table_fits(db, c, &forms, &fits);
+    if (class != CODE_OK) return class;
+    if (fits)
+        sql_key(key, c, &forms, store, r->field);
+    else
+        *why = "the table does not fit the counter; run tallyd check";
+    return CODE_OK;
 }
 
 /* The mark comes first, as the ledger row does in a merge: without it there is nothing to add. */
@@ -204,11 +216,11 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     int64_t delta = 0;
     bool ours = false;
     const struct counter *c = counters_find(run->counters, r->counter);
-    const char *why = replay_key(db, c, r, &key, &delta);
-    enum code_class class = CODE_OK;
+    const char *why;
+    enum code_class class = replay_key(db, c, r, &key, &delta, &why);
     enum err err = ERR_NONE;
     char text[300] = "";
-    if (why == NULL) class = replay_try(db, c, r, buf_slice(&key), delta, &ours);
+    if (why == NULL && class == CODE_OK) class = replay_try(db, c, r, buf_slice(&key), delta, &ours);
     buf_free(&key);
     if (why == NULL && class == CODE_OK) return run->replayed += ours, ERR_NONE;
     if (why == NULL && class != CODE_POISON) err = db_error(db, e);

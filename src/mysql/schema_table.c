@@ -371,3 +371,13 @@ enum code_class table_check(struct db *db, const struct counter *c, struct schem
     heap_free(t.parts);
     return class;
 }
+
+enum code_class table_fits(struct db *db, const struct counter *c, struct columns *forms, bool *fits)
+{
+    struct schema_report r = {0};
+    enum code_class class = columns_read(db, c, forms);
+    if (class == CODE_OK) class = table_check(db, c, &r);
+    *fits = !schema_refused(&r, c) && columns_fit(forms, c);
+    schema_report_close(&r);
+    return class;
+}

@@ -14,8 +14,11 @@
 #include <uv.h>
 
 #define THREADS_MAX 16
+#define MOVED "MySQL moved to another server"
 #define FRESH_MS 1000 /* a connection unused for longer is looked at before it gets work */
 #define PROBE_FIRST_MS 100
+#define MOVED_MS                                                                                             \
+    60000 /* after a move; until then other servers behind the same name are not taken for one more */
 
 enum health { HEALTH_UNKNOWN, HEALTH_UP, HEALTH_DOWN };
 
@@ -55,6 +58,7 @@ struct writer_pool {
     int host;          /* db_host() of the era; -1: none was up yet */
     char server[240];  /* db_server() of the last that was up */
     uint64_t ended_ms; /* when its era ended; 0: it did not */
+    uint64_t moved_ms; /* when the server was another last; 0: it was not */
     /* the loop's alone */
     enum health told;
     unsigned told_era;
@@ -89,9 +93,12 @@ static void server_leave(struct writer *w, const char *why)
 static void server_set(struct writer *w)
 {
     struct writer_pool *p = w->pool;
-    if (p->server[0] != '\0' && strcmp(p->server, db_server(w->db)) != 0)
+    bool moved = p->server[0] != '\0' && strcmp(p->server, db_server(w->db)) != 0;
+    if (moved) {
+        p->moved_ms = mono_ms();
         log_event(LOG_WARN, "mysql_moved", "from=%s to=%s took_ms=%llu", LOGQ(p->server),
-                  LOGQ(db_server(w->db)), (unsigned long long)(mono_ms() - p->ended_ms));
+                  LOGQ(db_server(w->db)), (unsigned long long)(p->moved_ms - p->ended_ms));
+    }
     snprintf(p->server, sizeof p->server, "%s", db_server(w->db));
     p->host = db_host(w->db);
     p->ended_ms = 0;
@@ -102,8 +109,8 @@ static void health_judge(struct writer *w, bool up, const char *why)
 {
     struct writer_pool *p = w->pool;
     if (w->era != p->era) return;
-    bool moved = up && p->host >= 0 && p->host != db_host(w->db);
-    if (p->health == HEALTH_UP && (!up || moved)) era_end(w, moved ? "MySQL moved to another server" : why);
+    bool moved = up && db_moved(w->db);
+    if (p->health == HEALTH_UP && (!up || moved)) era_end(w, moved ? MOVED : why);
     if (!up) snprintf(p->why, sizeof p->why, "%s", why);
     if (up && p->health != HEALTH_UP) server_set(w);
     p->health = up ? HEALTH_UP : HEALTH_DOWN;
@@ -124,13 +131,15 @@ static void health_set(struct writer *w, bool up, const char *why)
     uv_async_send(&p->results);
 }
 
-/* Leaves a connection of an era before. */
+/* Leaves a connection of an era before. (!) A name may lead to another server before any connect fails. Where it leads
+ * to several in turn, each connection may be to another one, for good. */
 static void era_follow(struct writer *w)
 {
     struct writer_pool *p = w->pool;
     uv_mutex_lock(&p->lock);
     unsigned era = p->era;
-    db_prefer(w->db, p->host);
+    bool any = p->moved_ms != 0 && mono_ms() - p->moved_ms < MOVED_MS;
+    db_prefer(w->db, p->host, p->server, any);
     uv_mutex_unlock(&p->lock);
     if (w->era != era) db_close(w->db);
     w->era = era;
@@ -169,6 +178,11 @@ static bool ready(struct writer *w)
     return (db_is_open(w->db) || db_open(w->db) == CODE_OK) && !db_moved(w->db);
 }
 
+static const char *why_not(const struct writer *w)
+{
+    return db_is_open(w->db) && db_moved(w->db) ? MOVED : db_text(w->db);
+}
+
 static void chunk_down(struct list *link, const char *why)
 {
     struct chunk *c = CONTAINER_OF(link, struct chunk, link);
@@ -189,7 +203,7 @@ static void after_failure(struct writer *w)
         health_set(w, false, db_text(w->db));
         return;
     }
-    if (db_left(w->db) || db_moved(w->db)) server_leave(w, db_text(w->db));
+    if (db_left(w->db) || db_moved(w->db)) server_leave(w, why_not(w));
     probe(w, true);
 }
 
@@ -200,7 +214,7 @@ static void chunk_run(struct writer *w, struct list *link)
     if (ready(w))
         merge_chunk(&w->merger, c);
     else
-        chunk_down(link, db_text(w->db));
+        chunk_down(link, why_not(w));
     if (c->outcome == MERGE_DONE) histogram_add(&latencies.merge, mono_us() - since_us);
     w->used_ms = mono_ms();
     if (c->outcome == MERGE_DOWN) after_failure(w);
@@ -227,7 +241,7 @@ static void job_run(struct writer *w, struct list *link)
     if (job->ran)
         job->work(w->db, job);
     else
-        job_down(link, db_text(w->db));
+        job_down(link, why_not(w));
     w->used_ms = mono_ms();
     if (!job->ran || !db_is_open(w->db)) after_failure(w);
 }

@@ -31,14 +31,28 @@ void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
     s->queue[s->queue_n++] = (struct adopted){.id = *id, .in_recover = in_recover};
 }
 
+/* With a map: to look for each of thousands in the queue would hold up hits. */
+static void adopt_new(struct sync *s, const struct adopt *a)
+{
+    struct map queued;
+    map_init(&queued);
+    for (uint32_t i = 0; a->ids_n > 0 && i < s->queue_n; i++)
+        map_put(&queued, id_slice(&s->queue[i].id), NULL);
+    for (uint32_t i = 0; i < a->ids_n; i++) {
+        const struct batch_id *id = &a->ids[i];
+        if (!map_has(&queued, id_slice(id)) && !keep_has(s, id) && run_find(s, id) == NULL)
+            adopt_push(s, id, false);
+    }
+    map_close(&queued);
+}
+
 static void adopt_file(struct sync *s, const struct adopt *a)
 {
     bool all = a->ids_n < a->limit;
     if (!all) s->adopt_at_ms = 0;
     if (a->mode == ADOPT_INSTANCE && all) s->started = true;
     if (a->mode == ADOPT_OWN && all) s->own_due = false;
-    for (uint32_t i = 0; i < a->ids_n; i++)
-        if (!adopt_known(s, &a->ids[i])) adopt_push(s, &a->ids[i], false);
+    adopt_new(s, a);
     if (a->ids_n > 0 || a->unknown != s->unknown)
         log_event(LOG_INFO, "adopted", "batches=%u unknown=%u stale=%d", a->ids_n, a->unknown,
                   a->mode == ADOPT_STALE);
@@ -60,11 +74,12 @@ static void on_adopted(struct adopt *a)
     a->ids = NULL;
 }
 
+/* (!) All of our own at once: they remain ours, so that each page of them would be full. */
 static void adopt_ask(struct sync *s, enum adopt_mode mode)
 {
     s->adopt = (struct adopt){.mode = mode,
                               .stale_ms = s->config.stale_ms,
-                              .limit = ADOPT_QUEUE_MAX,
+                              .limit = mode == ADOPT_OWN ? UINT32_MAX : ADOPT_QUEUE_MAX,
                               .counters = s->counters,
                               .done = on_adopted,
                               .arg = s};

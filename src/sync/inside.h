@@ -171,6 +171,11 @@ struct sync {
     int64_t recover_total, recover_done; /* of it, or of the last one: its part of those in base/stats.h */
 };
 
+static inline struct slice id_slice(const struct batch_id *id)
+{
+    return slice_of((const char *)id->bytes, sizeof id->bytes);
+}
+
 static inline uint64_t sync_now(const struct sync *s)
 {
     return s->ports.mono_ms(s->ports.arg);

@@ -26,11 +26,6 @@ struct kept {
     bool out; /* its discard is under way */
 };
 
-static struct slice id_slice(const struct batch_id *id)
-{
-    return slice_of((const char *)id->bytes, sizeof id->bytes);
-}
-
 bool keep_has(const struct sync *s, const struct batch_id *id)
 {
     return map_has(&s->kept_ids, id_slice(id));

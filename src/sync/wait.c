@@ -136,7 +136,7 @@ static void ids_keep(struct sync_wait *w, const struct standing *a)
     struct map now;
     map_init(&now);
     for (uint32_t i = 0; i < a->ids_n; i++) {
-        struct slice id = slice_of((const char *)a->ids[i].bytes, sizeof a->ids[i].bytes);
+        struct slice id = id_slice(&a->ids[i]);
         bool its = w->phase == WAIT_ASK || map_has(&w->ids, id);
         if (its && !keep_has(w->sync, &a->ids[i])) map_put(&now, id, NULL);
     }
@@ -190,8 +190,7 @@ static bool runs_here(const struct sync_wait *w)
 {
     list_for_each (node, &w->sync->runs) {
         const struct run *r = CONTAINER_OF(node, struct run, link);
-        if (map_has(&w->ids, slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes)))
-            return true;
+        if (map_has(&w->ids, id_slice(&r->batch.id))) return true;
     }
     return false;
 }
@@ -250,7 +249,7 @@ void wait_mysql_down(struct sync *s)
 
 void wait_run_done(struct sync *s, const struct run *r)
 {
-    struct slice id = slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes);
+    struct slice id = id_slice(&r->batch.id);
     list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
         if (w->phase != WAIT_WATCH || map_has(&w->ids, id)) w->rows += r->rows_merged;

@@ -77,6 +77,16 @@ def test_refused(shop, mysql):
     assert "Nothing" in shop.verb("adjust", "list").stdout and stored(mysql) == 500 and adjusted(shop) == 0
 
 
+def test_table_without_its_key(shop, mysql):
+    """Nothing would tell which row is meant."""
+    mysql.query("ALTER TABLE product_views DROP PRIMARY KEY")
+    for how in ("--by", "--set"):
+        done = shop.verb("adjust", *STORE, how, "7", *WHY)
+        assert done.returncode == 78 and "tallyd check" in done.stderr, done
+    mysql.query("ALTER TABLE product_views ADD PRIMARY KEY (store_id, product_id)")
+    assert stored(mysql) == 500 and "Nothing" in shop.verb("adjust", "list").stdout
+
+
 def test_cut_at_each_step(shop, mysql, make_proxy):
     """The link to MySQL ends in place of each of its answers, so each statement was run or not; the same id again: it is there once."""
     proxy = make_proxy(mysql.socket)

@@ -350,7 +350,8 @@ def test_read_only(closed):
         with shop.ask_for_merging() as link:
             assert "MySQL" in link.reply()
         shop.hits()
-        shop.daemon.log_contains("1290")
+        # of the writer, or of the one that looks what MySQL takes
+        wait_until(lambda: "1290" in shop.daemon.log() or "read_only is on" in shop.daemon.log(), 30, "the log says why")
         assert read_mysql(shop.mysql, FAMILIES)[0] == merged and shop.counted() == shop.acked
     finally:
         shop.mysql.query("SET GLOBAL read_only = OFF")

@@ -202,10 +202,8 @@ def test_commit_in_doubt(pair, busy, make_proxy):
     busy.exact()
 
 
-@pytest.mark.fault("mysql-failover")
-def test_replica_that_lags(pair, busy):
-    """Demoted alive, with hits all the time: however quick the move is, the new ledger is looked at before it gets a row."""
-    busy.begin(pair.url)
+def merged_beside(pair, busy):
+    """The hits that are merged while the replica does not follow."""
     busy.end()
     busy.daemon.sync_all()
     pair.catch_up()
@@ -213,7 +211,14 @@ def test_replica_that_lags(pair, busy):
     before = busy.acked.copy()
     busy.hits()
     busy.daemon.sync_all()
-    gone = busy.acked - before
+    return busy.acked - before
+
+
+@pytest.mark.fault("mysql-failover")
+def test_replica_that_lags(pair, busy):
+    """Demoted alive, with hits all the time: however quick the move is, the new ledger is looked at before it gets a row."""
+    busy.begin(pair.url)
+    gone = merged_beside(pair, busy)
     pair.old.refuse_writes()
     pair.promote()
     busy.hits()
@@ -244,6 +249,23 @@ def promoted_behind(pair, busy, seconds, keep):
 @pytest.mark.fault("mysql-lags-kept")
 def test_replica_that_lags_less_than_keep(pair, busy):
     promoted_behind(pair, busy, 5, "30s")
+
+
+@pytest.mark.fault("mysql-name-lags")
+@pytest.mark.parametrize("writers", [1, 2])
+def test_name_moves_to_a_replica_that_lags(pair, busy, make_proxy, writers):
+    """By one name, whose new server takes writes before any connect fails: it is another one all the same, and lacks what is kept."""
+    name = make_proxy(("127.0.0.1", pair.old.port), tcp=True)
+    busy.begin(f"mysql://tally@127.0.0.1:{name.port}/shop", writers, keep="30s")
+    assert merged_beside(pair, busy) and busy.daemon.figure("batches_kept") > 0
+    pair.promote()
+    name.upstream = ("127.0.0.1", pair.new.port)
+    name.cut()
+    busy.hits()
+    busy.mysql = pair.new
+    wait_until(lambda: read_mysql(pair.new, FAMILIES)[0] == busy.acked, 20, "what the new one lacked is merged there")
+    busy.exact()
+    assert len(moves(busy.daemon)) == 1 and "event=kept_again" in busy.daemon.log()
 
 
 @pytest.mark.soak

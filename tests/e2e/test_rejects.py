@@ -96,6 +96,31 @@ def test_replay_one_then_all(refused, mysql):
     assert (views(mysql, 1, 9), views(mysql, 2, 9)) == (100, 70)
 
 
+def test_replay_into_a_table_without_its_key(refused, mysql):
+    """It would insert a second row of a field."""
+    mend(mysql)
+    before, rows = sums(mysql), mysql.query("SELECT COUNT(*) FROM product_views")
+    mysql.query("ALTER TABLE product_views DROP PRIMARY KEY")
+    done = run(refused, "replay", "--all", status=1)
+    assert done["replayed"] == 0 and all("tallyd check" in row["reason"] for row in done["refused"]), done
+    mysql.query("ALTER TABLE product_views ADD PRIMARY KEY (store_id, product_id)")
+    assert mysql.query("SELECT COUNT(*) FROM product_views") == rows and sums(mysql) == before
+    assert run(refused, "replay", "--all")["replayed"] == 3
+
+
+def test_cut_as_a_replay_looks_at_the_table(refused, mysql, make_proxy):
+    """No row is called refused for that."""
+    proxy = make_proxy(mysql.socket)
+    refused.config["mysql"] = mysql.url.replace(mysql.socket, proxy.path)
+    refused.write_config()  # for the verb alone
+    before = waiting(refused)
+    proxy.filter = lambda link, way, data: link.end() or b"" if b"COLUMN_TYPE" in data else data
+    done = run(refused, "replay", "--all", status=69)
+    assert done == {"refused": [], "replayed": 0, "missing": 0}
+    proxy.filter = None
+    assert waiting(refused) == before
+
+
 def test_replay_of_a_store(refused, mysql):
     mend(mysql)
     assert run(refused, "replay", "--store", "2")["replayed"] == 1

@@ -476,6 +476,23 @@ static void single_row_refused(void **state)
     bench_close(&t);
 }
 
+/* tallyd migrate --ledger-lost: the batch is merged once more, and MySQL still has what it refused of it. */
+static void refused_again_without_a_ledger(void **state)
+{
+    struct bench t;
+    (void)state;
+    bench_open(&t, &server.config);
+    shop_batch(&t.batch, 1, WORDS, 1);
+    HASH(&t.batch, "words", "a", "1", "b", "x");
+    shop_chunk(&t.batch, 0, &t.chunk);
+    assert_outcome(&t, MERGE_DONE);
+    mariadb_do(&server, "DELETE FROM tally_ledger");
+    assert_outcome(&t, MERGE_DONE);
+    assert_mariadb(&server, "2", "SELECT n FROM words WHERE word = 'a'");
+    assert_mariadb(&server, "x", "SELECT GROUP_CONCAT(delta) FROM tally_rejects WHERE replayed_at IS NULL");
+    bench_close(&t);
+}
+
 /* ---- tables and rights that do not fit ---- */
 
 static void held_by_the_table(void **state)
@@ -974,6 +991,7 @@ int main(void)
         TEST(first_and_last_refused),
         TEST(refused_too_many),
         TEST(single_row_refused),
+        TEST(refused_again_without_a_ledger),
         TEST(held_by_the_table),
         TEST(held_by_a_folding_column),
         TEST(held_without_a_counter),

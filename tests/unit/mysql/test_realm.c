@@ -3,6 +3,9 @@
 
 #include "mysql/realm.h"
 
+#include <pthread.h>
+#include <stdio.h>
+
 static struct error e;
 
 #define assert_fine(call)                                                                                    \
@@ -67,6 +70,80 @@ static void a_free_realm_is_of_as_many_lanes(void **state)
     assert_int_equal(second.outcome, REALM_GIVEN);
     assert_memory_not_equal(&first.epoch.realm, &second.epoch.realm, sizeof first.epoch.realm);
     assert_int_equal(look(&redis, "lane 2", 2).outcome, REALM_STRANGER);
+}
+
+/* From version 1: its one realm has a ledger, so it is not the cluster's, whose configuration migrate was given. */
+static void the_realm_of_an_older_redis_stays_its_own(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
+                        " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')");
+    mariadb_do(&server,
+               "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+               " digest, rows_merged, total, merged_at) VALUES (REPEAT(x'01', 16), REPEAT(x'09', 16), 0, 1,"
+               " 'visitors', 7, '', '', REPEAT(x'00', 16), 1, 1, NOW(3))");
+    for (int i = 0; i < 2; i++) {
+        assert_fine(realms_first(server.db, 4, &e));
+        assert_mariadb(&server, "0*1,4*4", REALMS);
+    }
+    struct history_read redis = redis_of(0, "old");
+    redis.gen = 7;
+    struct batch_id one = shop_id(1);
+    struct realm_look its = look(&redis, "", 1);
+    assert_int_equal(its.outcome, REALM_GIVEN);
+    assert_memory_equal(&its.epoch.realm, &one, sizeof one);
+    mariadb_do(&server, "DELETE FROM tally_ledger");
+}
+
+#define LANES 16
+
+static struct lane { /* on a connection of its own, as a writer thread */
+    uint32_t no;
+    pthread_t thread;
+    struct realm_look look;
+} lanes[LANES];
+static pthread_barrier_t all_here;
+
+static void *lane_begins(void *arg)
+{
+    struct lane *l = arg;
+    struct db *db = db_create(&server.config);
+    struct error why;
+    char name[16];
+    struct history_read redis = redis_of(0, "a");
+    snprintf(name, sizeof name, "lane %u", l->no);
+    const struct realm_asker asker = {SLICE("me"), slice_str(name), LANES};
+    db_thread_begin();
+    bool open = db_open(db) == CODE_OK;
+    pthread_barrier_wait(&all_here);
+    if (!open || realm_look(db, &shop, &redis, &asker, &l->look, &why) != ERR_NONE) abort();
+    db_destroy(&db);
+    db_thread_end();
+    return NULL;
+}
+
+static void lanes_begin_at_once(void)
+{
+    mariadb_do(&server, "DELETE FROM tally_realms");
+    assert_fine(realms_free_make(server.db, LANES, &e));
+    pthread_barrier_init(&all_here, NULL, LANES);
+    for (uint32_t i = 0; i < LANES; i++) {
+        lanes[i].no = i;
+        assert_int_equal(pthread_create(&lanes[i].thread, NULL, lane_begins, &lanes[i]), 0);
+    }
+    for (uint32_t i = 0; i < LANES; i++)
+        pthread_join(lanes[i].thread, NULL);
+    pthread_barrier_destroy(&all_here);
+    for (uint32_t i = 0; i < LANES; i++)
+        assert_int_equal(lanes[i].look.outcome, REALM_GIVEN);
+    assert_mariadb(&server, "16", "SELECT COUNT(DISTINCT taken_by) FROM tally_realms");
+}
+
+static void lanes_that_begin_at_once_get_one_each(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        lanes_begin_at_once();
 }
 
 static void a_realm_keeps_its_number(void **state)
@@ -135,6 +212,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(first_realms),
         TEST(a_free_realm_is_of_as_many_lanes),
+        TEST(the_realm_of_an_older_redis_stays_its_own),
+        TEST(lanes_that_begin_at_once_get_one_each),
         TEST(a_realm_keeps_its_number),
         TEST(an_accepted_redis_gets_one_of_as_many_lanes),
         TEST(a_number_that_no_realm_has),

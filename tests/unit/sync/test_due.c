@@ -457,6 +457,24 @@ static void own_batches_are_adopted_when_redis_is_back(void **state)
     assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_STALE);
 }
 
+/* They are all ours again after each question, so a page of them would be the last one once more. */
+static void own_batches_are_asked_for_as_a_whole(void **state)
+{
+    (void)state;
+    tick_after(1000);
+    world->waits = true;
+    sync_redis(world->s, false);
+    sync_redis(world->s, true);
+    tick();
+    const struct adopt *a = world->adopts.all[0];
+    assert_int_equal(a->mode, ADOPT_OWN);
+    adopt_answered(1, a->limit < 2000 ? a->limit : 2000, 0);
+    tick();
+    assert_int_equal(world->adopts.n, 0);
+    tick_after(10000);
+    sync_redis(world->s, false);
+}
+
 /* --- signs of life --- */
 
 static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
@@ -532,6 +550,7 @@ int main(void)
         TEST(adopted_batches_wait_for_mysql),
         TEST(stale_batches_are_adopted_by_timer_and_each_once),
         TEST(own_batches_are_adopted_when_redis_is_back),
+        TEST(own_batches_are_asked_for_as_a_whole),
         TEST(every_ten_seconds_a_sign_of_life_of_all_that_is_ours),
         TEST(the_ids_under_way_are_named),
     };

@@ -125,7 +125,8 @@ static void events_out(struct frame *f, struct frame_op *op, const struct journa
 }
 
 /* The op leaves its journal with this frame. A sum leaves whole, as it is now: when the frame is sent again, hits that
- * it had put into the journal may go straight (redo_into). */
+ * it had put into the journal may go straight (redo_into). If nothing is left of it, the journal may end before the frame
+ * does. */
 static void leave(struct frame_op *op)
 {
     struct journal_op *from = &op->journal->ops[op->number];
@@ -134,7 +135,10 @@ static void leave(struct frame_op *op)
         op->delta = from->out = from->n;
     }
     op->silent = op->adds == 0;
-    if (!op->silent) journal_take(op->journal, op->number, op->adds);
+    if (op->silent)
+        op->journal = NULL;
+    else
+        journal_take(op->journal, op->number, op->adds);
 }
 
 static uint32_t one_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,

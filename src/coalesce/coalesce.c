@@ -270,6 +270,7 @@ bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never
 {
     const struct group *g = c->now;
     *never = cells > c->config.cells_max || bytes > c->config.bytes_max;
+    if (c->held && sm_now(&c->link) != LINK_READY) return false; /* only for hits on its cells */
     return g->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && group_cells(g) + cells <= c->config.cells_max &&
            g->answers_n + cells < c->config.answers_max &&
            g->frame.bytes.n + g->literals.n + bytes <= c->config.bytes_max;

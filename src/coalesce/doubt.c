@@ -12,6 +12,7 @@
 
 static const char unknown_text[] = "ERR outcome unknown: the link to Redis was lost before its answer; "
                                    "the increment may or may not have been counted";
+static const char behind_text[] = BEHIND_WHY "; nothing was counted";
 static const char astray_text[] =
     "TRYAGAIN the slot of tallyd's keys is moving to another node of the cluster; "
     "nothing was counted";
@@ -48,11 +49,11 @@ static void mark_behind(struct coalesce *c, bool behind)
 
 /* Hits not yet sent fail at once and definitely. A client that also waits for a frame in doubt gets that frame's answer
  * first. */
-void doubt_fail_collected(struct coalesce *c)
+static void fail_collected(struct coalesce *c, const char *why)
 {
     struct group *g = c->now;
     STAT_ADD(hits_refused, g->answers_n - g->literals_count);
-    group_fail(g, slice_str(c->down_text));
+    group_fail(g, slice_str(why));
     group_drop_frame(g, coalesce_epoch(c));
     struct list touched;
     list_init(&touched);
@@ -61,6 +62,11 @@ void doubt_fail_collected(struct coalesce *c)
     mark_behind(c, false);
     if (g->answers_n == 0) buf_reset(&g->literals);
     flight_touch(c, &touched);
+}
+
+void doubt_fail_collected(struct coalesce *c)
+{
+    fail_collected(c, c->down_text);
 }
 
 static void release(struct coalesce *c)
@@ -314,6 +320,7 @@ void coalesce_abandon(struct coalesce *c, const char *why)
     replay_abandon(c);
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (c->flight[i]->answers_n > 0) give_up(c, c->flight[i]);
+    doubt_fail_collected(c); /* also who waited behind those, or was held when the link went */
     struct list claims;
     list_init(&claims);
     list_move_all(&claims, &c->claims);
@@ -346,6 +353,16 @@ static void tick_parked(struct coalesce *c, uint64_t now_ms)
         c->ports.room(c->ports.arg, CONTAINER_OF(node, struct outlet, parked));
 }
 
+/* A server that does not take again what it lost may refuse for long, and new hits wait for that. */
+static void tick_collected(struct coalesce *c)
+{
+    const struct group *g = c->now;
+    bool waits = c->replay.next != NULL && sm_now(&c->link) == LINK_READY && g->arrivals_n > 0;
+    uint64_t busy_us = UINT64_C(1000) * c->config.busy_ms;
+    if (!waits || c->ports.mono_us(c->ports.arg) - g->arrivals[0].us < busy_us) return;
+    fail_collected(c, behind_text);
+}
+
 void coalesce_tick(struct coalesce *c)
 {
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
@@ -354,6 +371,7 @@ void coalesce_tick(struct coalesce *c)
         bool late = g->doubt_ms != 0 && now_ms - g->doubt_ms >= c->config.doubt_ms;
         if (late && g->state != GROUP_SENT && g->answers_n > 0) give_up(c, g);
     }
+    tick_collected(c);
     tick_parked(c, now_ms);
     settles_tick(c);
     journals_tick(c);

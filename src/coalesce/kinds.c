@@ -142,6 +142,7 @@ static void event_send_again(struct coalesce *c, struct frame *f, struct frame_o
     if (!op_is_given(op) || op->fed || !HOLDS(RULE_LEASE_RESEND)) return;
     op->which = EVENT_DRAWS;
     op->lease_n = 0;
+    op->lease_seq = 0;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         f->items[i].value = 0;
 }

@@ -85,7 +85,7 @@ void replay_keep(struct coalesce *c, struct group *g)
     if (c->config.replay_bytes == 0) r->gone = f->seq;
     if (c->config.replay_bytes == 0 || f->again.n + f->ops_n == 0) return;
     struct kept_frame *k = heap_zalloc(sizeof *k);
-    *k = (struct kept_frame){.seq = f->seq, .dirty_ms = f->dirty_ms, .bytes = f->again};
+    *k = (struct kept_frame){.seq = f->seq, .dirty_ms = f->dirty_ms, .bytes = f->again, .found = UINT64_MAX};
     k->hits = g->answers_n - g->literals_count;
     keep_ops(c, k, f, g->state != GROUP_APPLIED);
     k->lines = f->again_lines;
@@ -157,11 +157,12 @@ bool replay_look(struct coalesce *c, uint64_t found)
     if (!is_behind && !all) return false;
     if (found < r->fenced || !HOLDS(RULE_REPLAY)) kept_drop_to(r, r->answered);
     for (struct list *node = r->kept.prev; node != &r->kept && (all || kept_of(node)->seq > found);
-         node = node->prev)
+         node = node->prev) {
         r->next = kept_of(node);
+        if (found < r->next->found) r->next->found = found;
+    }
     uint64_t lost = is_behind ? frames_to_name(r, found) : 0;
     if (lost > 0) name_lost(c, found, lost);
-    r->found = found;
     if (is_behind) c->seq_known = r->next != NULL ? r->answered : found;
     r->frames = 0;
     r->hits = 0;
@@ -177,7 +178,6 @@ void replay_turn(struct coalesce *c)
     if (r->next == NULL || r->sent || c->held || sm_now(&c->link) != LINK_READY) return;
     if (c->ports.mono_ms(c->ports.arg) < r->again_ms) return;
     r->sent = true;
-    r->next->found = r->found;
     c->ports.send_kept(c->ports.arg, r->next);
 }
 
@@ -209,8 +209,10 @@ void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outco
     }
     if (k->failed > 0) STAT_ADD(frames_lost, 1);
     if (k->failed > 0)
-        log_event(LOG_ERROR, "replay_failed", "seq=%llu failed=%u next=%s", (unsigned long long)k->seq,
-                  k->failed, LOGQ("some keys of this frame have another type now; run `tallyd verify`"));
+        log_event(
+            LOG_ERROR, "replay_failed", "seq=%llu failed=%u next=%s", (unsigned long long)k->seq, k->failed,
+            LOGQ("some keys of this frame have another type now, or ids of its events are numbers of another "
+                 "tallyd now; run `tallyd verify`"));
     if (k->renumbered > 0)
         log_event(LOG_WARN, "events_renumbered", "seq=%llu events=%u", (unsigned long long)k->seq,
                   k->renumbered);

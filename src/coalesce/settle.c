@@ -58,8 +58,9 @@ static uint32_t settle_out(struct coalesce *c, struct frame *f, const struct coa
     list_for_each (node, &c->journals) {
         struct journal *j = CONTAINER_OF(node, struct journal, link);
         uint32_t i = journal_first(j, code, s->kind, s->name, s->type);
-        for (; i != OP_END && events < SETTLE_EVENTS_MAX; i = j->ops[i].next) {
-            if (j->ops[i].adds == 0) continue;
+        for (; i != OP_END; i = j->ops[i].next) {
+            bool is_full = events == SETTLE_EVENTS_MAX && journal_has_events(&j->ops[i]);
+            if (j->ops[i].adds == 0 || is_full) continue;
             (void)checkpoint_take_out(c, f, j, i, SETTLE_EVENTS_MAX - events);
             events += f->ops[f->ops_n - 1].items_n;
         }
@@ -128,6 +129,8 @@ void settles_refused(struct coalesce *c, const struct group *g)
     char why[200];
     slice_show(buf_slice(&g->frame.errors), 150, why, sizeof why);
     settles_fail(c, true, why);
+    list_for_each (node, &c->settles) /* what the frame took of a long log is in the journal again */
+        (void)find_pending(c, CONTAINER_OF(node, struct coalesce_settle, link));
 }
 
 void settles_cut(struct coalesce *c)
@@ -137,5 +140,9 @@ void settles_cut(struct coalesce *c)
 
 void settles_tick(struct coalesce *c)
 {
-    if (sm_now(&c->link) == LINK_DOWN) settles_cut(c);
+    int link = sm_now(&c->link);
+    uint64_t behind_ms = c->ports.mono_ms(c->ports.arg) - c->replay.begun_ms;
+    if (link == LINK_DOWN) settles_cut(c);
+    if (link == LINK_READY && c->replay.next != NULL && behind_ms >= c->config.busy_ms)
+        settles_fail(c, false, BEHIND_WHY);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #define FEEDS_TOLD_MS 1000
+#define REFUSAL_TOLD_MS 1000
 
 static const struct slice bound_prefix = {"EXECABORT Transaction discarded because of: ", 44};
 
@@ -551,17 +552,45 @@ static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, u
 {
     static const struct slice queued = {"QUEUED", 6};
     bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
-    if (good || stray_cut(fr->link, r) || (r->type == REDIS_ERROR && at > 0)) return;
-    redis_link_cut(fr->link, "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
+    if (good || stray_cut(fr->link, r)) return;
+    if (r->type == REDIS_ERROR && at > 0)
+        refusal_file(&fr->lost, r);
+    else
+        redis_link_cut(fr->link,
+                       "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
 }
 
-/* Also counts errors of single tokens or visitors in a script's answer. */
-static uint32_t errors_count(const struct redis_answer *r)
+/* Of one command: also counts errors of single tokens or visitors in a script's answer, and own ids that are refused
+ * now, which are a list behind the number drawn. */
+static uint32_t errors_of(const struct redis_answer *r)
+{
+    uint32_t n = r->type == REDIS_ERROR;
+    for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++) {
+        const struct redis_answer *own = &r->elements[i];
+        n += own->type == REDIS_ERROR;
+        if (own->type == REDIS_ARRAY && own->n > 0) n += (uint32_t)own->n - 1;
+    }
+    return n;
+}
+
+static uint32_t errors_count(const struct redis_answer *exec)
 {
     uint32_t n = 0;
-    for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
-        n += r->elements[i].type == REDIS_ERROR ? 1 : errors_count(&r->elements[i]);
+    for (size_t i = 0; exec->type == REDIS_ARRAY && i < exec->n; i++)
+        n += errors_of(&exec->elements[i]);
     return n;
+}
+
+/* New hits wait until Redis takes it. It is sent again ten times a second; one line a second says why. */
+static void refusal_tell(struct redis_frames *fr, const struct redis_answer *exec)
+{
+    char text[200];
+    uint64_t now_ms = mono_ms();
+    refusal_file(&fr->lost, exec);
+    if (now_ms < fr->refusal_told_ms + REFUSAL_TOLD_MS) return;
+    fr->refusal_told_ms = now_ms;
+    slice_show(buf_slice(&fr->lost.errors), 150, text, sizeof text);
+    log_event(LOG_WARN, "replay_refused", "seq=%llu error=%s", (unsigned long long)fr->kept->seq, LOGQ(text));
 }
 
 static uint32_t sum_of(const struct redis_answer *r)
@@ -576,6 +605,7 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
 {
     struct kept_frame *k = fr->kept;
     bool applied = answer_is_array(r, fr->lines - 1);
+    if (r->type == REDIS_ERROR) refusal_tell(fr, r);
     fr->kept = NULL;
     if (!applied && r->type != REDIS_ERROR) {
         exec_odd(fr, r);
@@ -645,14 +675,19 @@ static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
     redis_link_cut(fr->link, why);
 }
 
-/* False: the answer is of no use. */
-static bool value_file(struct frame *f, uint32_t at, const struct redis_answer *r)
+/* False: the answer is of no use. A value that is no integer, or a key of another type, shows that the HINCRBY failed
+ * as well. */
+static bool value_file(const struct redis_frames *fr, struct frame *f, uint32_t at,
+                       const struct redis_answer *r)
 {
+    const struct redis_answer odd = {.type = REDIS_ERROR, .str = SLICE("ERR hash value is not an integer")};
     struct redis_answer got = {.type = REDIS_INTEGER};
-    if (at >= f->cells_n) return tokens_told(f, at - f->cells_n, r);
+    if (at >= f->cells_n) return tokens_told(f, at - f->cells_n, r, tokens_may_be_forgotten(fr, f));
     if (r->type == REDIS_NIL || answer_integer(r, &got.integer))
-        r = &got;                              /* gone: claimed since, so 0 is pending */
-    else if (!answer_error_is(r, "WRONGTYPE")) /* only that shows that the HINCRBY failed as well */
+        r = &got; /* gone: claimed since, so 0 is pending */
+    else if (r->type == REDIS_STRING)
+        r = &odd;
+    else if (!answer_error_is(r, "WRONGTYPE"))
         return false;
     bool fresh = f->hashes[f->cells[at].hash].fresh;
     cell_file(f, &f->cells[at], r);
@@ -666,7 +701,7 @@ static void on_value(struct redis_link *l, void *arg, const struct redis_answer 
     struct frame *f = fr->values;
     (void)l;
     if (r == NULL || f == NULL) return;
-    if (f->cells_n + f->tokens_n > 0 && !value_file(f, at, r)) {
+    if (f->cells_n + f->tokens_n > 0 && !value_file(fr, f, at, r)) {
         fr->values = NULL; /* what still comes of this connection is not looked at */
         doubt_cut(fr, r);
         return;

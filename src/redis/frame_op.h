@@ -44,9 +44,10 @@ struct redis_frames {
     int64_t look_seq;
     uint32_t look_n, look_claims, stands_cap;
     struct kept_frame *kept; /* in flight */
-    struct frame lost;       /* its ops */
-    bool kept_events;        /* some have numbers: they are the last in front of seq */
-    struct frame *values;    /* whose values are being read */
+    struct frame lost;       /* its ops; errors: why Redis refuses it */
+    uint64_t refusal_told_ms;
+    bool kept_events;     /* some have numbers: they are the last in front of seq */
+    struct frame *values; /* whose values are being read */
 };
 
 void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life);

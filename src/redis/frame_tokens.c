@@ -14,6 +14,9 @@
     "ERR this token came with another increment before: key, field or n differ; nothing was counted"
 #define TOKEN_GONE                                                                                           \
     "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to see why"
+#define TOKEN_FORGOTTEN                                                                                      \
+    "ERR outcome unknown: its answer was lost with the link, and Redis may have forgotten the token since "  \
+    "(tokens.keep); the increment may or may not have been counted"
 
 uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
@@ -85,12 +88,17 @@ void tokens_ask(struct buf *out, struct slice tag, const struct frame *f)
     }
 }
 
-bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r)
+bool tokens_may_be_forgotten(const struct redis_frames *fr, const struct frame *f)
+{
+    return redis_time_ms(fr->link) - f->dirty_ms >= 1000 * fr->limits->token_keep_s;
+}
+
+bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r, bool forgotten)
 {
     struct frame_token *t = &f->tokens[at];
     if (r->type == REDIS_STRING && frame_token_read(t, r->str)) return true;
     if (r->type == REDIS_NIL)
-        frame_fail_token(f, t, SLICE(TOKEN_GONE));
+        frame_fail_token(f, t, forgotten ? SLICE(TOKEN_FORGOTTEN) : SLICE(TOKEN_GONE));
     else if (r->type == REDIS_STRING)
         frame_fail_token(f, t, SLICE(TOKEN_OTHER));
     else if (answer_error_is(r, "WRONGTYPE")) /* only that shows that the script met it as well */

@@ -104,7 +104,7 @@ struct kept_frame {
     uint32_t lines, cells; /* commands in bytes; of them, HINCRBYs of cells, which are the first */
     struct buf bytes;      /* of cells, shares, tokens and visitors */
     struct buf records;    /* of the other ops (kept.h) */
-    uint64_t found;        /* the last frame that Redis has, when it is sent again */
+    uint64_t found; /* the least last frame of servers that lacked this one: of later ones no lease is left */
     /* answers */
     uint32_t failed;     /* commands, tokens and ops */
     uint32_t renumbered; /* events that got another number than their clients were told */

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/rand.h"
 
-const struct slice name_leads[NAME_LEADS_N] = {{"tally:", 6},      {KEY_KNOWN, 6}, {"count:", 6},
+const struct slice name_leads[NAME_LEADS_N] = {{"tally:", 6},      {KEY_KNOWN, 6}, {KEY_SAMPLES_PREFIX, 6},
                                                {"statcache:", 10}, {"tb.", 3},     {"pv.", 3}};
 
 #define LIFE_BYTES 8
@@ -130,13 +130,13 @@ void name_series(struct buf *out, uint32_t precision, struct slice name)
 
 void name_samples(struct buf *out, uint32_t precision, struct slice name)
 {
-    BUF_LIT(out, "count:");
+    BUF_LIT(out, KEY_SAMPLES_PREFIX);
     name_series(out, precision, name);
 }
 
 void name_samples_of(struct buf *out, struct slice known)
 {
-    BUF_LIT(out, "count:");
+    BUF_LIT(out, KEY_SAMPLES_PREFIX);
     buf_put_slice(out, known);
 }
 

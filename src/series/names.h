@@ -27,8 +27,9 @@
 #define KEY_JOURNALS_TAKEN                                                                                   \
     "tally:journals:taken" /* hash: name of a journal -> earlier owners with links perhaps, "a b " */
 #define KEY_JOURNAL_PREFIX "tally:journal:"
-#define KEY_KNOWN "known:"        /* zset of <precision>:<name>, all scores 0 */
-#define KEY_EVENTS "tally:events" /* zset of event logs, <name>:<type>, all scores 0: the cleaner's list */
+#define KEY_KNOWN "known:"          /* zset of <precision>:<name>, all scores 0 */
+#define KEY_SAMPLES_PREFIX "count:" /* and <precision>:<name>: a series' hash */
+#define KEY_EVENTS "tally:events"   /* zset of event logs, <name>:<type>, all scores 0: the cleaner's list */
 #define KEY_EVENTS_GONE "tally:events:gone" /* how often a log has left tally:events */
 /* Hash: <name>:<type> of a log -> the highest number ever leased for it. Fields are never deleted: a process keeps its
  * lease for its whole life. */

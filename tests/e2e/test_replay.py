@@ -305,6 +305,25 @@ def test_other_ways_to_count(make_redis, make_proxy, make_daemon):
     assert len(lost) <= renumbered, lost[:5]
 
 
+def test_promoted_and_refusing(make_redis, make_proxy, make_daemon):
+    """The promoted one takes no writes without a replica, so it does not take what it lacks. Who comes meanwhile hears that in
+    time, and counts afterwards; the log says why."""
+    pair = Pair(make_redis, make_proxy)
+    daemon = make_daemon(pair.primary, families=FAMILIES,
+                         more={"redis": {"url": pair.url, "replicas": 1}, "limits": {"busy_timeout": "1s"}})
+    with daemon.client() as client:
+        hit = ("HINCRBY", "s1:product_views", 5, 1)
+        pair.way.stall("down")
+        assert client.call(*hit) == 1
+        pair.replica.client().config_set("min-replicas-to-write", 1)
+        pair.promote()
+        wait_until(lambda: "BUSY" in str(client.call(*hit)), 30, "a hit is refused in time")
+        assert re.search(r'event=replay_refused seq=\d+ error="NOREPLICAS ', daemon.log())
+        pair.primary.client().config_set("min-replicas-to-write", 0)
+        wait_until(lambda: client.call(*hit) == 2, 30, "hits count, after those that were lost")
+    assert replayed(daemon) == [1]
+
+
 def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
     """What does not fit goes, the oldest first, and is named; the rest is sent again."""
     server = make_redis(in_memory=True)

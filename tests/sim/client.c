@@ -47,19 +47,30 @@ static void expect_at(const struct process *life, struct client *c, struct expec
 {
     expect_push(c, e);
     if (c->order == NULL) return;
-    order_expect(c->order, life->lane);
+    order_expect_one(c->order, life->lane);
     c->outlet.waiting++;
+}
+
+static void swap(uint16_t *a, uint16_t *b)
+{
+    uint16_t was = *a;
+    *a = *b;
+    *b = was;
 }
 
 /* Without the rule: as the lanes answer. */
 static void take_unordered(struct client *c)
 {
-    c->outlet.waiting = 0;
-    for (uint32_t i = 0; i < c->order->lanes; i++) {
-        struct outlet *way = &c->order->ways[i].outlet;
-        buf_put(&c->outlet.out, way->out.p, way->out.n);
-        buf_reset(&way->out);
-        c->outlet.waiting += way->waiting;
+    struct order *o = c->order;
+    for (uint32_t i = o->first; i != o->end; i++) {
+        uint16_t *head = &o->ring[o->first & o->mask];
+        swap(head, &o->ring[i & o->mask]);
+        if (!order_ready(o)) {
+            swap(head, &o->ring[i & o->mask]);
+            continue;
+        }
+        order_take(o, &c->outlet);
+        i = o->first - 1;
     }
 }
 
@@ -80,14 +91,13 @@ static int next_lane(const struct client *c)
 {
     const struct order *o = c->order;
     if (o == NULL || o->first == o->end || c->outlet.gone) return -2;
-    uint32_t what = o->ring[o->first & o->mask].what;
-    return what < o->lanes ? (int)what : -1;
+    uint32_t of = o->ring[o->first & o->mask];
+    return of == o->lanes ? -1 : (int)of;
 }
 
 bool client_is_behind(const struct client *c)
 {
-    int lane = next_lane(c);
-    return lane == -1 || (lane >= 0 && c->order->ways[lane].owed != c->order->ways[lane].outlet.waiting);
+    return next_lane(c) != -2 && order_ready(c->order);
 }
 
 bool client_waits(const struct world *w, const struct client *c)

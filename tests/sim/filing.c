@@ -71,6 +71,11 @@ void redis_link_changed(struct redis_link *l)
     fault_found(((struct process *)l->arg)->w, FAULT_PROTOCOL, "redis/ takes an answer for nil");
 }
 
+int64_t redis_time_ms(const struct redis_link *l)
+{
+    return life_redis_ms(l->arg);
+}
+
 void redis_link_served(struct redis_link *l)
 {
     (void)l;

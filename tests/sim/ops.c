@@ -8,6 +8,7 @@ const struct op_limits ops_limits = {
     .precisions = {1, 60},
     .precisions_n = SIM_PRECISIONS,
     .samples = 100000,
+    .token_keep_s = 2592000,
     .timebox_width_s = 60,
     .timebox_keep = 1000,
     .uniq_limit = SIM_HITS / 2,

@@ -606,7 +606,7 @@ static bool run_fence_look(struct world *w, const struct link *l, struct request
     bool is_whole = r->now.fence[l->life] >= q->fence || !world_rule(w, WORLD_FENCE_WRITE);
     if (!is_whole) TRACE(w, "redis: server %u lacks what the fence of life %d wrote", r->run, l->life);
     q->refused = (r->is_other && !w->other->writes) || (!is_whole && world_rule(w, WORLD_FENCE_KEY));
-    return !q->refused && q->fence_at > r->durable;
+    return !q->refused && l->client_open && q->fence_at > r->durable; /* Redis frees who waits and is gone */
 }
 
 /* What it says of server and number is of the write. */

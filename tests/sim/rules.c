@@ -588,14 +588,14 @@ static void profile_history_fence(struct sim_config *c)
     c->keeps_all = true;
     c->coalesce.replay_bytes = SIZE_MAX;
     c->daemons = SIM_DAEMONS;
-    often(c, EVENT_pause, 40);
+    often(c, EVENT_pause, 200);
 }
 
 static void profile_history_sync(struct sim_config *c)
 {
     profile_history_eager(c);
     c->daemons = SIM_DAEMONS;
-    often(c, EVENT_wait, 60);
+    often(c, EVENT_wait, 200);
 }
 
 static void profile_history_journal(struct sim_config *c)

@@ -1093,6 +1093,32 @@ static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
+/* Sent again, the hit goes straight. Its journal, which Redis never had, is closed by then and ends at once. */
+static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state)
+{
+    (void)state;
+    box_waits();
+    frame_applied();
+    struct reading one = reading("b");
+    one.settle.kind = OP_TIMEBOX;
+    comes_out();
+    assert_true(coalesce_settle(world->c, &one.settle));
+    frame_applied();
+    box('c', 1000);
+    turn();
+    assert_int_equal(world->frame->ops_n, 2);
+    for (int i = 0; i < 3; i++) {
+        cut();
+        tick_after(600);
+        up_again();
+        tick_after(100);
+    }
+    for (; world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(row("b", "1699999980"), 1111);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
 static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
 {
     (void)state;
@@ -1245,14 +1271,20 @@ static void events_that_were_refused_or_cut_come_again(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
+static struct reading log_reading(void)
 {
     struct reading log = reading("e");
+    log.settle.kind = OP_EVENT;
+    log.settle.type = SLICE("t");
+    return log;
+}
+
+static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
+{
+    struct reading log = log_reading();
     (void)state;
     bounds(1, 1);
     adopted_log(4500);
-    log.settle.kind = OP_EVENT;
-    log.settle.type = SLICE("t");
     assert_true(coalesce_settle(world->c, &log.settle));
     for (int frames = 0; log.done == 0; frames++) {
         assert_true(frames < 4); /* some 2,000 events each */
@@ -1267,6 +1299,49 @@ static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
         frame_applied();
     assert_int_equal(world->given, 4500);
     assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void a_read_of_a_long_log_counts_no_frame_that_was_refused(void **state)
+{
+    struct reading log = log_reading();
+    (void)state;
+    bounds(1, 1);
+    adopted_log(4500);
+    assert_true(coalesce_settle(world->c, &log.settle));
+    turn();
+    frame_refused("OOM full");
+    tick_after(100);
+    for (int frames = 0; log.done == 0; frames++) {
+        assert_true(frames < 4);
+        turn();
+        frame_applied();
+    }
+    assert_string_equal(log.why, "");
+    assert_int_equal(world->given, 4500);
+}
+
+/* A feed's events of a log have an op of each second. */
+static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
+{
+    struct reading log = log_reading();
+    struct buf bytes = {0};
+    (void)state;
+    bounds(1, 1);
+    journal_put_op(&bytes, 0, OP_SERIES, NOW, SLICE("s"), SLICE(""));
+    journal_put_add(&bytes, 0, 1); /* what a frame brings home of all is this */
+    journal_put_op(&bytes, 1, OP_EVENT, EVENT_GIVEN, SLICE("e"), SLICE("t"));
+    for (int64_t id = 1; id <= 2000; id++)
+        journal_put_event(&bytes, 1, NOW + id, id, SLICE(""));
+    journal_put_op(&bytes, 2, OP_EVENT, NOW, SLICE("e"), SLICE("t"));
+    journal_put_add(&bytes, 2, 3);
+    adopted_with(&bytes);
+    assert_true(coalesce_settle(world->c, &log.settle));
+    while (log.done == 0) {
+        turn();
+        frame_applied();
+    }
+    assert_int_equal(world->given, 2000);
+    assert_int_equal(world->ticker, 3);
 }
 
 /* --- another program's key --- */
@@ -1419,6 +1494,7 @@ int main(void)
         TEST(a_read_of_a_name_waits_for_that_name),
         TEST(all_times_of_the_name_come_out),
         TEST(what_goes_in_and_comes_home_in_one_frame_counts_once),
+        TEST(what_came_home_from_a_journal_that_never_was_forgets_it),
         TEST(a_read_waits_for_a_checkpoint_that_is_under_way),
         TEST(a_read_of_all_names_waits_for_all),
         TEST(a_read_hears_that_redis_refuses),
@@ -1427,6 +1503,8 @@ int main(void)
         TEST(events_come_home_some_at_a_time),
         TEST(events_that_were_refused_or_cut_come_again),
         TEST(a_read_of_a_long_log_waits_for_all_of_it),
+        TEST(a_read_of_a_long_log_counts_no_frame_that_was_refused),
+        TEST(a_read_of_a_long_log_waits_for_what_feeds_made_of_it),
         TEST(after_an_error_the_next_op_of_that_name_goes_straight),
         TEST(hits_stand_once_whatever_happens),
     };

@@ -62,6 +62,28 @@ static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
     assert_int_equal(hit('a', "p1", "7", 1), ADD_DOWN);
 }
 
+/* Hits on its cells find room in a frame that is held through a cut, others do not: half of a transaction would count. */
+static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **state)
+{
+    (void)state;
+    bool never;
+    coalesce_hold(world->c, true);
+    HIT('a', "p1", "5", 1);
+    assert_true(coalesce_room(world->c, 2, 20, &never));
+    cut();
+    assert_false(coalesce_room(world->c, 2, 20, &never));
+    assert_false(never);
+    assert_int_equal(hit('b', "p1", "6", 1), ADD_FULL);
+    link_up(RUN_B, 8);
+    look_answered(NULL);
+    assert_true(coalesce_room(world->c, 2, 20, &never));
+    HIT('b', "p1", "6", 1);
+    cut();
+    coalesce_hold(world->c, false);
+    assert_true(coalesce_room(world->c, 2, 20, &never)); /* each of it hears why */
+    assert_int_equal(hit('b', "p1", "6", 1), ADD_DOWN);
+}
+
 static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
 {
     (void)state;
@@ -585,6 +607,22 @@ static void abandoned_everybody_hears_the_end(void **state)
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
 }
 
+/* Also behind a frame in doubt, and when the link went before, while all was held: their memory waits for their answers. */
+static void abandoned_nobody_waits_on(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    coalesce_hold(world->c, true);
+    HIT('a', "p1", "5", 1);
+    HIT('b', "p1", "5", 1);
+    cut();
+    coalesce_abandon(world->c, WHY);
+    assert_int_equal(client('a')->o.waiting + client('b')->o.waiting, 0);
+    assert_told('a', UNKNOWN REFUSED "\r\n");
+    assert_told('b', REFUSED "\r\n");
+}
+
 static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 {
     (void)state;
@@ -622,6 +660,7 @@ int main(void)
         TEST(what_was_not_sent_fails_at_once_and_definitely),
         TEST(what_waits_for_a_failover_waits_for_the_new_link_to_be_ready),
         TEST(what_waits_for_a_new_link_is_refused_when_that_is_cut),
+        TEST(a_frame_held_through_a_cut_has_no_room_for_a_transaction),
         TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first),
         TEST(not_applied_it_is_sent_again_with_all_its_zadds),
         TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),
@@ -648,6 +687,7 @@ int main(void)
         TEST(a_cut_lets_go_of_the_weight_of_what_it_drops),
         TEST(what_dropped_clients_leave_is_forgotten),
         TEST(abandoned_everybody_hears_the_end),
+        TEST(abandoned_nobody_waits_on),
         TEST(the_table_has_no_move_that_takes_a_rule_out),
         TEST(a_hit_reaches_redis_no_older_than_lag_says),
     };

@@ -3,6 +3,7 @@
 #include "unit/coalesce/world.h"
 
 #include "coalesce/inside.h"
+#include "series/kept.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define FIRST 32                /* numbers of a first lease */
@@ -334,6 +335,27 @@ static void numbers_of_a_frame_sent_again_are_drawn_anew(void **state)
     assert_told('a', "$2\r\n34\r\n$4\r\nmine\r\n");
 }
 
+/* Of numbers drawn anew, a Redis that lost the frame knows nothing, even if it knows the lease of those before. */
+static void numbers_drawn_anew_are_of_no_lease(void **state)
+{
+    (void)state;
+    struct buf records = {0};
+    struct frame lost = {0};
+    learn("e");
+    event("e", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_GIVEN)->lease_seq, 1);
+    cut();
+    up_again();
+    world->frame->items[0].value = 34;
+    kept_put_op(&records, world->frame, sent("e", EVENT_DRAWS), true);
+    kept_take_ops(&lost, buf_slice(&records), 1);
+    assert_int_equal(lost.ops[0].which, EVENT_KEPT);
+    assert_false(lost.ops[0].ours);
+    buf_free(&records);
+    frame_free(&lost);
+}
+
 static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 {
     (void)state;
@@ -457,6 +479,7 @@ int main(void)
         TEST(a_cut_forgets_all_leases),
         TEST(what_is_held_through_a_cut_draws_its_numbers_anew),
         TEST(numbers_of_a_frame_sent_again_are_drawn_anew),
+        TEST(numbers_drawn_anew_are_of_no_lease),
         TEST(ids_that_were_given_are_told_also_without_an_answer),
         TEST(a_log_that_may_have_left_is_owed_and_named_until_it_stands),
         TEST(an_owed_log_that_is_refused_is_owed_again),

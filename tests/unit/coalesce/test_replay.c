@@ -1,6 +1,8 @@
 /* Answered frames that Redis could lose: what is kept, when it is let go, and what a server that lacks them gets. */
 #include "unit/coalesce/world.h"
 
+#include "series/journal.h"
+
 /* As struct kept_frame and one byte. */
 #define FRAMES_BYTES(n) ((n) * (sizeof(struct kept_frame) + 64))
 
@@ -38,6 +40,14 @@ static void kept_ran(uint64_t seq)
     world->kept = NULL;
     world->seq = (int64_t)seq;
     coalesce_on_kept(world->c, k, FRAME_APPLIED);
+}
+
+static void kept_refused(void)
+{
+    struct kept_frame *k = world->kept;
+    assert_non_null(k);
+    world->kept = NULL;
+    coalesce_on_kept(world->c, k, FRAME_REFUSED);
 }
 
 static void fence_ends(bool passed, const char *run_id)
@@ -111,6 +121,29 @@ static void cut_meanwhile_it_kills_and_looks_anew(void **state)
     assert_true(coalesce_caught_up(world->c));
 }
 
+/* The frames that Redis got again bring no lease back: another tallyd may have drawn its numbers since. */
+static void cut_meanwhile_it_knows_no_more_leases(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(4);
+    back_behind(RUN_B, 1);
+    assert_int_equal(world->kept->found, 1);
+    kept_ran(2);
+    kept_ran(3);
+    world->kept = NULL;
+    cut();
+    link_up(RUN_B, 9);
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+    assert_int_equal(world->kept->seq, 4);
+    assert_int_equal(world->kept->found, 1);
+    kept_ran(4);
+    back_behind(RUN_A, 3); /* once more, and it lost only the last */
+    assert_int_equal(world->kept->seq, 4);
+    assert_int_equal(world->kept->found, 1);
+}
+
 static void refused_it_is_sent_later(void **state)
 {
     (void)state;
@@ -118,15 +151,72 @@ static void refused_it_is_sent_later(void **state)
     frames(2);
     back_behind(RUN_B, 1);
     forget_did();
-    struct kept_frame *k = world->kept;
-    world->kept = NULL;
-    coalesce_on_kept(world->c, k, FRAME_REFUSED);
+    kept_refused();
     turn();
     assert_did("");
     world->mono_ms += 1000;
     turn();
     assert_did("R");
     kept_ran(2);
+}
+
+/* A server without its replicas, or with a full disk, may refuse for long. */
+static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(2);
+    buf_reset(&client('a')->o.out);
+    back_behind(RUN_B, 1);
+    HIT('b', "p1", "5", 1);
+    turn();
+    for (int i = 0; i < 49; i++) {
+        kept_refused();
+        tick_after(100);
+        turn();
+    }
+    assert_told('b', "");
+    kept_refused();
+    HIT('c', "p1", "6", 1);
+    tick_after(100);
+    turn();
+    assert_told('b', "-BUSY Redis does not take back the hits that it lost; nothing was counted\r\n");
+    kept_ran(2);
+    HIT('a', "p1", "5", 1);
+    turn();
+    frame_applied();
+    assert_told('a', ":3\r\n");
+}
+
+static void on_settled(struct coalesce_settle *s)
+{
+    world_did("s");
+    assert_true(s->failed);
+    assert_string_equal(s->why, "BUSY Redis does not take back the hits that it lost");
+}
+
+/* A full Redis lets tallyd take its journal over all the same, and takes no frame that brings it home. */
+static void so_does_a_read_of_what_is_in_a_journal(void **state)
+{
+    (void)state;
+    struct buf bytes = {0};
+    struct coalesce_settle read = {
+        .kind = OP_SERIES, .name = SLICE("s"), .type = SLICE(""), .done = on_settled};
+    keeping(SIZE_MAX);
+    frames(2);
+    back_behind(RUN_B, 1);
+    journal_put_op(&bytes, 0, OP_SERIES, 1700000000, SLICE("s"), SLICE(""));
+    journal_put_add(&bytes, 0, 5);
+    coalesce_adopt(world->c, SLICE("unit:0123456789abcdef:1"), buf_slice(&bytes));
+    buf_free(&bytes);
+    assert_true(coalesce_settle(world->c, &read));
+    kept_refused();
+    tick_after(4900);
+    forget_did();
+    turn();
+    kept_refused();
+    tick_after(100);
+    assert_did("Rs");
 }
 
 static void while_frames_are_held_none_is_sent_again(void **state)
@@ -252,7 +342,10 @@ int main(void)
         TEST(what_redis_lacks_it_gets_in_order_and_first),
         TEST(a_server_that_has_all_gets_nothing),
         TEST(cut_meanwhile_it_kills_and_looks_anew),
+        TEST(cut_meanwhile_it_knows_no_more_leases),
         TEST(refused_it_is_sent_later),
+        TEST(who_waits_for_what_is_refused_hears_it_in_time),
+        TEST(so_does_a_read_of_what_is_in_a_journal),
         TEST(while_frames_are_held_none_is_sent_again),
         TEST(a_fence_lets_go_what_was_before_it),
         TEST(one_that_failed_or_was_elsewhere_lets_nothing_go),

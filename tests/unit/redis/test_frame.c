@@ -526,16 +526,20 @@ static void test_cut_in_flight(void **state)
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 2);
     assert_int_equal(g->f.cells[0].value, 41);
-    redis_ask(&g->w->server, "SET " KEY " x");
+    redis_ask(&g->w->server, "HSET " KEY " 20140920 4.5");
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 3);
+    cell_error_is(g, 0, "ERR hash value is not an integer");
+    redis_ask(&g->w->server, "SET " KEY " x");
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->values == 4);
     cell_error_is(g, 0, "WRONGTYPE Operation against a key holding the wrong kind of value");
     /* Any other error says nothing of the increment: a new connection has to find out. */
     int ups = g->w->ups;
     redis_ask(&g->w->server, "ACL SETUSER default -hget");
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->w->ups == ups + 1);
-    assert_int_equal(g->values, 3);
+    assert_int_equal(g->values, 4);
     got_close(g);
 }
 

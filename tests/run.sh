@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything a change must pass: format, warnings as errors with gcc and clang, unit tests, simulation and 20 seconds of
+# Everything a change must pass: format, warnings as errors with gcc and clang, unit tests, simulation and 15 seconds of
 # each fuzz target under ASan+UBSan, those of what has threads under TSan, and all tests, end to end on real servers.
 # Complete on a fresh Debian 12 as root: what is missing is installed; nothing of the system's own services is touched. Once
 # that is there and npm has given what config/package.json lists, it needs no network. Ends with ctest's closing lines, and
@@ -51,7 +51,7 @@ make_threads() {
 }
 
 # sim_rule_*: proofs that the simulator finds faults; they say nothing about memory, and take long under a sanitizer.
-# Fuzz targets go by the clock, 20 seconds each: hardly more of them than processors.
+# Fuzz targets go by the clock, 15 seconds each: hardly more of them than processors.
 sanitized_tests() {
     ctest --test-dir "$build/asan" --output-on-failure -j "$((jobs + 1))" -L 'unit|sim|fuzz' -E '^sim_rule' \
         -LE 'e2e|soak|compat|bench'
@@ -67,7 +67,7 @@ npm=$!
 step "format" sh config/format.sh --check
 step "clang, warnings as errors, ASan and UBSan" \
     make_build "$build/asan" -DCMAKE_C_COMPILER=clang -DSANITIZE=address,undefined
-step "unit tests, simulation and 20 s of each fuzz target under ASan and UBSan" sanitized_tests
+step "unit tests, simulation and 15 s of each fuzz target under ASan and UBSan" sanitized_tests
 step "TSan build" make_threads
 step "unit tests of what has threads, under TSan" threads_tests
 # What users get: the package and the container are gcc's Release, whose warnings are others.

@@ -23,6 +23,8 @@ from panels import Watchers
 from servers import FED, HOST, Cluster, ClusterNode, LanesTallyd, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
 from table import Row, compared
 from window import Window, most, paid_s
+import moving  # after servers, which says where it finds what it imports
+from harness.wait import wait_until
 
 CONNECTIONS = 50
 WRITERS = 2  # tallyd's mysql.writers, and the connections of the bare upsert client
@@ -602,31 +604,82 @@ def cpu_a_hit(world, tallyd, options):
     return 1e6 * used_s / (window.hits_per_s * took_s)
 
 
+ONE = (0, 0)  # nodes and lanes: a Redis of its own
+DIVIDED = [(n, lanes) for n in (1, 2, 3) for lanes in (16, n)]
+
+
 def lanes(world):
-    """What Redis' part costs on one server, and in 16 lanes on one, two and three: cost a hit shows on two cores, rates would not."""
-    behind = {0: world.up(RedisServer(world.directory, "behind-one"))}
-    for n in (1, 2, 3):
-        behind[n] = Cluster([world.up(ClusterNode(world.directory, f"node-{n}-{i}")) for i in range(n)])
-    tallyds = {n: world.up(LanesTallyd(world.directory, f"bench-lanes{n}", world.tallyd_program, server, world.mysql, f"lanes{n}"))
-               for n, server in behind.items()}
+    """What Redis' part costs on one server, and in lanes on one, two and three: cost a hit shows on two cores, rates would not.
+    With 16 lanes, and with one a node, which is what a cluster costs however few the lanes are."""
+    behind = {ONE: world.up(RedisServer(world.directory, "behind-one"))}
+    for n, lanes_n in DIVIDED:
+        behind[n, lanes_n] = Cluster([world.up(ClusterNode(world.directory, f"node-{n}-{lanes_n}-{i}")) for i in range(n)])
+    tallyds = {of: world.up(LanesTallyd(world.directory, f"bench-{of[0]}-lanes{of[1]}", world.tallyd_program, server, world.mysql,
+                                        f"nodes{of[0]}lanes{of[1]}", of[1])) for of, server in behind.items()}
     rows = []
     for name, title, options, bound in LANES:
         if not world.wants("lanes", name):
             continue
-        found = {n: [] for n in tallyds}
+        found = {of: [] for of in tallyds}
         for turn in range(world.sizes.rounds):
-            for n, tallyd in tallyds.items():
-                found[n].append(cpu_a_hit(world, tallyd, options))
-            say(f"{name}, round {turn + 1}: us of Redis a hit on one Redis {found[0][-1]:.3f}, on 1, 2, 3 nodes "
-                f"{', '.join(f'{found[n][-1]:.3f}' for n in (1, 2, 3))}")
-        rows += [Row(f"Redis' CPU a hit, 16 lanes on {n} node{'s' * (n > 1)}, {title}", "one Redis",
-                     [a / b for a, b in zip(found[n], found[0])], bound, bound, unit=" x", less=True,
-                     figures={"us": middle(found[n]), "one Redis us": middle(found[0])}) for n in (1, 2, 3)]
-    for tallyd in tallyds.values():
+            for of, tallyd in tallyds.items():
+                found[of].append(cpu_a_hit(world, tallyd, options))
+            say(f"{name}, round {turn + 1}: us of Redis a hit on one Redis {found[ONE][-1]:.3f}; on nodes, in lanes: "
+                f"{', '.join(f'{n}, {lanes_n}: {found[n, lanes_n][-1]:.3f}' for n, lanes_n in DIVIDED)}")
+        rows += [Row(f"Redis' CPU a hit, {lanes_n} lane{'s' * (lanes_n > 1)} on {n} node{'s' * (n > 1)}, {title}", "one Redis",
+                     [a / b for a, b in zip(found[n, lanes_n], found[ONE])], bound, bound, unit=" x", less=True,
+                     figures={"us": middle(found[n, lanes_n]), "one Redis us": middle(found[ONE])}) for n, lanes_n in DIVIDED]
+    for of, tallyd in tallyds.items():
         tallyd.verb("verify")
         tallyd.kill9()
-    for server in (behind[0], *(node for n in (1, 2, 3) for node in behind[n].nodes)):
-        server.kill9()
+        for server in behind[of].nodes if of != ONE else [behind[of]]:
+            server.kill9()
+    return rows
+
+
+# --- a cluster whose servers move ---
+
+def spared_us(world, tallyd, store, during=None):
+    """p99 of hits on one store; during(): within the window, which ends with it, but not before its time."""
+    sizes = world.sizes
+    options = ["-k", 1, "-f", store, "-P", 1, "-c", 8, "-r", moving.RATE]
+    with world.load(tallyd, *options, "-w", sizes.peer_warm_s, "-d", 300 if during else sizes.window_s) as (window, end):
+        if during:
+            ends_s = time.monotonic() + sizes.window_s
+            during()
+            time.sleep(max(0, ends_s - time.monotonic()))  # the window itself: a move takes a part of it
+            end()
+    return window.p99_us
+
+
+def spared(world, tallyd, cluster, move):
+    """How many times its p99 is what it was, on a master that the move spares, and on a tallyd with a Redis of its own: that is the
+    machine's part."""
+    found = []
+    for on in (tallyd, world.tallyd):
+        store = moving.store_on(moving.masters(cluster)[2]) if on is tallyd else 1
+        idle, then = spared_us(world, on, store), spared_us(world, on, store, lambda: move(cluster))
+        found.append(then / idle)
+        say(f"p99 {idle:,.0f} us, {move.__name__} {then:,.0f} us{'' if on is tallyd else ', elsewhere'}")
+    return found
+
+
+def moves(world):
+    rows = []
+    with moving.three_masters(world.directory) as cluster:
+        tallyd = world.up(LanesTallyd(world.directory, "bench-moving", world.tallyd_program, cluster, world.mysql, "moving", moving.LANES))
+        with moving.loaded(tallyd) as shadow:
+            wait_until(lambda: shadow.answered > 2 * moving.RATE, 60, "hits are answered")
+            for move, title in moving.MOVES:
+                if not world.wants("moves", move.__name__):
+                    continue
+                found = [spared(world, tallyd, cluster, move) for _ in range(world.sizes.rounds)]
+                rows.append(Row(f"p99 of hits on a master's lanes, {2 * moving.RATE:,} hits/s in all, while {title}", "no server moves",
+                                [here for here, _ in found], 1.2, 1.0, unit=" x", less=True,
+                                figures={"a tallyd on another Redis x": middle([elsewhere for _, elsewhere in found])}))
+        tallyd.settle()
+        tallyd.verb("verify")
+        tallyd.kill9()
     return rows
 
 
@@ -653,6 +706,7 @@ def instructions(world):
     for pipeline, bound in ((100, 500), (16, 600), (1, 900)):
         turns = 1600 // pipeline
         for of, more, name, bound in ((stream, [], "", bound), (stream, ["-u"], ", a user's", bound + 60),
+                                      (stream, ["-L", "16"], ", in 16 lanes", bound + 60),
                                       (today, [], ", CTR.HIT", bound + 1700)):
             per_hit = ((collected(of, pipeline, 2 * turns, *more) - collected(of, pipeline, turns, *more)) /
                        (turns * pipeline * CONNECTIONS))
@@ -674,7 +728,7 @@ def machine():
 
 BLOCKS = {hits: [work.name for work in HITS], drain_hashes: [], drain_big_hash: [], times: [begin.__name__ for begin, *_ in TIMES],
           ops: [*OP_GOALS, "fed"], many: ["million", "once", "memory"], watched: [],
-          lanes: [name for name, *_ in LANES], instructions: []}
+          lanes: [name for name, *_ in LANES], moves: [move.__name__ for move, _ in moving.MOVES], instructions: []}
 
 
 def measure(build, sizes, only):

@@ -189,7 +189,7 @@ class MariaDB(Server):
 CONFIGURATION = """\
 instance: {name}
 listen: {{ resp: [ "tcp://127.0.0.1:{port}" ]{http} }}
-redis: "{redis}"
+redis: {redis}
 mysql: "mysql://bench@127.0.0.1:{mysql}/{database}"
 limits: {{ clients: 12000 }}
 counters:
@@ -230,9 +230,12 @@ class Tallyd(Server):
         self.program, self.behind, self.mysql = program, behind, mysql
         self.configuration = os.path.join(self.directory, "tallyd.yaml")
         with open(self.configuration, "w", encoding="ascii") as file:
-            file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.url, mysql=mysql.port,
+            file.write(CONFIGURATION.format(name=name, port=self.port, redis=self.on_redis(), mysql=mysql.port,
                                             database=database, every_s=every_s, http=self.listen_http()) + more)
         self.verb("migrate", "--tables")
+
+    def on_redis(self):
+        return f'"{self.behind.url}"'
 
     def listen_http(self):
         return f', http: "tcp://{HOST}:{self.http_port}"' if self.http_port else ""
@@ -277,7 +280,14 @@ class Tallyd(Server):
 
 
 class LanesTallyd(Tallyd):
-    """On one Redis or on a cluster; what it owes is not asked."""
+    """On one Redis, or on a cluster with so many lanes; what it owes is not asked."""
+
+    def __init__(self, directory, name, program, behind, mysql, database, lanes):
+        self.lanes = lanes
+        super().__init__(directory, name, program, behind, mysql, database)
+
+    def on_redis(self):
+        return f'{{ url: "{self.behind.url}", lanes: {self.lanes} }}' if self.lanes > 0 else super().on_redis()
 
     def now(self):
         return None

@@ -117,8 +117,9 @@ class FrontHAProxy(Tool):
     def __init__(self, directory, http_port, more=""):
         super().__init__(directory)
         self.told = port()
-        section = page_block("haproxy").replace("bind :443 ssl crt /etc/haproxy/panel.pem", f"bind 127.0.0.1:{self.told}")
-        self.configure("front_haproxy.cfg", section=section.replace("7371", str(http_port)) + more)
+        section = page_block("haproxy").replace("7371", str(http_port))  # first: a port may have these digits, too
+        section = section.replace("bind :443 ssl crt /etc/haproxy/panel.pem", f"bind 127.0.0.1:{self.told}")
+        self.configure("front_haproxy.cfg", section=section + more)
 
     def argv(self):
         return ["haproxy", "-db", "-f", self.path("conf")]

@@ -70,6 +70,7 @@ sanitizers() {
         make_build asan -DCMAKE_C_COMPILER=clang -DSANITIZE=address,undefined
     step asan_tests "unit tests, simulation and fuzz targets under ASan and UBSan" \
         tests asan -j "$jobs" -L 'unit|sim|fuzz' -E '^sim_rule' -LE 'e2e|soak|compat|bench'
+    step gcc_units "gcc, warnings as errors, in unit tests and fuzz targets" ninja -C "$build/gcc" -j "$jobs" unit_sources
     step tsan "TSan build" make_threads
     step tsan_tests "unit tests of what has threads, under TSan" tests tsan -j "$jobs" -L threads
 }
@@ -92,7 +93,7 @@ echo "deadlines are $TALLYD_PATIENCE times as long as on a quiet machine"
 packages_npm "$build/npm" >"$build/npm.log" 2>&1 &
 npm=$!
 # What users get: the package and the container are gcc's Release, whose warnings are others.
-step gcc "gcc's Release, warnings as errors" make_build gcc -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release
+step gcc "gcc's Release, warnings as errors" make_build gcc -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release -DUNITS=OFF
 sanitizers >"$steps/sanitizers.log" &
 beside=$!
 step format "format" sh config/format.sh --check

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 from harness.daemon import TALLYD
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config/README.md")
 FAMILIES = {"unique_visitors": {
@@ -67,7 +67,7 @@ class OldApp(threading.Thread):
 
     def end(self):
         self.stopped.set()
-        self.join(60)
+        self.join(patience(60))
         assert not self.is_alive() and self.problem is None, self.problem
 
 
@@ -100,7 +100,7 @@ def pasted():
 def shell(command, daemon, redis):
     command = command.replace("tallyd ", f"{TALLYD} ", 1).replace("tallyd.yaml", daemon.config_path)
     command = command.replace("redis-cli", f"redis-cli -s {redis.socket}")
-    return subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    return subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(120),
                           check=False)
 
 

@@ -11,7 +11,7 @@ import pytest
 from harness.daemon import counters
 from harness.resp import RespError
 from harness.tools import FrontHAProxy, FrontNginx
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 from harness.web import Web
 from test_http import make_web
 from test_users import NOAUTH, NOPERM_KEY, hashes, known, shops, status_of  # noqa: F401 (fixtures)
@@ -101,14 +101,14 @@ def test_browser_at_the_resp_door(make_doors):
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(daemon.socket)
             link.sendall(request)
-            link.settimeout(30)
+            link.settimeout(patience(30))
             try:
                 assert link.recv(100) == b""
             except ConnectionResetError:
                 pass
     with daemon.client() as client:
         assert client.call("CTR.TOTAL", "s7:unique_visitors:daily", "20140920") == [0]
-    wait_until(lambda: "event=cross_protocol" in daemon.log(), 20, "the log has it")
+    wait_until(lambda: "event=cross_protocol" in daemon.log(), 60, "the log has it")
     assert len(re.findall(r"level=warn event=cross_protocol peer=\S+ times=1 ", daemon.log())) == 1
     assert Web(("127.0.0.1", port)).metrics()["tallyd_cross_protocol_total"] == 3
 
@@ -193,7 +193,7 @@ def test_texts_are_not_sql(make_daemon, redis, mysql, mode, charset):
 
 def smuggled(at, head, hidden):
     """What comes back when these bytes go out as one request's, with another in its body."""
-    with socket.create_connection(at, timeout=10) as link:
+    with socket.create_connection(at, timeout=patience(10)) as link:
         link.sendall(head + hidden)
         answer = b""
         try:

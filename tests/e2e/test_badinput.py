@@ -108,7 +108,7 @@ def test_redis_errors_of_one_cell(make_daemon, redis, mysql):
         direct.delete("s2:product_views")
         # the next frame takes the refused shares back from tally:accepted
         assert client.call("HINCRBY", "s3:product_views", "1", 1) == 8
-    wait_until(lambda: int(direct.hget("tally:accepted", "product_views")) == 3 + 5 + 8, 10, "accepted is right again")
+    wait_until(lambda: int(direct.hget("tally:accepted", "product_views")) == 3 + 5 + 8, 60, "accepted is right again")
     daemon.sync_all()
     assert mysql.query("SELECT store_id, SUM(views) FROM product_views GROUP BY store_id ORDER BY 1") == \
         ((1, 6), (2, 1), (3, 9))

@@ -13,7 +13,7 @@ from harness.moment import Hold
 from harness.resp import RespError, encode
 from harness.still import pairs
 from harness.storm import settled, storm
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 WIDTH_S, KEEP, AHEAD_S = 10, 5, 60
 ROOMY = 14  # enough that most buckets cannot have gone by the clock: their hits go without a script
@@ -201,7 +201,7 @@ def test_deleted_under_the_hit_of_a_dead_tallyd(make_daemon, make_proxy, redis):
         daemon.kill9()
     direct.delete("tb.b", "pv.b")
     unread.let_go()
-    wait_until(lambda: direct.exists("pv.b"), 10, "Redis reads the hit")
+    wait_until(lambda: direct.exists("pv.b"), 60, "Redis reads the hit")
     assert both_sets(direct, "b") == [{}, {minute: 3}]
     with daemon.start().client() as client:
         assert client.call("BOX.INCRBY", "b", 1, "AT", minute - 60) == 1
@@ -266,7 +266,7 @@ def test_sets_agree_at_every_look(make_daemon, redis):
             assert len(set(bucket for bucket, _ in read)) == len(read)
     ending.set()
     for writer in writers:
-        writer.join(30)
+        writer.join(patience(30))
     assert sorted(look(direct, "torn", keep=4)) == [moment - 3, moment - 2, moment - 1, moment]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from harness.daemon import TALLYD, counters
 from harness.resp import Closed, Resp, encode
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 VERBS = ("run", "check", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual")
 
@@ -29,7 +29,7 @@ def idle(make_daemon, redis):
 
 
 def tallyd(*words, environment=None):
-    return subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    return subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(60),
                           check=False, env={**os.environ, **(environment or {})})
 
 
@@ -213,7 +213,7 @@ def test_a_dropped_ledger(make_daemon, redis, mysql):
     daemon.start()
     with daemon.client() as client:
         assert client.call("HINCRBY", "s1:product_views", "7", 5) == 5  # its lock is free, so it is merged at once
-    assert daemon.process.wait(60) == -signal.SIGKILL
+    assert daemon.ended() == -signal.SIGKILL
     daemon.crash = None
     mysql.query("DROP TABLE tally_ledger")
 
@@ -252,7 +252,7 @@ def test_printed_migration_is_the_migration(idle, mysql):
     """What --print says, given to the mariadb client, is accepted by check."""
     printed = idle.verb("migrate", "--tables", "--print").stdout
     done = subprocess.run(["mariadb", "--no-defaults", "-S", mysql.socket, "-u", "root", "shop"], input=printed,
-                          capture_output=True, text=True, timeout=60, check=False)
+                          capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 0, done.stderr
     assert idle.verb("check").returncode == 0
 
@@ -305,7 +305,7 @@ def test_verify_under_traffic(make_redis, make_daemon):
     finally:
         ending.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(patience(30))
     daemon.sync_all()
     daemon.verify()
 
@@ -338,7 +338,7 @@ def test_recover_shows_a_bar_on_a_terminal(make_daemon, redis):
         if not data:
             break
         shown += data
-    assert process.wait(60) == 0, shown
+    assert process.wait(patience(60)) == 0, shown
     assert re.search(rb"\r[^\n]", shown), shown[-500:]
 
 
@@ -362,7 +362,7 @@ def test_hash_on_a_terminal():
                 process.send_signal(signal.SIGINT)
             else:
                 os.write(ours, word + b"\n")
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=patience(60))
         assert echoes(theirs)
         return process.returncode, said
 
@@ -391,7 +391,7 @@ def test_sigterm(daemon, redis):
     wait_until(lambda: len(answered) > 500, 30)
     assert daemon.terminate(30) == 0
     for thread in threads:
-        thread.join(10)
+        thread.join(patience(10))
     assert not os.path.exists(daemon.socket)
     hits = len([reply for reply in answered if isinstance(reply, int)])
     daemon.start()
@@ -420,7 +420,7 @@ def test_sigterm_with_mysql_away(make_daemon, redis, mysql):
 
 def test_sigint_is_sigterm(daemon):
     daemon.signal(signal.SIGINT)
-    assert daemon.process.wait(30) == 0
+    assert daemon.ended() == 0
 
 
 def test_sighup(daemon):

@@ -11,6 +11,7 @@ from harness.ports import port
 from harness.programs import HIREDIS_ASYNC, PYTHON_CLIENT
 from harness.resp import Resp
 from harness.unmodified import CLIENTS, SCRIPT, at, run, assert_same_as_redis
+from harness.wait import patience
 
 DEBIAN = {
     "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
@@ -53,7 +54,7 @@ def test_example(language, calm, request):
         with calm.client() as client:
             return client.call("CTR.TOTAL", "s12345:unique_visitors:daily", "20140920")[0]
     before = total()
-    subprocess.run([*EXAMPLES[language], code.replace("7370", str(calm.port))], check=True, timeout=60,
+    subprocess.run([*EXAMPLES[language], code.replace("7370", str(calm.port))], check=True, timeout=patience(60),
                    env={**os.environ, **modules})
     assert total() == before + 1
 
@@ -217,7 +218,7 @@ def test_newer_client_resends(name, calm, make_proxy, mysql, node_modules):
 
 def redis_cli(socket, version, lines):
     done = subprocess.run(["redis-cli", "-s", socket, version], input="\n".join(lines) + "\n", capture_output=True,
-                          text=True, timeout=60, check=False)
+                          text=True, timeout=patience(60), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -238,7 +239,7 @@ def test_redis_cli(version, calm, make_redis):
 @pytest.mark.parametrize("depth", [1, 16])
 def test_redis_benchmark(version, depth, calm, redis):
     done = subprocess.run(["redis-benchmark", "-s", calm.socket, *version, "-n", "20000", "-c", "50", "-P", str(depth),
-                           "-q", "HINCRBY", "s77:product_views", "7", "3"], capture_output=True, text=True, timeout=60,
+                           "-q", "HINCRBY", "s77:product_views", "7", "3"], capture_output=True, text=True, timeout=patience(60),
                           check=False)
     assert done.returncode == 0 and "requests per second" in done.stdout, done.stdout + done.stderr
     counted = int(redis.client().hget("s77:product_views", "7"))

@@ -60,7 +60,7 @@ class Rig:
         assert self.daemon.terminate() == 0, self.daemon.log_tail()
         self.daemon.crash = f"{point}:{self.rng.randint(1, CRASH_POINTS[point])}"
         self.daemon.spawn()  # not start(): the point may be passed before it is seen to be ready
-        assert self.daemon.process.wait(90) == -signal.SIGKILL, f"{point}\n{self.daemon.log_tail()}"
+        assert self.daemon.ended() == -signal.SIGKILL, f"{point}\n{self.daemon.log_tail()}"
         self.daemon.crash = None
         self.daemon.start()
 

@@ -4,7 +4,7 @@ import time
 
 from harness.daemon import counters
 from harness.resp import encode
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
@@ -53,7 +53,7 @@ def test_waits_for_the_hits_in_doubt_of_another_tallyd(make_clock, make_redis, m
         proxy.filter = held = Held()
         before = wait_until(lambda: complete_until(mysql), 30, "complete_until is written")
         client.send(encode("HINCRBY", VIEWS, "7", 1))
-        assert held.seen.wait(30)
+        assert held.seen.wait(patience(30))
         steps(clock, 28)
         wait_until(lambda: complete_until(mysql) >= before + 2 * EVERY_S - 1, 30, "the other one writes it meanwhile")
         proxy.cut()

@@ -10,12 +10,13 @@ import time
 import pytest
 
 from harness.daemon import TALLYD
+from harness.wait import patience
 
 VERBS = ["run", "check", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual"]
 
 
 def tallyd(*words):
-    done = subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return done.stdout
 
@@ -45,14 +46,14 @@ def bash(script, *words):
     """What bash offers for the last word."""
     ask = """source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tallyd; printf '%s\\n' "${COMPREPLY[@]}" """
     done = subprocess.run(["bash", "--norc", "--noprofile", "-c", ask, "-", script, "tallyd", *words], capture_output=True,
-                          text=True, timeout=30, check=True, cwd=beside(script), stdin=subprocess.DEVNULL)
+                          text=True, timeout=patience(30), check=True, cwd=beside(script), stdin=subprocess.DEVNULL)
     assert done.stderr == ""
     return set(filter(None, done.stdout.split("\n")))
 
 
 def fish(script, *words):
     ask = f"source {script}; complete -C '{' '.join(['tallyd', *words])}'"
-    done = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True, timeout=60, check=True,
+    done = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True, timeout=patience(60), check=True,
                           cwd=beside(script), stdin=subprocess.DEVNULL, env={**os.environ, "HOME": beside(script)})
     assert done.stderr == ""
     return {line.split("\t")[0] for line in done.stdout.split("\n") if line}
@@ -99,8 +100,8 @@ class Zsh:
     def type(self, text):
         os.write(self.terminal, text.encode())
 
-    def until(self, text, deadline_s=30):
-        ends = time.monotonic() + deadline_s
+    def until(self, text, deadline_s=60):
+        ends = time.monotonic() + patience(deadline_s)
         while text not in self.shown:
             left = ends - time.monotonic()
             assert left > 0 and select.select([self.terminal], [], [], left)[0], f"no {text!r} in {self.shown!r}"
@@ -127,7 +128,7 @@ def zsh(script, request):
 
 @pytest.mark.parametrize("script", ["zsh"], indirect=True)
 def test_zsh_takes_it(script):
-    subprocess.run(["zsh", "-f", "-n", script], check=True, timeout=30, capture_output=True)
+    subprocess.run(["zsh", "-f", "-n", script], check=True, timeout=patience(30), capture_output=True)
 
 
 @pytest.mark.parametrize("script", ["zsh"], indirect=True)
@@ -144,11 +145,11 @@ def test_pages(section, workdir):
     """scdoc makes a page of it, and man shows that page without a warning."""
     name = {"1": "tallyd", "5": "tallyd.yaml"}[section]
     page = os.path.join(workdir, f"{name}.{section}")
-    made = subprocess.run(["scdoc"], input=tallyd("manual", section), capture_output=True, text=True, timeout=60, check=True)
+    made = subprocess.run(["scdoc"], input=tallyd("manual", section), capture_output=True, text=True, timeout=patience(60), check=True)
     with open(page, "w", encoding="utf-8") as out:
         out.write(made.stdout)
     done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page], capture_output=True, text=True,
-                          timeout=60, check=True, stdin=subprocess.DEVNULL,
+                          timeout=patience(60), check=True, stdin=subprocess.DEVNULL,
                           env={**os.environ, "LC_ALL": "C.UTF-8", "MANROFFSEQ": "", "MANWIDTH": "100", "MANPAGER": "cat"})
     assert done.stderr == ""
     text = re.sub(r".\x08|\x1b\[[0-9;]*m", "", done.stdout)
@@ -166,7 +167,7 @@ def test_pages(section, workdir):
                                         (("completion", "bash", "zsh"), "zsh"), (("manual", "2"), "1|5"),
                                         (("manual", "1", "-c", "x"), "-c")])
 def test_usage(words, said):
-    done = subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 64 and said in done.stderr and done.stdout == ""
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from harness.daemon import TALLYD
+from harness.wait import patience
 from test_http import make_web
 
 ROOT = os.path.join(os.path.dirname(__file__), "../..")
@@ -50,8 +51,8 @@ def test_containerfile():
 def test_image_has_the_libraries_that_tallyd_links():
     """Debian's packages of what the binary names, neither fewer nor more."""
     needed = re.findall(r"^ +NEEDED +(\S+)$", subprocess.run(["objdump", "-p", TALLYD], capture_output=True, text=True,
-                                                            timeout=60, check=True).stdout, re.M)
-    found = dict(re.findall(r"^\t(\S+) => (/\S+)", subprocess.run(["ldd", TALLYD], capture_output=True, text=True, timeout=60,
+                                                            timeout=patience(60), check=True).stdout, re.M)
+    found = dict(re.findall(r"^\t(\S+) => (/\S+)", subprocess.run(["ldd", TALLYD], capture_output=True, text=True, timeout=patience(60),
                                                                 check=True).stdout, re.M))
     packages = {package_of(found[name]) for name in needed if not re.match("lib[a-z]*san", name)} - {"libgcc-s1"}
     listed = set(re.findall(r"\blib[a-z0-9.-]+", re.search(r"install (.*?)&&", of(stages()[2], "RUN")[0])[1]))
@@ -61,7 +62,7 @@ def test_image_has_the_libraries_that_tallyd_links():
 def package_of(path):
     """dpkg knows a file by the path that its package has, with /usr or without."""
     for place in (path, os.path.realpath(path), os.path.realpath(path).removeprefix("/usr")):
-        done = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True, timeout=patience(60), check=False)
         if done.returncode == 0:
             return done.stdout.split(":")[0]
     raise AssertionError(f"no package has {path}")
@@ -92,7 +93,7 @@ def test_configuration(tmp_path):
         assert there in written
         written = written.replace(there, here)
     (tmp_path / "tallyd.yaml").write_text(written, encoding="utf-8")
-    done = subprocess.run([TALLYD, "check", "-c", tmp_path / "tallyd.yaml"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([TALLYD, "check", "-c", tmp_path / "tallyd.yaml"], capture_output=True, text=True, timeout=patience(60),
                           check=False)
     assert done.returncode == 69 and "good configuration with 2 counters" in done.stdout, done.stderr
 
@@ -104,5 +105,5 @@ def test_health_check(there, make_daemon, redis, free_port):
         make_web(make_daemon, redis, start_http=f"tcp://127.0.0.1:{free_port}")
     words = json.loads(re.search(r"CMD (\[.*\])", of(stages()[2], "HEALTHCHECK")[0])[1])
     done = subprocess.run([words[0], os.path.join(HERE, os.path.basename(words[1])), str(free_port)], capture_output=True,
-                          timeout=60, check=False)
+                          timeout=patience(60), check=False)
     assert (done.returncode == 0) == there, done

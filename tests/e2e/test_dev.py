@@ -11,7 +11,7 @@ import pytest
 from harness.daemon import TALLYD
 from harness.process import Process
 from harness.resp import Resp
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 
 class Dev(Process):
@@ -53,7 +53,7 @@ def dev(workdir):
     made = Dev(workdir, f"{workdir}/new/home").start()  # its parent is not there, either
     yield made
     made.signal(signal.SIGTERM)
-    made.process.wait(60)
+    made.ended()
 
 
 PASSWORD = "example-password"
@@ -84,13 +84,13 @@ users:
 
 @pytest.fixture
 def own(workdir):
-    made = subprocess.run([TALLYD, "hash"], input=PASSWORD, capture_output=True, text=True, timeout=60, check=True)
+    made = subprocess.run([TALLYD, "hash"], input=PASSWORD, capture_output=True, text=True, timeout=patience(60), check=True)
     with open(f"{workdir}/own.yaml", "w", encoding="utf-8") as out:
         out.write(OWN.replace("HASH", made.stdout.strip()))
     made = Dev(workdir, f"{workdir}/home", "-c", f"{workdir}/own.yaml").start()
     yield made
     made.signal(signal.SIGTERM)
-    made.process.wait(60)
+    made.ended()
 
 
 def views(dev):
@@ -115,18 +115,18 @@ def test_up_and_down_and_up_again(dev):
     synced(dev)
     assert views(dev) == 100
     panel = re.search(r"http://127\.0\.0\.1:\d+/", dev.log())[0]
-    with urllib.request.urlopen(panel, timeout=20) as page:
+    with urllib.request.urlopen(panel, timeout=patience(20)) as page:
         assert b"<title>tallyd</title>" in page.read()
     count(dev, 10)  # may still be pending when Ctrl-C comes
     for _ in range(2):
         dev.signal(signal.SIGINT)
-        assert dev.process.wait(60) == 0
+        assert dev.ended() == 0
         assert dev.pids() == set()
         dev.start()
     synced(dev)
     assert views(dev) == 110
     done = subprocess.run([TALLYD, "verify", "-c", f"{dev.home}/tallyd.yaml"], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=patience(60), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -140,7 +140,7 @@ def test_killed_leaves_nothing_that_hinders(dev):
 
 
 def test_second_in_one_directory_refuses(dev):
-    done = subprocess.run([TALLYD, "dev", "--dir", dev.home], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TALLYD, "dev", "--dir", dev.home], capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 1 and "already" in done.stderr and str(dev.pid) in done.stderr
     count(dev, 1)
 
@@ -148,7 +148,7 @@ def test_second_in_one_directory_refuses(dev):
 def test_ends_when_one_of_its_servers_dies(dev):
     victim = next(pid for pid in dev.pids() if b"redis-server" in open(f"/proc/{pid}/cmdline", "rb").read())
     os.kill(victim, signal.SIGKILL)
-    assert dev.process.wait(60) == 1
+    assert dev.ended() == 1
     assert "redis-server" in dev.log()
     assert dev.pids() == set()
 
@@ -160,7 +160,7 @@ def test_takes_a_configuration_of_ones_own(own):
     assert "product_views" not in said and "unique_visitors" not in said
     examples = re.findall(r"^    (redis-cli -p .*)", said, re.M)
     assert len(examples) == 3 and all(" --user shop --askpass " in line for line in examples)
-    answers = [subprocess.run(line.replace(" --askpass", ""), shell=True, capture_output=True, text=True, timeout=60,
+    answers = [subprocess.run(line.replace(" --askpass", ""), shell=True, capture_output=True, text=True, timeout=patience(60),
                               check=False, env={**os.environ, "REDISCLI_AUTH": PASSWORD}).stdout.split()
                for line in examples]
     assert answers[:2] == [["1"], ["1"]] and answers[2][1::2] == ["1"], answers
@@ -169,7 +169,7 @@ def test_takes_a_configuration_of_ones_own(own):
 
 
 def refused(home, *words):
-    done = subprocess.run([TALLYD, "dev", "--dir", home, *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TALLYD, "dev", "--dir", home, *words], capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 64, done.stderr
     return done.stderr
 
@@ -193,18 +193,18 @@ def test_cluster(workdir):
         synced(made)
         assert views(made) == answered
         done = subprocess.run([TALLYD, "verify", "-c", f"{made.home}/tallyd.yaml"], capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=patience(60), check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         wait_until(lambda: os.path.exists(f"{made.home}/redis-2.pid"), 60)
         made.signal(signal.SIGINT)
-        assert made.process.wait(60) == 0 and made.pids() == set()
+        assert made.ended() == 0 and made.pids() == set()
         assert "start it with --cluster 3" in refused(made.home) and "--cluster 3" in refused(made.home, "--cluster", "4")
         made.start()
         synced(made)
         assert views(made) == answered
     finally:
         made.signal(signal.SIGTERM)
-        made.process.wait(60)
+        made.ended()
 
 
 def test_cluster_of_two(workdir):
@@ -217,7 +217,7 @@ def test_directory_that_others_may_enter(mode, workdir):
     home = os.path.join(workdir, "shared")
     os.mkdir(home)
     os.chmod(home, mode)
-    done = subprocess.run([TALLYD, "dev", "--dir", home], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TALLYD, "dev", "--dir", home], capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 1 and f"chmod 700 {home}" in done.stderr and os.listdir(home) == [], done.stderr
 
 
@@ -225,7 +225,7 @@ def test_directory_that_others_may_enter(mode, workdir):
 def test_directory_that_cannot_be(home, part, workdir):
     with open(f"{workdir}/file", "w", encoding="utf-8"):
         pass
-    done = subprocess.run([TALLYD, "dev", "--dir", f"{workdir}/{home}"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([TALLYD, "dev", "--dir", f"{workdir}/{home}"], capture_output=True, text=True, timeout=patience(60),
                           check=False)
     assert done.returncode in (1, 64) and (part in done.stderr or "directory" in done.stderr), done.stderr
     assert os.listdir(workdir) == ["file"]

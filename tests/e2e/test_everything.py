@@ -17,7 +17,7 @@ from harness.daemon import counters
 from harness.load import Load
 from harness.resp import Closed
 from harness.shadow import Shadow
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 from harness.web import Web
 
 SOAK_S = float(os.environ.get("SOAK_S", 3600))
@@ -58,7 +58,7 @@ class Worker:
 
     def stop(self):
         self.ended.set()
-        self.thread.join(60)
+        self.thread.join(patience(60))
 
 
 class Soak:

@@ -98,7 +98,7 @@ def test_proxy_swallows_stalls_and_resets(redis, workdir):
         assert link.call("INCR", "n") == 1
         proxy.swallow_replies()
         link.send(b"INCR n\r\n")
-        wait_until(lambda: redis.client().get("n") == b"2", 10)
+        wait_until(lambda: redis.client().get("n") == b"2", 60)
         proxy.cut()
         assert link.until_closed() == b""
     proxy.refuse()

@@ -7,7 +7,7 @@ import pytest
 
 from harness.daemon import counters
 from harness.web import Web
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FED = {"feeds": {"series": "s<store>:views", "box": "s<store>:views", "event": "s<store>:view"}}
 
@@ -212,7 +212,7 @@ def test_promtool_passes_the_metrics(web):
     daemon.sync_all()
     text = http.ask("/metrics").body
     done = subprocess.run(["promtool", "check", "metrics"], input=text, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=60, check=False)
+                          stderr=subprocess.STDOUT, timeout=patience(60), check=False)
     assert done.returncode == 0 and done.stdout == b"", done.stdout.decode()
 
 

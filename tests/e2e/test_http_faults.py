@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness.daemon import counters
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 from harness.web import Web
 from test_http import FED, days_before, make_web, today
 
@@ -20,7 +20,7 @@ def web(make_daemon, redis):
 def raw(web, data, timeout_s=30):
     """Everything that is answered to these bytes."""
     with socket.socket(socket.AF_UNIX) as link:
-        link.settimeout(timeout_s)
+        link.settimeout(patience(timeout_s))
         link.connect(web.at)
         link.sendall(data)
         link.shutdown(socket.SHUT_WR)
@@ -273,7 +273,7 @@ def test_a_thousand_slow_clients_cost_the_hits_nothing(web):
         for n in range(1000):
             link = socket.socket(socket.AF_UNIX)
             link.connect(http_.at)  # waits for room in the backlog; with a time limit it would not
-            link.settimeout(10)
+            link.settimeout(patience(10))
             link.sendall((b"GET /api/counters HTTP/1.1\r\nHost: localhost\r\n", b"G", b"")[n % 3])
             slow.append(link)
         with daemon.client() as client:

@@ -76,7 +76,7 @@ def stopped_in_the_middle(daemon, direct, hit):
     for _ in range(100):
         hit()
         daemon.pause()
-        wait_until(lambda: is_stopped(daemon), 10, "it stands still")
+        wait_until(lambda: is_stopped(daemon), 60, "it stands still")
         direct.ping()  # what it had sent is done by now
         if any(direct.strlen(b"tally:journal:" + name) for name in journals(direct)):
             return
@@ -251,7 +251,7 @@ def test_reads_see_what_was_answered(make_daemon, redis):
         return all(sum(n for _, n in book.get_counter(direct, name, precision)) == right
                    for precision in PRECISIONS for name, right in series.right.items())
 
-    wait_until(book_sees, 10, "the book's reader sees all")
+    wait_until(book_sees, 60, "the book's reader sees all")
 
 
 def test_list_sees_names_that_only_a_journal_has(make_daemon, redis):

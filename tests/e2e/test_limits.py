@@ -11,7 +11,7 @@ import pytest
 
 from harness.daemon import TALLYD, counters
 from harness.resp import RespError, encode
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 from harness.web import Web
 
 FAMILIES = counters(hits=10**9, every="3600s")
@@ -136,7 +136,7 @@ def held(daemon, path, n):
     made = []
     for _ in range(n):
         made.append(socket.socket(socket.AF_UNIX))
-        made[-1].settimeout(20)
+        made[-1].settimeout(patience(20))
         made[-1].connect(daemon.web.at)
         made[-1].sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert made[-1].recv(12) == b"HTTP/1.1 200"
@@ -168,7 +168,7 @@ def test_http_connections(limited, many_files):
         pass
     for one in (*streams, *others, one_more):
         one.close()
-    wait_until(lambda: daemon.web.ask("/healthz").status == 200, 20, "there is room again")
+    wait_until(lambda: daemon.web.ask("/healthz").status == 200, 60, "there is room again")
 
 
 def test_reads(limited):
@@ -257,7 +257,7 @@ def test_passwords_that_wait(limited, many_files):
             return False
 
     for at in range(1100):
-        wait_until(connected, 20, "room in the kernel's queue")
+        wait_until(connected, 60, "room in the kernel's queue")
         clients[-1].send(encode("AUTH", "ann", f"guess {at}"))
     assert clients[-1].reply() == "ERR too many clients authenticate at once; try again"
     for client in clients:
@@ -267,7 +267,7 @@ def test_passwords_that_wait(limited, many_files):
 def http_says(daemon, request):
     """All that comes until the connection is closed."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(20)
+        client.settimeout(patience(20))
         client.connect(daemon.web.at)
         client.sendall(request)
         said = b""

@@ -60,7 +60,7 @@ def test_answer_of_a_claim_is_lost(reaches, rig):
     rig.ask_to_sync().close()
     claim.wait()
     if reaches:
-        wait_until(lambda: rig.direct.zrange("tally:batches", 0, -1) == ids, 10, "it is carried out")
+        wait_until(lambda: rig.direct.zrange("tally:batches", 0, -1) == ids, 60, "it is carried out")
     again = Moment(rig.proxy, "up", ids[0] if not reaches else b"RENAMENX")
     rig.proxy.cut()
     rig.account.settle(rig.daemon)
@@ -222,7 +222,7 @@ def test_claimed_hash_is_evicted(rig):
     rig.daemon.crash = "claim_done"
     rig.daemon.start()
     rig.ask_to_sync().close()
-    assert rig.daemon.process.wait(30) == -9
+    assert rig.daemon.ended() == -9
     batch = rig.direct.zrange("tally:batches", 0, -1)[0].decode()
     rig.direct.expire(f"{VIEWS}_{batch}", 1000)
     rig.direct.config_set("maxmemory-policy", "volatile-ttl")

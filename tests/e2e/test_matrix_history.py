@@ -85,7 +85,7 @@ def test_batch_that_is_merged_comes_back(make_daemon, redis, mysql):
     daemon.start()
     with daemon.client() as client:
         client.send(encode("CTR.SYNC", "ALL"))
-        assert daemon.process.wait(30) == -9
+        assert daemon.ended() == -9
     old = Snapshot(redis)
     daemon.crash = None
     daemon.start()

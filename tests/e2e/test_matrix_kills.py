@@ -53,7 +53,7 @@ def test_killed_with_a_frame(point, least, most, make_daemon, redis, mysql):
     daemon.spawn()
     wait_until(daemon.is_ready, 30)
     assert account.hit(daemon, fields(5)) == []
-    assert daemon.process.wait(30) == -9
+    assert daemon.ended() == -9
     daemon.crash = None
     daemon.start()
     account.settle(daemon)
@@ -85,8 +85,8 @@ def test_killed_in_a_run(point, count, stand, in_ledger, already, make_daemon, r
     daemon.crash = point
     daemon.start()
     ask_to_sync(daemon).close()
-    assert daemon.process.wait(30) == -9
-    wait_until(lambda: (standing(redis), chunks(mysql) - before) == (stand, in_ledger), 10, "what the moment leaves")
+    assert daemon.ended() == -9
+    wait_until(lambda: (standing(redis), chunks(mysql) - before) == (stand, in_ledger), 60, "what the moment leaves")
     assert (account.merged() > merged) == (in_ledger > 0)
     account.check()
     daemon.crash = None
@@ -113,7 +113,7 @@ def test_killed_while_commit_is_unanswered(make_daemon, make_proxy, redis, mysql
     commit = Moment(proxy, "up", b"COMMIT", answer_lost)
     client = ask_to_sync(daemon)
     commit.wait()
-    wait_until(lambda: chunks(mysql) == before + 1, 10, "it is committed")
+    wait_until(lambda: chunks(mysql) == before + 1, 60, "it is committed")
     daemon.kill9()
     client.close()
     assert standing(redis) == 1

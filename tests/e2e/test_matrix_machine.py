@@ -25,7 +25,7 @@ from harness.resp import Closed, Resp, RespError
 from harness.shadow import Shadow
 from harness.still import pairs
 from harness.shop import FAMILIES, VIEWS, Shop
-from harness.wait import stays, wait_until
+from harness.wait import patience, stays, wait_until
 
 
 
@@ -231,7 +231,7 @@ def test_flood_of_clients(closed):
                 assert info_of(old, "connected_clients") <= 100
         ending.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(patience(30))
         assert info_of(old, "connections_refused") > 100
     assert shop.daemon.rss_kib() - before < 32 * 1024 or SANITIZED
     wait_until(shop.daemon.is_ready, 30, "room again")

@@ -12,7 +12,7 @@ from harness.books import read_mysql
 from harness.mariadb import NO_PAD, MariaDB
 from harness.moment import COMMIT, Hold, Moment
 from harness.shop import FAMILIES, VIEWS, Shop
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 TRANSACTION = (b"START TRANSACTION", b"INSERT INTO tally_ledger", b"INSERT INTO `product_views`", b"UPDATE tally_counters",
                COMMIT)
@@ -86,7 +86,7 @@ def test_killed_at_the_commit(moment, shop):
     if moment == "after":
         wait_until(lambda: shop.ledger_rows() > rows, 30, "committed")
         kill()
-    assert killed.wait(30)
+    assert killed.wait(patience(30))
     shop.hits()
     shop.mysql.start()
     if moment != "in":
@@ -106,8 +106,8 @@ def test_stands_still_in_insert_and_commit(closed, make_proxy):
     other = closed.make_daemon(closed.redis, families=FAMILIES, instance="two", migrate=False, mysql_url=url,
                                more={"mysql": {"url": url, **limits}})
     both = threading.Barrier(2, closed.mysql.pause)
-    Moment(closed.proxy, "up", b"INSERT INTO `product_views`", only(lambda: both.wait(30)))
-    Moment(to_other, "up", COMMIT, only(lambda: both.wait(30)))
+    Moment(closed.proxy, "up", b"INSERT INTO `product_views`", only(lambda: both.wait(patience(30))))
+    Moment(to_other, "up", COMMIT, only(lambda: both.wait(patience(30))))
     closed.hits(fields=["1", "2", "3"], key="s8:product_views")  # the first hits of a store are due at once
     closed.hits(fields=["1", "2", "3"], key="s9:product_views", to=other)
     for daemon in (closed.daemon, other):

@@ -16,7 +16,7 @@ from harness.load import Load
 from harness.moment import Hold, Moment, Reply
 from harness.proxy import Blackhole
 from harness.resp import RespError, encode
-from harness.wait import stays, wait_until
+from harness.wait import patience, stays, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
@@ -115,7 +115,7 @@ def test_redis_killed(step, rig):
         moment.wait()
         rig.redis.start()
         if waiting:
-            waiting.join(30)
+            waiting.join(patience(30))
         rig.exact()
 
 
@@ -189,9 +189,9 @@ def test_link_ends_with_a_frame_under_way(end, tcp_rig):
         waiting = rig.begin("frame")
         lost.wait()
         if applied:
-            wait_until(lambda: rig.accepted() == accepted + sent, 10, "it is applied")
+            wait_until(lambda: rig.accepted() == accepted + sent, 60, "it is applied")
         getattr(rig.proxy, end)()
-        waiting.join(30)
+        waiting.join(patience(30))
         assert rig.accepted() == accepted + sent and not rig.account.shadow.refused
     assert ("connection reset by peer" in rig.daemon.log()) == (end == "reset")
     rig.exact()
@@ -276,7 +276,7 @@ def busy(redis):
     wait_until(lambda: is_busy(direct), 30, "Redis says BUSY")
     yield
     direct.script_kill()
-    thread.join(30)
+    thread.join(patience(30))
 
 
 @contextlib.contextmanager
@@ -440,6 +440,6 @@ def test_redis_answers_nonsense(lie, rig):
         odd.wait()
         wait_until(lambda downs=downs: rig.daemon.log().count("event=redis_down") > downs, 30, f"that link ends: {step}")
         if waiting:
-            waiting.join(30)
+            waiting.join(patience(30))
         rig.exact()
     assert rig.daemon.alive() and rig.daemon.pid == pid

@@ -19,7 +19,7 @@ from harness.ports import port
 from harness.redis_server import SLOT
 from harness.resp import Resp, RespError
 from harness.slots import tag_of_lane
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FED = {"feeds": {"series": "s<store>:views", "box": "s<store>:views", "event": "s<store>:view"}}
 FAMILIES = counters(hits=200, every="60s", product_views=FED)
@@ -124,11 +124,11 @@ class Mover:
         mover = self.stopped_at(text, lines)
         os.kill(mover.pid, signal.SIGKILL)
         mover.stdout.close()
-        assert mover.wait(60) == -signal.SIGKILL
+        assert mover.wait(patience(60)) == -signal.SIGKILL
 
     def to_end(self):
         mover = self.start()
-        said = mover.communicate(timeout=180)[0]
+        said = mover.communicate(timeout=patience(180))[0]
         return mover.returncode, said
 
 
@@ -271,7 +271,7 @@ def test_changes_meanwhile(shops, cluster):
     for name in soon:
         redis.pexpire(name, 1)
     os.kill(mover.pid, signal.SIGCONT)
-    said = mover.communicate(timeout=180)[0]
+    said = mover.communicate(timeout=patience(180))[0]
     assert mover.returncode == 0, said
     before, after = before_and_after(redis, cluster)
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") <= STORES + 2 * 100
@@ -292,7 +292,7 @@ def test_logs_whose_names_look_like_days(shops, cluster):
     redis.zadd("s7:hats_2025_11_28", {"1": 1})
     redis.zadd("tally:events", {"s7:hats_2025_11_28": 0})
     os.kill(mover.pid, signal.SIGCONT)
-    said = mover.communicate(timeout=180)[0]
+    said = mover.communicate(timeout=patience(180))[0]
     assert mover.returncode == 0, said
     before, after = before_and_after(redis, cluster)
     assert {b"s7:sale_2025_11_28", b"web_2025_11_28:hll"} < set(after) and before == after
@@ -499,7 +499,7 @@ def test_a_mark_of_another_mover(shops, cluster):
     mover = Mover(old, new).stopped_at("takes no more hits")
     old.redis.client().set("tally:move", "another")
     os.kill(mover.pid, signal.SIGCONT)
-    said = mover.communicate(timeout=180)[0]
+    said = mover.communicate(timeout=patience(180))[0]
     assert mover.returncode == 1 and "written by another mover" in said, said
     moved(old, new)
 
@@ -516,7 +516,7 @@ def test_the_old_redis_is_full_as_journals_come_home(shops, cluster):
     try:
         old.redis.client().config_set("maxmemory", 1)
         os.kill(mover.pid, signal.SIGCONT)
-        said = mover.communicate(timeout=90)[0]
+        said = mover.communicate(timeout=patience(90))[0]
     finally:
         mover.kill()
     assert mover.returncode == 1 and "OOM command not allowed" in said and "run `tallyd move` again" in said, said
@@ -540,7 +540,7 @@ def test_the_old_redis_dies_as_journals_come_home(shops, cluster):
             if "event=ready" in line:
                 break
         old.redis.kill9()
-        said = mover.communicate(timeout=90)[0]
+        said = mover.communicate(timeout=patience(90))[0]
     finally:
         mover.kill()
     assert mover.returncode == 69 and "nothing is lost" in said, said

@@ -13,7 +13,7 @@ from harness.moment import COMMIT, Moment
 from harness.programs import MYSQLD
 from harness.replicas import GaleraNode, galera_missing
 from harness.shop import Shop
-from harness.wait import stays, wait_until
+from harness.wait import patience, stays, wait_until
 from harness.web import Web
 
 FAMILIES = counters(hits=10, every="1s")
@@ -61,7 +61,7 @@ class Busy(Shop):
 
     def end(self):
         self.over.set()
-        self.thread.join(60)
+        self.thread.join(patience(60))
         assert not self.thread.is_alive()
 
     def rows_come(self, server, since, what):
@@ -263,7 +263,7 @@ def test_name_moves_to_a_replica_that_lags(pair, busy, make_proxy, writers):
     name.cut()
     busy.hits()
     busy.mysql = pair.new
-    wait_until(lambda: read_mysql(pair.new, FAMILIES)[0] == busy.acked, 20, "what the new one lacked is merged there")
+    wait_until(lambda: read_mysql(pair.new, FAMILIES)[0] == busy.acked, 60, "what the new one lacked is merged there")
     busy.exact()
     assert len(moves(busy.daemon)) == 1 and "event=kept_again" in busy.daemon.log()
 

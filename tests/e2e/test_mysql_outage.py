@@ -9,7 +9,7 @@ import pytest
 from harness.books import counted
 from harness.daemon import counters
 from harness.programs import SANITIZED
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 LOAD = os.environ.get("LOAD", os.path.join(os.path.dirname(__file__), "../../build/tests/bench/load"))
 HITS_PER_S = 10_000
@@ -30,7 +30,7 @@ def lasting(seconds, make_redis, make_daemon, mysql):
         caught_up_s = time.monotonic() - began
     finally:
         load.terminate()
-        report = load.communicate(timeout=60)[0]
+        report = load.communicate(timeout=patience(60))[0]
     assert load.returncode == 0, report
     figures = dict(re.findall(r"(\w+)=([\d.]+)", report))
     assert figures["errors"] == "0" and figures["lost"] == "0", report

@@ -12,7 +12,7 @@ import pytest
 from harness.daemon import Daemon
 from harness.mariadb import MariaDB
 from harness.redis_server import RedisServer
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 from harness.web import Web
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -30,7 +30,7 @@ def read(*path):
 
 
 def run(*words, **options):
-    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(60), check=False,
                           **options)
 
 

@@ -86,7 +86,7 @@ def test_the_period_before(shop, browser, mysql):
     assert said == {"before": str(before), "change": f"+{round(100 * (now - before) / before)}\u00a0%"}
     assert f"{before} in the 7 days before" in browser.text(f"{RANGE} .sums")
     browser.unfold()
-    wait_until(lambda: len(browser.rows(RANGE)) == 7, 10, "the table")
+    wait_until(lambda: len(browser.rows(RANGE)) == 7, 60, "the table")
     assert [int(row[3]) for row in browser.rows(RANGE)] == [10 * back for back in range(7, 14)]
     browser.open(shop.store(query=f"from={day(-19)}&to={day(-13)}"))
     seen(browser, lambda: "none in the 7 days before" in browser.text(f"{RANGE} .sums"), True, "nothing before")
@@ -177,7 +177,7 @@ def test_today_is_the_day_of_the_store(shop, browser, mysql):
         assert now().strftime("%d.").lstrip("0") in browser.text("#view .lead")
     assert browser.complaints() == []
     browser.open(shop.operator)
-    wait_until(lambda: browser.text("#foot") == "Times are those of UTC.", 20, "the reader's own zone")
+    wait_until(lambda: browser.text("#foot") == "Times are those of UTC.", 60, "the reader's own zone")
 
 
 def test_midnight_under_an_open_page(shop, browser):

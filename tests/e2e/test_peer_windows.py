@@ -50,7 +50,7 @@ class Rig:
         self.back.spawn()  # not start(): a batch in Redis may take it past the point before it is ready
         wait_until(lambda: not self.back.alive() or self.back.is_ready(), 30, "back is up, or gone")
         self.ask_for_merging()
-        assert self.back.process.wait(30) == -signal.SIGKILL, f"{point}\n{self.back.log_tail()}"
+        assert self.back.ended() == -signal.SIGKILL, f"{point}\n{self.back.log_tail()}"
         self.back.crash = None
         self.right()
 

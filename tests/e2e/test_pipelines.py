@@ -15,7 +15,7 @@ from harness.daemon import counters
 from harness.ports import port
 from harness.programs import SANITIZED
 from harness.resp import Resp, encode
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 TRANSPORTS = ("unix", "tcp", "tls")
 SIZES = (10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
@@ -53,10 +53,10 @@ def doors(make_daemon, redis, authority):
 def connect(daemon, transport, authority, timeout_s=60):
     if transport == "unix":
         made = socket.socket(socket.AF_UNIX)
-        made.settimeout(timeout_s)
+        made.settimeout(patience(timeout_s))
         made.connect(daemon.socket)
         return made
-    made = socket.create_connection(("127.0.0.1", daemon.ports[transport]), timeout=timeout_s)
+    made = socket.create_connection(("127.0.0.1", daemon.ports[transport]), timeout=patience(timeout_s))
     return authority.context().wrap_socket(made, server_hostname="localhost") if transport == "tls" else made
 
 
@@ -156,7 +156,7 @@ def test_read_late_and_slowly(doors, authority, mysql, transport):
         sender = threading.Thread(target=client.send, args=(hits(4, 200_000),), daemon=True)
         sender.start()
         assert client.exactly(len(expected)) == expected
-        sender.join(30)
+        sender.join(patience(30))
     assert merged(daemon, mysql) == {2: 200_000, 3: 200_000, 4: 200_000}
 
 
@@ -180,7 +180,7 @@ def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
         wait_until(lambda: int((server.client().hget(VIEWS, 2) or b"0")) > 1000, 30, "hits")
         server.kill9()
         killed.set()
-        sender.join(60)
+        sender.join(patience(60))
         assert not sender.is_alive(), "all of it is taken while nothing is read"
         server.start()
         wait_until(lambda: isinstance(other.call("HINCRBY", "s2:product_views", 1, 1), int), 30, "Redis is back")
@@ -230,7 +230,7 @@ def test_never_read(doors, authority, mysql, transport):
         wait_until(lambda: "event=client_closed" in daemon.log(), 60, "it is cut")
         grew = daemon.rss_kib() - before
         ending.set()
-        sender.join(30)
+        sender.join(patience(30))
         told = 0
         try:
             while data := link.recv(1 << 16):
@@ -271,7 +271,7 @@ def test_all_together(doors, authority):
         link.shutdown(socket.SHUT_RDWR)
         link.close()
     for sender in senders:
-        sender.join(30)
+        sender.join(patience(30))
     daemon.verify()
 
 

@@ -4,6 +4,7 @@ import re
 import subprocess
 
 from harness.daemon import TALLYD, counters
+from harness.wait import patience
 
 ROOT = os.path.join(os.path.dirname(__file__), "../..")
 COMMAND = re.compile(r"^    redis-cli -p 7370 (.*?)(?: +# (.*))?$", re.M)
@@ -28,7 +29,7 @@ def test_sessions(make_clock, make_redis, make_daemon):
     compared = 0
     for command, comment in commands:
         done = subprocess.run(["sh", "-c", f"redis-cli -s {daemon.socket} {command}"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=patience(60), check=False)
         said = done.stdout.split()
         assert done.returncode == 0 and not re.match(r"ERR|[A-Z]{4,} ", done.stdout), (command, done.stdout, done.stderr)
         expected = REPLY.match(comment)
@@ -41,7 +42,7 @@ def test_sessions(make_clock, make_redis, make_daemon):
 def test_options():
     """Its table has each option of the program, with its default and whether a reload takes it over, and no other."""
     rows = re.findall(r"^\| `([a-z_.*]+)` \| (.*?) \| (reload|) ?\| \S.* \|$", page("config/README.md"), re.M)
-    said = subprocess.run([TALLYD, "run", "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    said = subprocess.run([TALLYD, "run", "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(60),
                           check=True).stdout.split("Options of the configuration file")[1]
     options = re.findall(r"^  ([a-z_.*]+)(?: = (.*?)|(, must be given))?(, reloadable)?$", said, re.M)
     wanted = [(name, "must be given" if needed else f"`{standard}`" if standard else "-", "reload" if reloads else "")

@@ -13,7 +13,7 @@ from harness.books import counted, nothing_left
 from harness.daemon import TALLYD, counters
 from harness.laned import each_lane
 from harness.resp import RespError
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
 TEN_MINUTES_MS = 600_000
@@ -105,7 +105,7 @@ def test_claims_of_a_killed_daemon(make_redis, make_daemon, mysql):
             client.pipeline([("HINCRBY", f"s{store}:product_views", "7", store) for store in range(1, 1501)])
         except Exception:  # the daemon dies while we talk to it: that is the point
             pass
-    assert daemon.process.wait(60) == -9
+    assert daemon.ended() == -9
     assert redis.client().zcard("tally:batches") > 0
     before = counted(redis.client(), mysql, FAMILIES)
     other = make_daemon(redis, families=FAMILIES, instance="two", migrate=False)
@@ -157,7 +157,7 @@ def test_stopped_on_its_way(make_redis, make_daemon, mysql):
         try:
             wait_until(lambda: redis.client().zcard("tally:batches") == 1, 60, "the leftover is a batch")
             recovery.send_signal(signal.SIGTERM)
-            said = recovery.communicate(timeout=60)[0]
+            said = recovery.communicate(timeout=patience(60))[0]
         finally:
             recovery.kill()
     assert recovery.returncode == 1 and "stopped; nothing is lost, run it again" in said, said
@@ -210,12 +210,12 @@ def test_start_adopts_its_own(make_redis, make_daemon, mysql):
     with daemon.client() as client:
         client.send(b"HINCRBY s1:product_views 1 5\r\n")
         client.until_closed()
-    assert daemon.process.wait(30) == -9
+    assert daemon.ended() == -9
     assert redis.client().zcard("tally:batches") == 1
     daemon.crash = None
     daemon.start()
-    wait_until(lambda: merged(mysql) == {(b"s1:product_views", b"1"): 5}, 20, "its own batch")
-    wait_until(lambda: nothing_left(redis.client()), 20)
+    wait_until(lambda: merged(mysql) == {(b"s1:product_views", b"1"): 5}, 60, "its own batch")
+    wait_until(lambda: nothing_left(redis.client()), 60)
     daemon.verify()
 
 

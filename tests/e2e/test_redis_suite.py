@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness.resp import Resp, RespError, encode
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 from test_protocol import answer, fresh, pair, skip_where_valkey_differs  # noqa: F401 (pair is a fixture)
 
 PAGE = os.path.join(os.path.dirname(__file__), "../../src/command/README.md")
@@ -365,7 +365,7 @@ def test_inline_checks_of_proxies(as_they_are):
     for request, expected in ((b"info replication\r\n", b"role:master\r\n"), (b"ROLE\r\n", b"*3\r\n$6\r\nmaster\r\n")):
         for server in as_they_are:
             with socket.socket(socket.AF_UNIX) as link:
-                link.settimeout(30)
+                link.settimeout(patience(30))
                 link.connect(server.socket)
                 link.sendall(b"PING\r\n" + request)
                 said = b""

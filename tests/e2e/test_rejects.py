@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from harness.daemon import counters
+from harness.wait import patience
 
 FULL = 9223372036854775800
 ID = re.compile(r"[0-9a-f]{32}-\d+-\d+")
@@ -137,7 +138,7 @@ def test_replay_by_several_at_once(refused, mysql):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(patience(60))
     assert sum(got) == 3 and (views(mysql, 1, 8), views(mysql, 1, 9), views(mysql, 2, 9)) == (100, 100, 70)
     refused.verify()
 
@@ -161,7 +162,7 @@ def test_replay_under_traffic(refused, mysql):
             refused.verify()
     finally:
         ending.set()
-        thread.join(60)
+        thread.join(patience(60))
 
 
 def test_drop(refused, mysql):

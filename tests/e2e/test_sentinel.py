@@ -18,7 +18,7 @@ from harness.ports import held_on
 from harness.programs import MYSQLD
 from harness.resp import Closed, Resp, encode
 from harness.sentinels import HOSTS, NAME, Sentinels
-from harness.wait import stays, wait_until
+from harness.wait import patience, stays, wait_until
 from harness.web import Web
 
 FAMILIES = counters(hits=200, every="60s")
@@ -63,7 +63,7 @@ class Steady(threading.Thread):
 
     def stop(self):
         self.ending = True
-        self.join(30)
+        self.join(patience(30))
 
 
 class Bare:
@@ -120,7 +120,7 @@ class Rig:
         wait_until(lambda: len(self.tallyd.times) > 50, 30, "hits are answered")
         return self
 
-    def moved(self, to, deadline_s=30):
+    def moved(self, to, deadline_s=60):
         """Its last move was to that one."""
         wait_until(lambda: re.findall(r"event=redis_moved .*?to=(\S+)", self.daemon.log())[-1:] == [f"{to.host}:{to.seen}"],
                    deadline_s, f"tallyd is on {to.name}")
@@ -407,13 +407,13 @@ def test_two_of_three_are_dead(make_rig, workdir):
     daemon.config["listen"]["http"] = f"unix://{web.at}"
     daemon.write_config()
     daemon.restart()
-    wait_until(lambda: sentinels_told(daemon, web) == ({(3, 3)}, 2, dict.fromkeys(at, well), [set(), set()]), 10, "all three answer")
+    wait_until(lambda: sentinels_told(daemon, web) == ({(3, 3)}, 2, dict.fromkeys(at, well), [set(), set()]), 60, "all three answer")
     for each in rig.cluster.sentinels[1:]:
         each.kill9()
     rig.daemon.restart()
     what = {"1 of the 3 sentinels answers, and a majority is 2: they cannot fail Redis over"}
     dead = ({(3, 1)}, 2, {at[0]: well, **dict.fromkeys(at[1:], ("silent", False))}, [what, what])
-    wait_until(lambda: sentinels_told(daemon, web) == dead, 20, "one of three answers")
+    wait_until(lambda: sentinels_told(daemon, web) == dead, 60, "one of three answers")
     screen = daemon.verb("status")
     assert screen.returncode == 1 and "1 of 3 sentinels answer, a majority is 2" in screen.stdout, screen.stdout
     assert ", role master, " in screen.stdout, screen.stdout
@@ -423,9 +423,9 @@ def test_two_of_three_are_dead(make_rig, workdir):
     rig.moved(rig.cluster.wait_moved(old))
     assert rig.tallyd.gap(since) < PROMPT_S and rig.named_lost() <= 1
     rig.cluster.sentinels[1].start()
-    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 2)}, [set(), set()]), 20, "two of three are no problem")
+    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 2)}, [set(), set()]), 60, "two of three are no problem")
     rig.cluster.sentinels[2].start()
-    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 3)}, [set(), set()]), 20, "all three answer again")
+    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 3)}, [set(), set()]), 60, "all three answer again")
     rig.exact()
 
 

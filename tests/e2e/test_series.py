@@ -15,7 +15,7 @@ from harness.laned import lane_with
 from harness.resp import RespError
 from harness.still import pairs
 from harness.storm import settled, storm
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 PRECISIONS, SAMPLES, AHEAD_S = (1, 5, 60, 300), 10, 60
 OPTIONS = {"series": {"precisions": list(PRECISIONS), "samples": SAMPLES}}
@@ -195,7 +195,7 @@ def test_book_beside_tallyd(still):
         look(still, model)
         still.step(rng.choice([1, 3, 10, 60]))
     quit_now.set()
-    cleaner.join(60)
+    cleaner.join(patience(60))
     assert not failures, failures
 
 
@@ -221,7 +221,7 @@ def test_known_dropped_by_another(still):
     model.counts.clear()
     hit(still, model, "s", 1, None)
     hit(still, model, "s", 1, None)
-    wait_until(lambda: still.direct.zcard("known:") == len(PRECISIONS), 20, "known again")
+    wait_until(lambda: still.direct.zcard("known:") == len(PRECISIONS), 60, "known again")
     look(still, model)
 
 

@@ -12,7 +12,7 @@ from harness.moment import COMMIT, Hold
 from harness.ports import port as held_port
 from harness.redis_server import in_step
 from harness.resp import encode
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
@@ -145,9 +145,9 @@ class Split:
         for thread in threads:
             thread.start()
             if order != ORDERS[2]:
-                thread.join(120)
+                thread.join(patience(120))
         for thread in threads:
-            thread.join(120)
+            thread.join(patience(120))
         winner, loser = (second, first) if told.get(second) == "merged" else (first, second)
         return winner, loser, told
 

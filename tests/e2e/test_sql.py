@@ -8,7 +8,7 @@ import pytest
 
 from harness.daemon import counters
 from harness.programs import MYSQLD
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sql/README.md")
 DAY = "SELECT visitors FROM daily_visitors WHERE store_id = 12345"
@@ -23,7 +23,7 @@ def blocks():
 def paste(mysql, block):
     """As root, in the shop's database."""
     done = subprocess.run(["mariadb", "--no-defaults", "-u", "root", "-S", mysql.socket, "shop"], input=block,
-                          capture_output=True, text=True, timeout=60, check=False)
+                          capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -15,7 +15,7 @@ import pytest
 from harness.daemon import TALLYD, counters
 from harness.mariadb import PRODUCT
 from harness.redis_server import RedisServer
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
 
@@ -283,7 +283,7 @@ def test_watch(daemon):
     first, second = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())
     assert second["at"] >= first["at"] + 1
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0 and process.stderr.read() == ""
+    assert process.wait(patience(30)) == 0 and process.stderr.read() == ""
     process.stdout.close(), process.stderr.close()
 
 

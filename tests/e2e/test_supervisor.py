@@ -39,10 +39,10 @@ class Supervisor:
         return [message for _, message in self.look()[after:]
                 if name in message and value in (None, message[name])]
 
-    def wait(self, name, value=None, after=0, deadline_s=30):
+    def wait(self, name, value=None, after=0, deadline_s=60):
         return wait_until(lambda: self.has(name, value, after), deadline_s, f"{name}={value}")[0]
 
-    def status(self, text, deadline_s=30):
+    def status(self, text, deadline_s=60):
         """The newest STATUS has the text."""
         wait_until(lambda: text in (self.has("STATUS") or [{"STATUS": ""}])[-1]["STATUS"], deadline_s, text)
 
@@ -208,5 +208,5 @@ def test_journal(make_redis, make_daemon, mysql):
     daemon.config["listen"]["resp"] = ["nowhere"]
     daemon.write_config()
     daemon.spawn()
-    assert daemon.process.wait(30) == 78
+    assert daemon.ended() == 78
     assert daemon.log().splitlines()[-1].startswith("<3>tallyd: ")

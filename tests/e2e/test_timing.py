@@ -32,8 +32,8 @@ def test_hits_with_deltas_of_seven(make_redis, make_daemon, mysql):
     daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
     with daemon.client() as client:
         client.call("HINCRBY", "s1:unique_visitors:daily", "20140920", 1)
-        wait_until(lambda: visitors(mysql, 1, "2014-09-20") == 1, 10, "the first hit")
-        wait_until(lambda: not redis.client().exists("s1:unique_visitors:daily"), 10)
+        wait_until(lambda: visitors(mysql, 1, "2014-09-20") == 1, 60, "the first hit")
+        wait_until(lambda: not redis.client().exists("s1:unique_visitors:daily"), 60)
         assert [client.call("HINCRBY", "s1:unique_visitors:daily", "20140920", 7) for _ in range(7)] == \
             [7, 14, 21, 28, 35, 42, 49]
         stays(lambda: redis.client().hget("s1:unique_visitors:daily", "20140920") == b"49", 3, "49 hits wait")
@@ -48,7 +48,7 @@ def test_hits_over_many_fields(make_redis, make_daemon, mysql):
     daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", "1", 1)
-        wait_until(lambda: not redis.client().exists("s1:product_views"), 10)
+        wait_until(lambda: not redis.client().exists("s1:product_views"), 60)
         for product in range(60):
             client.call("HINCRBY", "s1:product_views", product, 1)
     wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0][0] >= 51, 30, "60 products, a hit each")
@@ -68,7 +68,7 @@ def test_hits_of_twenty_stores(make_redis, make_daemon, mysql):
     with daemon.client() as client:
         for key in keys:
             client.call("HINCRBY", key, "20140920", 1)
-        wait_until(lambda: merged() == (20, 20), 10, "the first hits")
+        wait_until(lambda: merged() == (20, 20), 60, "the first hits")
         for _ in range(50):
             for key in keys:
                 client.call("HINCRBY", key, "20140920", 1)
@@ -83,7 +83,7 @@ def test_quiet_store_is_merged(make_redis, make_daemon, mysql):
     daemon = make_daemon(redis, families=counters(hits=1000, every=f"{every_s}s"))
     with daemon.client() as client:
         client.call("HINCRBY", "s5:unique_visitors:daily", "20140920", 1)
-        wait_until(lambda: visitors(mysql, 5, "2014-09-20") == 1, 10, "the first hit")
+        wait_until(lambda: visitors(mysql, 5, "2014-09-20") == 1, 60, "the first hit")
         began = time.monotonic()
         client.call("HINCRBY", "s5:unique_visitors:daily", "20140920", 2)
     wait_until(lambda: visitors(mysql, 5, "2014-09-20") == 3, 30, "the quiet store's hits")
@@ -97,11 +97,11 @@ def test_day_boundary(make_redis, make_daemon, mysql):
     daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
     with daemon.client() as client:
         client.call("HINCRBY", "s7:unique_visitors:daily", "20140919", 1)
-        wait_until(lambda: not redis.client().exists("s7:unique_visitors:daily"), 10, "the first hit is claimed")
+        wait_until(lambda: not redis.client().exists("s7:unique_visitors:daily"), 60, "the first hit is claimed")
         for day, count in (("20140919", 20), ("20140920", 31)):
             for _ in range(count):
                 client.call("HINCRBY", "s7:unique_visitors:daily", day, 1)
-    wait_until(lambda: visitors(mysql, 7, "2014-09-20") > 0, 10, "51 hits are merged by themselves")
+    wait_until(lambda: visitors(mysql, 7, "2014-09-20") > 0, 60, "51 hits are merged by themselves")
     daemon.sync_all()
     assert (visitors(mysql, 7, "2014-09-19"), visitors(mysql, 7, "2014-09-20")) == (21, 31)
     daemon.verify()

@@ -10,7 +10,7 @@ from harness.daemon import counters
 from harness.resp import Closed, Resp, RespError, encode
 from harness.shadow import Shadow
 from harness.storm import answers_lost, cut, redis_killed, requests_lost, tallyd_killed
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 VIEWS = "s1:product_views"
 CALM = counters(hits=10**9, every="3600s")
@@ -82,7 +82,7 @@ class Senders:
     def stop(self):
         self.ending = True
         for thread in self.threads:
-            thread.join(60)
+            thread.join(patience(60))
 
 
 def messages_of(rng, n):
@@ -164,7 +164,7 @@ def test_an_answer_that_was_lost_is_read_back(make_redis, make_daemon, make_prox
         assert first == 5
         proxy.swallow_replies()
         client.send(encode("CTR.INCRBY", VIEWS, "7", 2, "TOKEN", "b"))
-        wait_until(lambda: redis.client().exists("tally:token:1:b"), 20, "it was counted")
+        wait_until(lambda: redis.client().exists("tally:token:1:b"), 60, "it was counted")
         told = int(redis.client().get("tally:token:1:b").split(b":")[1])
         redis.client().hincrby(VIEWS, "7", 100)  # a read of the field now gets this
         proxy.cut()
@@ -184,7 +184,7 @@ def test_given_up_and_sent_again_to_another_daemon(make_redis, make_daemon, make
     proxies[1].stall("up")
     for client, token in zip(clients, ("counted", "not-counted")):
         client.send(encode(*words, token))
-    wait_until(lambda: redis.client().exists("tally:token:1:counted"), 20, "it was counted")
+    wait_until(lambda: redis.client().exists("tally:token:1:counted"), 60, "it was counted")
     for proxy in proxies:
         proxy.refuse()
         proxy.flow()

@@ -11,7 +11,7 @@ from harness.programs import PYTHON_CLIENT
 from harness.resp import encode
 from harness.tools import Exporter, HAProxy, Nginx, Nutcracker, Rsyslog, Sentinel
 from harness.unmodified import CLIENTS, at, merged, assert_same_as_redis
-from harness.wait import stays, wait_until
+from harness.wait import patience, stays, wait_until
 from harness.web import Connection
 
 REDIS_PY = [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"]
@@ -21,17 +21,17 @@ def test_haproxy(calm, make_redis, make_tool, mysql):
     """Both usual checks find the master; hits go through; tallyd killed is found out."""
     haproxy = make_tool(HAProxy, calm.port)
     up = {"by_info": ("UP", "L7OK"), "by_role": ("UP", "L7OK")}
-    wait_until(lambda: haproxy.status() == up, 10, "both checks pass")
+    wait_until(lambda: haproxy.status() == up, 60, "both checks pass")
     assert_same_as_redis(REDIS_PY, calm, at(make_redis("plain")), mysql, ways=(("unix", haproxy.by_info), ("unix", haproxy.by_role)))
     assert haproxy.status() == up
     calm.kill9()
-    wait_until(lambda: {status for status, _ in haproxy.status().values()} == {"DOWN"}, 10, "both checks fail")
+    wait_until(lambda: {status for status, _ in haproxy.status().values()} == {"DOWN"}, 60, "both checks fail")
 
 
 def test_nutcracker(calm, make_tool, mysql):
     """Through twemproxy, which mixes its clients' requests on two connections: one by one, and in pipelines."""
     proxy = make_tool(Nutcracker, calm.port)
-    clients = [redis_py.Redis(unix_socket_path=proxy.socket, socket_timeout=30) for _ in range(4)]
+    clients = [redis_py.Redis(unix_socket_path=proxy.socket, socket_timeout=patience(30)) for _ in range(4)]
     for n in range(200):
         assert clients[n % 4].hincrby("s77:product_views", "5", 2) == 2 * (n + 1)
     for client in clients:
@@ -83,12 +83,12 @@ def test_sentinel(calm, make_tool, mysql):
     said = sentinel.master()
     assert said["role-reported"] == "master" and said["num-slaves"] == "0", said
     stays(lambda: "_down" not in sentinel.master()["flags"], 3, "neither s_down nor o_down")
-    client = redis_py.sentinel.Sentinel([("127.0.0.1", sentinel.port)], socket_timeout=30).master_for("shop")
+    client = redis_py.sentinel.Sentinel([("127.0.0.1", sentinel.port)], socket_timeout=patience(30)).master_for("shop")
     assert [client.hincrby("s77:product_views", "5", 3) for _ in range(10)] == list(range(3, 33, 3))
     calm.sync_all()
     assert merged(mysql, "product_views", "views") == 1 + 30
     calm.kill9()
-    wait_until(lambda: "s_down" in sentinel.master()["flags"], 10, "it finds tallyd dead")
+    wait_until(lambda: "s_down" in sentinel.master()["flags"], 60, "it finds tallyd dead")
 
 
 EXPORTED = ("redis_up", "redis_connected_clients", "redis_blocked_clients", "redis_connected_slaves", "redis_uptime_in_seconds",
@@ -122,7 +122,7 @@ def test_redis_cli_stat(calm):
                             stdout=subprocess.PIPE)
     lines = [stat.stdout.readline() for _ in range(12)]
     stat.terminate()
-    stat.wait(30)
+    stat.wait(patience(30))
     rows = [line.split() for line in lines if re.match(r"\d", line)]
     assert len(rows) == 10 and all(re.fullmatch(r"\d+ +[\d.]+[KMG] +\d+ +0 +\d+ \(\+\d+\) +\d+ *\n", line)
                                    for line in lines[2:]), "".join(lines)
@@ -137,7 +137,7 @@ def test_redis_cli_pipe_of_a_million(way, calm, mysql):
     """redis-cli --pipe, as one loads a day's hits from a file."""
     where = {"unix": ["-s", calm.socket], "tcp": ["-h", "127.0.0.1", "-p", str(calm.port)]}[way]
     hits = b"".join(encode("HINCRBY", "s77:product_views", str(n % 1000), 1) for n in range(1000)) * (MILLION // 1000)
-    done = subprocess.run(["redis-cli", *where, "--pipe"], input=hits, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(["redis-cli", *where, "--pipe"], input=hits, capture_output=True, timeout=patience(120), check=False)
     assert b"errors: 0, replies: 1000000" in done.stdout, done.stdout + done.stderr
     calm.sync_all()
     assert merged(mysql, "product_views", "views") == 1 + MILLION

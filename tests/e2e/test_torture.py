@@ -63,7 +63,7 @@ class Rig:
         assert status == 0, f"SIGTERM under load: exit status {status}\n{self.daemon.log_tail()}"
         self.daemon.crash = f"{point}:{passes}"
         self.daemon.spawn()  # not start(): the point may be passed before it is seen to be ready
-        status = self.daemon.process.wait(90)
+        status = self.daemon.ended()
         assert status == -signal.SIGKILL, f"{point}: exit status {status}\n{self.daemon.log_tail()}"
         self.daemon.crash = None
         self.daemon.start()

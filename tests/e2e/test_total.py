@@ -13,7 +13,7 @@ import pytest
 from harness.daemon import counters
 from harness.laned import each_lane
 from harness.resp import RespError, encode
-from harness.wait import stays, wait_until
+from harness.wait import patience, stays, wait_until
 
 MERGING = counters(hits=50, every="1s")
 RESTING = counters(hits=10**9, every="3600s")
@@ -123,7 +123,7 @@ class Swarm:
         return not self.hitting
 
     def run(self, deadline_s):
-        ends_at = time.monotonic() + deadline_s
+        ends_at = time.monotonic() + patience(deadline_s)
         for line in self.all:
             line.go()
         while any(line.lines for line in self.all):
@@ -190,7 +190,7 @@ class Stalls:
 
     def end(self):
         self.ending = True
-        self.thread.join(60)
+        self.thread.join(patience(60))
         assert not self.thread.is_alive()
 
 
@@ -235,7 +235,7 @@ def test_killed_between_merge_and_discard(point, make_daemon, redis):
         client.pipeline([("HINCRBY", "s1:product_views", str(at), at) for at in range(2500)])
         client.send(encode("CTR.SYNC", "s1:product_views"))
         assert client.until_closed() == b""
-    assert dead.process.wait(60) == -9
+    assert dead.ended() == -9
     gone = point in ("discard_after_send", "discard_done")
     assert redis.client().zcard("tally:batches") == (0 if gone else 1)
 
@@ -336,9 +336,9 @@ def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
         realm = lane.get("tally:realm")
         later_merge(mysql, realm, "product_views")
         client.send(encode("CTR.TOTAL", f"s{one}:product_views", "1"))
-        wait_until(lambda: info(daemon)["totals_held"] == 1, 10, "claims are held")
+        wait_until(lambda: info(daemon)["totals_held"] == 1, 60, "claims are held")
         hit(two)
-        wait_until(lambda: merged("searches", two), 10, "the other counter merges")
+        wait_until(lambda: merged("searches", two), 60, "the other counter merges")
         stays(lambda: not merged("product_views", two), 0.5, "this one waits")
         mysql.query("DELETE FROM tally_ledger WHERE gen = 1000000")
         assert client.reply() == [50]
@@ -348,7 +348,7 @@ def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
         client.send(encode("CTR.TOTAL", f"s{one}:product_views", "1"))
         with daemon.client() as leaves:
             leaves.send(encode("CTR.TOTAL", f"s{two}:product_views", "1"))
-            wait_until(lambda: info(daemon)["totals_held"] == 3, 10, "claims are held for both")
+            wait_until(lambda: info(daemon)["totals_held"] == 3, 60, "claims are held for both")
         assert client.call("CTR.TOTAL", f"s{two}:searches", "1") == \
             "TRYAGAIN a later claim of this counter was merged during every read; ask again"
         assert client.reply() == [50]
@@ -359,6 +359,6 @@ def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
 
         later_merge(mysql, realm, "product_views")
         client.send(encode("CTR.TOTAL", f"s{one}:product_views", "1"))
-        wait_until(lambda: info(daemon)["totals_held"] == 4, 10, "claims are held once more")
+        wait_until(lambda: info(daemon)["totals_held"] == 4, 60, "claims are held once more")
         assert daemon.terminate() == 0
         assert client.reply().startswith("TRYAGAIN")

@@ -10,7 +10,7 @@ import pytest
 from harness.daemon import TALLYD
 from harness.process import Process
 from harness.resp import Resp
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "../../config/try.sh")
 
@@ -46,7 +46,7 @@ class Try(Process):
 
     def end(self):
         self.signal(signal.SIGTERM)  # a SIGINT may be ignored from birth, as in a background job
-        assert self.process.wait(120) == 130
+        assert self.ended() == 130
         assert not answers(f"{self.home}/tallyd.sock")
 
 
@@ -80,11 +80,11 @@ def test_ends_on_a_screen_whose_lines_work(tried):
     said = one.log()
     commands = things_to_try(said)
     assert len(commands) == 3 and "What ran" in said and one.opened() == []
-    done = [subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False,
+    done = [subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=patience(60), check=False,
                            stdin=subprocess.DEVNULL) for line in commands]
     assert all(d.returncode == 0 for d in done), done
     assert int(done[0].stdout) > 0 and "1004" in done[1].stdout and "balance" in done[2].stdout, done
-    with urllib.request.urlopen(re.search(r"^The panel +(http\S+)#", said, re.M)[1], timeout=20) as page:
+    with urllib.request.urlopen(re.search(r"^The panel +(http\S+)#", said, re.M)[1], timeout=patience(20)) as page:
         assert b"<title>tallyd</title>" in page.read()
 
 
@@ -103,5 +103,5 @@ def test_panel_is_opened_and_alive(tried):
 
 @pytest.mark.parametrize("words", [["--never"], ["--once", "--panel"], [""]])
 def test_usage(words):
-    done = subprocess.run(["sh", SCRIPT, *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["sh", SCRIPT, *words], capture_output=True, text=True, timeout=patience(60), check=False)
     assert done.returncode == 64 and "[--panel | --once]" in done.stderr and done.stdout == ""

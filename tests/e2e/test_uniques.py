@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.daemon import counters
 from harness.resp import RespError, encode
 from harness.storm import settled, storm
+from harness.wait import patience
 
 LIMIT = 1000
 FEED = {"uniques": {"exact_below": LIMIT, "name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
@@ -118,7 +119,7 @@ def send_all(client, name, day, visitors):
     sender = threading.Thread(target=client.send, args=(requests,), daemon=True)
     sender.start()
     replies = client.exactly(4 * len(visitors))
-    sender.join(60)
+    sender.join(patience(60))
     new = replies.count(b":1\r\n")
     assert new + replies.count(b":0\r\n") == len(visitors)
     return new

@@ -97,7 +97,7 @@ class Before:
         self.daemon.start()
         with self.daemon.client() as client:
             client.send(encode("CTR.SYNC", "ALL"))
-            assert self.daemon.process.wait(30) == -9
+            assert self.daemon.ended() == -9
         self.daemon.crash = None
         self.proxy.refuse()
         self.daemon.start()

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from harness.daemon import counters
+from harness.wait import patience
 
 VIEWS = "s1:product_views"
 BATCH = "00112233445566778899aabbccddeeff"
@@ -169,7 +170,7 @@ def test_under_traffic(make_daemon, redis):
     finally:
         ending.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(patience(60))
     daemon.sync_all()
     stored, pending, claimed, _, _ = views(verify(daemon))
     assert (pending, claimed) == (0, 0) and stored >= before

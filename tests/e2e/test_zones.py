@@ -127,7 +127,7 @@ def test_while_mysql_cannot_be_asked(make_redis, make_daemon, mysql):
         mysql.start()
         daemon.log_contains("event=store_zones stores=3 zones=3", deadline_s=120)
         daemon.log_contains("event=store_zones_unknown stores=1 zone=Middle/Earth")
-        wait_until(lambda: day_of(client, visitors("1")) == asked("Pacific/Auckland"), 20, "Auckland's day")
+        wait_until(lambda: day_of(client, visitors("1")) == asked("Pacific/Auckland"), 60, "Auckland's day")
         assert day_of(client, visitors("4")) == asked("Pacific/Honolulu")
         mysql.kill9()
         daemon.log_contains("event=mysql_down")

@@ -12,7 +12,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
@@ -39,7 +39,7 @@ class Browser:
         # the browser's own language, in which it takes dates, is not the reader's: always the same here
         own = {**os.environ, "LANGUAGE": "en_US", "LANG": "en_US.UTF-8"}
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver", env=own), options=options)
-        self.driver.set_script_timeout(180)
+        self.driver.set_script_timeout(patience(180))
 
     def close(self):
         self.driver.quit()
@@ -82,7 +82,7 @@ class Browser:
             except StaleElementReferenceException:
                 return False
             return True
-        wait_until(clicked, 20, f"a click on {selector}")
+        wait_until(clicked, 60, f"a click on {selector}")
 
     def text(self, selector):
         """What a reader sees there; in one go, so that nothing is drawn anew in between."""

@@ -4,10 +4,12 @@ import shutil
 import ssl
 import subprocess
 
+from harness.wait import patience
+
 
 def openssl(*words, directory):
     done = subprocess.run(["openssl", *words], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+                          stderr=subprocess.STDOUT, text=True, timeout=patience(60), check=False)
     assert done.returncode == 0, done.stdout
     return done.stdout
 

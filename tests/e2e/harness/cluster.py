@@ -14,7 +14,7 @@ from harness.redis_server import SLOT, TAG, memory_directory
 from harness.resp import Resp
 from harness.slots import slot_of_lane
 from harness.tagged import Tagged
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 NODE_TIMEOUT_MS = 1500
 ELECTION_S = 4 * NODE_TIMEOUT_MS / 1000  # Redis 7.0: so long a replica's last election keeps it from the next one
@@ -48,7 +48,7 @@ class Node(Process):
 
     def client(self, timeout_s=20):
         tls = {} if self.secure is None else {"ssl": True, "ssl_ca_certs": self.secure[0].cert}
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s, **tls)
+        return redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s), **tls)
 
     @property
     def socket(self):
@@ -197,7 +197,7 @@ class Cluster:
         if self.lanes > 1:
             return Whole([node for node in self.living() if node.is_master()])
         owner = self.owner
-        return Tagged(TAG, host=owner.host, port=owner.port, socket_timeout=timeout_s)
+        return Tagged(TAG, host=owner.host, port=owner.port, socket_timeout=patience(timeout_s))
 
     def failover(self):
         """A planned one of the slot's shard."""
@@ -254,7 +254,7 @@ class Cluster:
     def run_cli(self, *words):
         """As an operator adds, fills, empties and removes nodes: key by key."""
         done = subprocess.run([REDIS_CLI, "--cluster", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+                              stderr=subprocess.STDOUT, text=True, timeout=patience(300), check=False)
         assert done.returncode == 0, done.stdout[-2000:]
 
     def reshard(self, old, to, slots):

@@ -7,7 +7,7 @@ import subprocess
 from harness.process import Process
 from harness.redis_server import ClusterNode
 from harness.resp import Resp
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 TALLYD = os.environ.get("TALLYD", os.path.join(os.path.dirname(__file__), "../../../build/tallyd"))
 
@@ -109,7 +109,7 @@ class Daemon(Process):
         return made
 
     def is_ready(self):
-        with self.operator(timeout_s=2) as client:
+        with self.operator(timeout_s=5) as client:
             return client.call("PING") == "PONG"
 
     def client(self, timeout_s=60):
@@ -123,7 +123,7 @@ class Daemon(Process):
         """One run of the binary to its end: CompletedProcess with text output."""
         return subprocess.run([TALLYD, words[0], *(["-c", self.config_path] if config else []), *words[1:]],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=timeout_s, check=False, cwd=self.directory,
+                              timeout=patience(timeout_s), check=False, cwd=self.directory,
                               env={**os.environ, **(environment or {})})
 
     def figure(self, name):

@@ -4,6 +4,7 @@ import threading
 import time
 
 from harness.resp import Closed, Resp, encode
+from harness.wait import patience
 
 
 class Load:
@@ -76,10 +77,10 @@ class Load:
         """Returns when every reply is in or given up."""
         self.running.clear()
         for idle in self.idle:
-            assert idle.wait(deadline_s), "a client is still waiting for its replies"
+            assert idle.wait(patience(deadline_s)), "a client is still waiting for its replies"
 
     def stop(self):
         self.ending = True
         self.running.set()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(patience(60))

@@ -8,6 +8,7 @@ import pymysql
 
 from harness.process import Process
 from harness.programs import MARIADB_INSTALL_DB, MARIADBD, MYSQLD
+from harness.wait import patience
 
 # What is said otherwise to MariaDB and to MySQL.
 if MYSQLD:
@@ -27,7 +28,7 @@ def install_template(directory):
     data = os.path.join(directory, "template")
     done = subprocess.run(
         [*INSTALL, f"--datadir={data}", f"--user={getpass.getuser()}", *SMALL],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=patience(300), check=False,
         env={**os.environ, "TMPDIR": directory})  # a starting server clears its tmpdir of others' temporary tables
     assert done.returncode == 0, done.stdout
     if os.path.exists(f"{data}/auto.cnf"):
@@ -62,7 +63,7 @@ class MariaDB(Process):
 
     def connect(self, database="shop"):
         return pymysql.connect(unix_socket=self.socket, user="root", database=database, autocommit=True,
-                               charset="utf8mb4", read_timeout=60, write_timeout=60, connect_timeout=10)
+                               charset="utf8mb4", read_timeout=patience(60), write_timeout=patience(60), connect_timeout=patience(10))
 
     def query(self, sql, arguments=None):
         """All rows of one statement, in a session of its own."""

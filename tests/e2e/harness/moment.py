@@ -38,7 +38,7 @@ class Moment:
         self.over.set()
         return data if instead is None else instead
 
-    def wait(self, deadline_s=30):
+    def wait(self, deadline_s=60):
         """Until it has come and what happens then is done."""
         wait_until(self.over.is_set, deadline_s, f"{self.pattern} has passed the proxy")
 
@@ -73,7 +73,7 @@ class Hold(Moment):
         self.held.set()
         self.gate.wait()
 
-    def wait_held(self, deadline_s=30):
+    def wait_held(self, deadline_s=60):
         wait_until(self.held.is_set, deadline_s, f"{self.pattern} waits in the proxy")
 
     def let_go(self):

@@ -3,7 +3,7 @@ import os
 import signal
 import subprocess
 
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 
 class Process:
@@ -65,7 +65,7 @@ class Process:
         """Until all its threads are stopped: a signal that was sent need not have been taken yet."""
         self.signal(signal.SIGSTOP)
         if self.alive():
-            wait_until(self.is_paused, 30, f"{self.name} stands still")
+            wait_until(self.is_paused, 60, f"{self.name} stands still")
 
     def is_paused(self):
         states = []
@@ -80,13 +80,17 @@ class Process:
     def kill9(self):
         self.signal(signal.SIGKILL)
         if self.process is not None:
-            self.process.wait(30)
+            self.ended()
 
     def terminate(self, within_s=60):
         """SIGTERM; the exit status."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
-        return self.process.wait(within_s)
+        return self.ended(within_s)
+
+    def ended(self, within_s=60):
+        """The exit status, once it has ended by itself."""
+        return self.process.wait(patience(within_s))
 
     def close(self):
         self.kill9()
@@ -104,7 +108,7 @@ class Process:
     def log_tail(self, lines=30):
         return "\n".join(self.log().splitlines()[-lines:])
 
-    def log_contains(self, text, deadline_s=30):
+    def log_contains(self, text, deadline_s=60):
         wait_until(lambda: text in self.log(), deadline_s, f"{self.name}'s log has {text!r}")
 
     def rss_kib(self, figure="VmRSS"):

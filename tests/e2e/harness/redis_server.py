@@ -11,7 +11,7 @@ from harness.process import Process
 from harness.programs import REDIS_SERVER
 from harness.slots import slot_of_lane
 from harness.tagged import Tagged
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 MEMORY = "/dev/shm"
 TAG, SLOT = "{fjl}", 8192  # of tallyd's one lane in a cluster (src/series/slot.h)
@@ -71,7 +71,7 @@ class RedisServer(Process):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        return redis.Redis(unix_socket_path=self.socket, socket_timeout=timeout_s)
+        return redis.Redis(unix_socket_path=self.socket, socket_timeout=patience(timeout_s))
 
 
 class ClusterNode(RedisServer):
@@ -97,15 +97,15 @@ class ClusterNode(RedisServer):
                 str(self.bus), "--cluster-require-full-coverage", "no"]
 
     def is_ready(self):
-        bare = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
+        bare = redis.Redis(unix_socket_path=self.socket, socket_timeout=patience(20))
         if b"cluster_slots_assigned:0" in bare.execute_command("CLUSTER", "INFO"):
             bare.execute_command("CLUSTER", "ADDSLOTS", *self.slots)
         return b"cluster_state:ok" in bare.execute_command("CLUSTER", "INFO")
 
     def client(self, timeout_s=20):
         if self.lanes > 1:
-            return Laned(self.lanes, unix_socket_path=self.socket, socket_timeout=timeout_s)
-        return Tagged(TAG, unix_socket_path=self.socket, socket_timeout=timeout_s)
+            return Laned(self.lanes, unix_socket_path=self.socket, socket_timeout=patience(timeout_s))
+        return Tagged(TAG, unix_socket_path=self.socket, socket_timeout=patience(timeout_s))
 
 
 class Links:

@@ -1,6 +1,8 @@
 """A RESP client that hides nothing: raw bytes in and out, and errors as values."""
 import socket
 
+from harness.wait import patience
+
 
 class RespError(str):
     """An error reply, its text without the '-'."""
@@ -24,7 +26,7 @@ class Resp:
     def __init__(self, address, timeout_s=60):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
-        self.socket.settimeout(timeout_s)
+        self.socket.settimeout(patience(timeout_s))
         self.socket.connect(address)
         self.buffer = b""
 

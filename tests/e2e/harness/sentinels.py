@@ -7,7 +7,7 @@ import redis
 from harness.ports import held_on
 from harness.process import Process
 from harness.programs import REDIS_SERVER
-from harness.wait import wait_until
+from harness.wait import patience, wait_until
 
 NAME = "shop"
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -38,7 +38,7 @@ class Node(Process):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s)
+        return redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s))
 
     def role(self):
         return self.client(2).info("replication")["role"]
@@ -73,7 +73,7 @@ class Sentinel(Process):
         return True
 
     def client(self, timeout_s=5):
-        return redis.Redis(host=self.host, port=self.port, password=self.password, socket_timeout=timeout_s, decode_responses=True)
+        return redis.Redis(host=self.host, port=self.port, password=self.password, socket_timeout=patience(timeout_s), decode_responses=True)
 
     def primary(self):
         host, port = self.client(1).execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)

@@ -45,7 +45,7 @@ def answers_lost(rng, daemon, redis, proxy):
     """Frames are applied, their answers swallowed."""
     proxy.swallow_replies()
     before = redis.client().info("stats")["total_commands_processed"]
-    wait_until(lambda: redis.client().info("stats")["total_commands_processed"] > before + 10, 10)
+    wait_until(lambda: redis.client().info("stats")["total_commands_processed"] > before + 10, 60)
     proxy.cut()
 
 

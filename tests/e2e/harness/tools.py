@@ -10,6 +10,7 @@ from harness.process import Process
 from harness.programs import REDIS_SERVER
 from harness.resp import Resp
 from harness.unmodified import CLIENTS
+from harness.wait import patience
 
 
 class Tool(Process):
@@ -182,6 +183,6 @@ class Exporter(Tool):
 
     def metrics(self):
         """name{labels} -> number."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=patience(30)) as answer:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}

@@ -3,6 +3,8 @@ import json
 import os
 import subprocess
 
+from harness.wait import patience
+
 CLIENTS = os.path.join(os.path.dirname(__file__), "../clients")
 SCRIPT = os.path.join(CLIENTS, "script.json")
 
@@ -17,7 +19,7 @@ def warm(daemon):
 
 def run(command, *arguments, environment=None):
     """What it printed, once it has ended well."""
-    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=patience(60), check=False,
                           env={**os.environ, **(environment or {})})
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)

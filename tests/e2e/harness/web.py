@@ -6,6 +6,7 @@ import time
 from urllib.parse import quote
 
 from harness.contract import Contract
+from harness.wait import patience
 
 CONTRACT = Contract()
 
@@ -24,7 +25,7 @@ class Answer:
 
 class Connection(http.client.HTTPConnection):
     def __init__(self, at, timeout_s):
-        super().__init__(at if isinstance(at, str) and not at.startswith("/") else "localhost", timeout=timeout_s)
+        super().__init__(at if isinstance(at, str) and not at.startswith("/") else "localhost", timeout=patience(timeout_s))
         self.at = at
 
     def connect(self):
@@ -116,13 +117,13 @@ class Stream:
             elif line.startswith(":"):
                 yield "comment", None
 
-    def until(self, wanted, deadline_s=30):
+    def until(self, wanted, deadline_s=60):
         """The data of the first event of that name."""
-        ends_at = time.monotonic() + deadline_s
+        ends_at = time.monotonic() + patience(deadline_s)
         for event, data in self:
             if event == wanted:
                 return data
-            assert time.monotonic() < ends_at, f"no {wanted} within {deadline_s} s"
+            assert time.monotonic() < ends_at, f"no {wanted} within {patience(deadline_s):g} s"
         raise AssertionError(f"the stream ended without {wanted}")
 
     def close(self):

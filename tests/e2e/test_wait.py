@@ -9,12 +9,13 @@ import redis
 from harness.daemon import counters
 from harness.ports import port as held_port
 from harness.redis_server import in_step
-from harness.resp import Resp, RespError
+from harness.resp import Resp, RespError, encode
 from harness.wait import patience, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
 AT_ONCE = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
+LONG = 3600_000  # a client that waited that out would give up before
 UNBLOCKED = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 ERRORS = [
     ("WAIT",), ("WAIT", "1"), ("WAIT", "1", "1", "1"), ("WAIT", "a", "1"), ("WAIT", "1", "a"), ("WAIT", "1", "-1"),
@@ -76,11 +77,10 @@ def test_a_replica_in_step(one):
     with one.daemon.client() as client:
         for at in range(1, 4):
             assert client.call("HINCRBY", VIEWS, "7", 1) == at
-            got, took = timed(client, "WAIT", 1, 50000)
-            assert got == 1 and took < 20
+            assert client.call("WAIT", 1, LONG) == 1
             assert one.replicas[0].client().hget(VIEWS, "7") == b"%d" % at
         got, took = timed(client, "WAIT", 2, 1000)
-        assert got == 1 and 0.95 <= took < 20
+        assert got == 1 and took >= 0.95
         assert client.call("WAIT", 0, 0) >= 0 and client.call("WAIT", -1, 1) >= 0
         assert client.call("WAIT", 1, 0) == 1
 
@@ -90,13 +90,13 @@ def test_a_replica_that_stands_still(two):
     two.replicas[0].pause()
     with two.daemon.client() as both, two.daemon.client() as single:
         both.call("HINCRBY", VIEWS, "7", 1)
+        assert both.call("WAIT", 1, LONG) == 1
         got, took = timed(both, "WAIT", 2, 1500)
-        assert got == 1 and 1.4 <= took < 20
+        assert got == 1 and took >= 1.4
         both.send(b"WAIT 2 0\r\n")
         for _ in range(5):
             single.call("HINCRBY", VIEWS, "8", 1)
-            got, took = timed(single, "WAIT", 1, 50000)
-            assert got == 1 and took < 20
+            assert single.call("WAIT", 1, LONG) == 1
         two.replicas[0].resume()
         assert both.reply() == 2
 
@@ -104,34 +104,50 @@ def test_a_replica_that_stands_still(two):
 def test_behind_a_pipeline(one):
     """The replies keep their order, and all hits before are on the replica."""
     with one.daemon.client() as client:
-        words = [("HINCRBY", VIEWS, "7", 1)] * 10000 + [("WAIT", 1, 5000), ("PING",)]
+        words = [("HINCRBY", VIEWS, "7", 1)] * 10000 + [("WAIT", 1, LONG), ("PING",)]
         answers = client.pipeline(words)
         assert answers[9999] == 10000 and answers[10000:] == [1, "PONG"]
         assert one.replicas[0].client().hget(VIEWS, "7") == b"10000"
 
 
 def test_many_clients(two):
-    """Each hears at its own time; they share their writes and what is asked."""
+    """Each hears at its own time."""
     two.replicas[0].pause()
     wrong = []
 
     def ask(at):
-        timeout = 100 + 100 * (at % 10)
+        timeout = 100 + 100 * (at % 10)  # what a single replica has does not wait for it
         with two.daemon.client() as client:
             client.call("HINCRBY", VIEWS, str(at + 1), 1)
-            got, took = timed(client, "WAIT", 1 + at % 2, timeout)
-            on_time = took < timeout / 1000 + 20 if at % 2 == 0 else timeout / 1000 - 0.05 <= took < timeout / 1000 + 20
-            if got > 1 or not on_time:
+            got, took = timed(client, "WAIT", 2, timeout) if at % 2 else (client.call("WAIT", 1, LONG), LONG)
+            if got > 1 or took < timeout / 1000 - 0.05:
                 wrong.append((at, got, took))
 
-    before = two.primary.client().info("commandstats")["cmdstat_eval"]["calls"]
     threads = [threading.Thread(target=ask, args=(at,)) for at in range(100)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(patience(30))
     assert wrong == []
-    assert two.primary.client().info("commandstats")["cmdstat_eval"]["calls"] - before < 100
+
+
+def test_many_clients_are_asked_for_together(two):
+    """Those that come while Redis has not answered yet: a write and some questions for all of them."""
+    def asked():
+        return two.primary.client().info("commandstats")["cmdstat_eval"]["calls"]
+
+    clients = [two.daemon.client() for _ in range(100)]
+    for at, client in enumerate(clients, 1):
+        assert client.call("HINCRBY", VIEWS, str(at + 1), 1) == 1
+    before = asked()
+    two.primary.pause()
+    for client in clients:
+        client.send(encode("WAIT", 1, LONG))
+    two.primary.resume()
+    assert [client.reply() for client in clients] == [1] * 100
+    assert asked() - before < 50
+    for client in clients:
+        client.close()
 
 
 def test_merging_goes_on(two):
@@ -141,7 +157,7 @@ def test_merging_goes_on(two):
         client.call("HINCRBY", VIEWS, "7", 1)
         client.send(b"WAIT 2 0\r\n")
         other.call("HINCRBY", VIEWS, "8", 1)
-        assert other.call("WAIT", 2, 1500) == 1
+        assert other.call("WAIT", 1, LONG) == 1
         two.daemon.sync_all()
         assert other.call("CTR.TOTAL", VIEWS, "7", "8") == [1, 1]
         two.replicas[0].resume()
@@ -161,7 +177,7 @@ def test_another_primary(one):
     with one.daemon.client() as waiting, one.daemon.client() as idle:
         waiting.call("HINCRBY", VIEWS, "7", 1)
         idle.call("HINCRBY", VIEWS, "7", 1)
-        assert waiting.call("WAIT", 1, 5000) == 1
+        assert waiting.call("WAIT", 1, LONG) == 1
         waiting.send(b"WAIT 2 0\r\n")
         second.client().replicaof("NO", "ONE")
         first.client().replicaof("127.0.0.1", one.ports[1])
@@ -187,7 +203,7 @@ def test_a_client_that_goes(two):
         wait_until(lambda: clients() == 2, 60, "both wait")
         gone.close()
         wait_until(lambda: clients() == 1, 60, "the one that went is gone")
-    assert two.daemon.terminate(30) == 0 and stays.reply() == 1
+    assert two.daemon.terminate() == 0 and stays.reply() == 1
     stays.close()
 
 
@@ -205,9 +221,10 @@ def test_clients_of_redis(one):
     client = redis.Redis(unix_socket_path=one.daemon.socket)
     pipe = client.pipeline(transaction=False)
     pipe.hincrby(VIEWS, "7", 1)
-    pipe.execute_command("WAIT", 1, 5000)
+    pipe.execute_command("WAIT", 1, LONG)
     assert pipe.execute() == [1, 1]
-    said = subprocess.run(["redis-cli", "-s", one.daemon.socket, "WAIT", "1", "5000"], capture_output=True, check=True, text=True)
+    said = subprocess.run(["redis-cli", "-s", one.daemon.socket, "WAIT", "1", str(LONG)], capture_output=True, check=True, text=True,
+                          timeout=patience(60))
     assert said.stdout == "1\n"
 
 
@@ -217,14 +234,12 @@ def test_disks(make_redis, make_daemon, mysql):
         pytest.skip("this redis-server has no WAITAOF")
     with world.daemon.client() as client:
         client.call("HINCRBY", VIEWS, "7", 1)
-        got, took = timed(client, "WAITAOF", 1, 1, 50000)
-        assert got == [1, 1] and took < 20
+        assert client.call("WAITAOF", 1, 1, LONG) == [1, 1]
         got, took = timed(client, "WAITAOF", 1, 2, 1500)
-        assert got[0] == 1 and 1.4 <= took < 20
+        assert got[0] == 1 and took >= 1.4
         world.primary.client().config_set("appendonly", "no")
         client.call("HINCRBY", VIEWS, "7", 1)
         with Resp(world.primary.socket) as real:
             assert client.call("WAITAOF", 1, 0, 0) == real.call("WAITAOF", 1, 0, 0)
-        got, _ = timed(client, "WAITAOF", 0, 1, 20000)
-        assert got == [0, 1]
+        assert client.call("WAITAOF", 0, 1, LONG) == [0, 1]
 

@@ -11,7 +11,6 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
 from collections import Counter
 
 import pytest
@@ -107,9 +106,7 @@ def test_no_space_for_the_log(where, closed, workdir):
         shop.daemon.sync_all()
     shop.proxy.cut()  # something to log
     shop.mysql.restart()
-    began = time.monotonic()
     shop.hits()
-    assert time.monotonic() - began < 30
     shop.exact()
     assert shop.daemon.terminate() == 0
     if reader is not None:

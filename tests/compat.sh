@@ -35,7 +35,6 @@ suites_all() {
     find tests/e2e -name 'test_*.py' | sed 's|.*/test_\(.*\)\.py|e2e_\1|' | sort |
         grep -vx -e e2e_completion -e e2e_dev -e e2e_everything -e e2e_harness -e e2e_panel
 }
-suites_alone='e2e_timing e2e_mysql_outage e2e_flow' # they measure: nothing beside them
 
 # --- what it came to ---
 cell() {
@@ -193,15 +192,9 @@ world_enter() {
 }
 world_run() {
     suites=${SUITES:-$(suites_all)}
-    alone='' beside=''
-    for suite in $suites; do
-        rm -f "$WORLD/$suite.cell"
-        case " $suites_alone " in *" $suite "*) alone="$alone $suite" ;; *) beside="$beside $suite" ;; esac
-    done
+    for suite in $suites; do rm -f "$WORLD/$suite.cell"; done
     # shellcheck disable=SC2086  # words
-    printf '%s\n' $beside | xargs -r -n 1 -P "$jobs" sh tests/compat/cell.sh
-    # shellcheck disable=SC2086
-    printf '%s\n' $alone | xargs -r -n 1 sh tests/compat/cell.sh
+    printf '%s\n' $suites | xargs -r -n 1 -P "$jobs" sh tests/compat/cell.sh
     for suite in $suites; do # counted from what it is now
         case $(cell "${WORLD##*/}" "$suite") in *FAILED* | -) failed=$((failed + 1)) ;; *) passed=$((passed + 1)) ;; esac
     done

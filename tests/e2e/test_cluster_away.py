@@ -15,8 +15,6 @@ from harness.wait import wait_until
 from test_cluster_lanes import LANES, STORES, make_rig, searches, views  # noqa: F401
 from test_matrix_history import Snapshot
 
-START_S = 20  # the limit of connecting is 5 s
-
 
 class Away:
     """A rig, and its master with the first lanes. Another one has the slot of the number of lanes."""
@@ -33,9 +31,8 @@ class Away:
 
     def start(self):
         """Without the node: the other lanes count, and its own say why they do not."""
-        began, had = time.monotonic(), len(self.daemon.log())
+        had = len(self.daemon.log())
         self.daemon.start()
-        assert time.monotonic() - began < START_S
         listed, log = ",".join(map(str, sorted(self.lanes))), self.daemon.log()[had:]
         assert log.count(f"event=lanes_away lanes={listed} of={LANES} ") == 1, log
         with self.daemon.client() as client:

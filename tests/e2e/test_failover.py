@@ -43,7 +43,7 @@ class Pair:
 
     def daemon(self, way, instance="one", **redis):
         return self.make_daemon(self.first, families=FAMILIES, instance=instance, redis_url=self.url(way),
-                                more={"redis": {"url": self.url(way), **redis}})
+                                more={"redis": {"url": self.url(way), "timeout": "60s", **redis}})
 
     def promote(self):
         in_step(self.first)
@@ -64,6 +64,11 @@ class Pair:
 @pytest.fixture
 def pair(make_redis, make_daemon, make_proxy, mysql):
     return Pair(make_redis, make_daemon, make_proxy, mysql)
+
+
+def no_link_waited(daemon):
+    """None left a primary because it waited for redis.timeout in vain, which is a minute here."""
+    assert "no answer for " not in daemon.log()
 
 
 class Watch:
@@ -146,7 +151,8 @@ def test_demoted_without_a_kill(demote, way, pair):
     for daemon in (one, two):
         moved = [line for line in daemon.log().splitlines() if "event=redis_moved" in line]
         assert len(moved) == 1 and "to=127.0.0.1:" in moved[0] and old[:8] not in moved[0], moved
-    stays(lambda: (links_of(pair.second, one), links_of(pair.second, two)) == ids, 12, "nobody's links are cut", 0.5)
+    stays(lambda: (links_of(pair.second, one), links_of(pair.second, two)) == ids, 4, "nobody's links are cut", 0.5)
+    no_link_waited(one), no_link_waited(two)
 
 
 @fault("failover-demoted")
@@ -163,7 +169,7 @@ def test_failover_under_hits(way, pair):
         at = watch.acked
         wait_until(lambda: watch.acked > at + 100, 30, "hits go on")
     print(f"longest gap {watch.longest:.2f} s")
-    assert watch.longest < 4  # 5 s is redis.timeout
+    no_link_waited(daemon)
     daemon.sync_all()
     with daemon.client() as client:
         told = client.call("CTR.TOTAL", "s2:product_views", "1")[0]
@@ -193,7 +199,7 @@ def test_primary_ends_and_the_replica_is_promoted(end, pair):
     pair.settles(daemon)
     wait_until(lambda: set(links_of(pair.second, daemon)) >= {"frame", "sync", "fence"}, 60, "all are on the new one")
     assert not links_of(pair.first, daemon)
-    assert took < 4  # 5 s is redis.timeout
+    no_link_waited(daemon)
 
 
 @fault("failover-killed")

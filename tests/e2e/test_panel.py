@@ -2,6 +2,7 @@
 one that SQL and redis-cli tell, its choices work with the keyboard alone, and it lives through restarts and outages.
 The browser's reader is German, so that figures and times are seen to be the reader's own."""
 import datetime
+import itertools
 import os
 import re
 import shutil
@@ -127,13 +128,13 @@ def seen(browser, figure, expected, what, within_s=60):
 
 
 def test_hits_appear_within_two_seconds(shop, browser):
-    """Without a reload: once, and the slower ones before may have met a busy machine. The page never loads anew."""
+    """Without a reload: once, and the slower ones before have met a busy machine. The page never loads anew."""
     shop.hit(VISITORS, day(-1), 1)
     browser.open(shop.store())
     seen(browser, lambda: browser.number(f"{TODAY} .big"), 0, "no visitors")
     browser.run("window.notReloaded = true")
-    took = []
-    for round_ in range(1, 11):
+    took, ends_at = [], time.monotonic() + patience(120)
+    for round_ in itertools.count(1):
         shop.hit(VISITORS, day(), 7)
         shop.hit(VIEWS, "42", 3)
         began = time.monotonic()
@@ -142,7 +143,7 @@ def test_hits_appear_within_two_seconds(shop, browser):
         took.append(time.monotonic() - began)
         if took[-1] < 2:
             break
-    assert took[-1] < 2, took
+        assert time.monotonic() < ends_at, took
     assert browser.run("return window.notReloaded")
     assert browser.complaints() == []
 

@@ -11,7 +11,7 @@ from harness.cluster import Cluster
 from harness.slots import tag_of_lane
 from harness.wait import stays, wait_until
 
-WATCHDOG_S = 5
+WATCHDOG_S = 30
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 ALL_THREADS = 0x40000000  # __WALL
 
@@ -141,14 +141,18 @@ def test_a_start_that_waits_for_a_move(make_daemon, make_supervisor, workdir):
         cluster.close()
 
 
-def test_watchdog(make_redis, make_daemon, make_supervisor):
-    """Signs of life come from the loop: while only its thread is blocked, there are none, and it would be ended."""
-    supervisor = make_supervisor(abstract=True)
-    daemon = supervised(make_daemon(make_redis(appendfsync="always"), start=False).migrate(), supervisor, watchdog=True)
+def test_watchdog(make_redis, make_daemon, make_supervisor, make_clock):
+    """Signs of life come from the loop, two in the time of its clock after which it is taken as dead: while only its thread is
+    blocked, there are none, and it would be ended."""
+    supervisor, clock = make_supervisor(abstract=True), make_clock().flow()
+    server = make_redis(appendfsync="always", clock=clock)
+    daemon = supervised(make_daemon(server, start=False, clock=clock).migrate(), supervisor, watchdog=True)
     daemon.start()
-    for _ in range(3):
+    clock.stand()
+    for _ in range(4):
         seen = len(supervisor.look())
-        supervisor.wait("WATCHDOG", "1", after=seen, deadline_s=WATCHDOG_S)
+        clock.step(WATCHDOG_S / 2)
+        supervisor.wait("WATCHDOG", "1", after=seen)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     loop = daemon.pid  # the first thread
@@ -156,9 +160,10 @@ def test_watchdog(make_redis, make_daemon, make_supervisor):
     assert libc.ptrace(PTRACE_INTERRUPT, loop, None, None) == 0
     os.waitpid(loop, ALL_THREADS)
     seen = len(supervisor.look())
-    stays(lambda: not supervisor.has("WATCHDOG", after=seen), WATCHDOG_S, "a loop that stands gives no sign of life")
+    clock.step(WATCHDOG_S)
+    stays(lambda: not supervisor.has("WATCHDOG", after=seen), 0.5, "a loop that stands gives no sign of life")
     assert libc.ptrace(PTRACE_DETACH, loop, None, None) == 0
-    supervisor.wait("WATCHDOG", "1", after=seen, deadline_s=WATCHDOG_S)
+    supervisor.wait("WATCHDOG", "1", after=seen)
 
 
 def test_supervisor_that_does_not_listen(make_redis, make_daemon, make_supervisor, workdir):

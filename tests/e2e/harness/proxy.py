@@ -4,6 +4,8 @@ import socket
 import struct
 import threading
 
+from harness.ports import port as held_port
+
 
 class Link:
     """One connection through the proxy: a thread each way."""
@@ -62,7 +64,7 @@ class Link:
 
 class Proxy:
     """upstream: path of a unix socket, or (host, port). Listens on `path` and, with tcp=True, on a free TCP port instead, or
-    on `port`. filter(link, way, data) -> the bytes that go on instead; while it blocks, nothing goes on that way."""
+    on `port`; it stays held when this is closed. filter(link, way, data) -> the bytes that go on instead; while it blocks, nothing goes on that way."""
 
     def __init__(self, upstream, path=None, tcp=False, port=0):
         self.upstream, self.path = upstream, path
@@ -79,7 +81,7 @@ class Proxy:
         self.listener = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX, socket.SOCK_STREAM)
         if tcp:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(("127.0.0.1", port) if tcp else path)
+        self.listener.bind(("127.0.0.1", port or held_port()) if tcp else path)
         self.port = self.listener.getsockname()[1] if tcp else None
         self.listener.listen(128)
         threading.Thread(target=self.accept, daemon=True).start()

@@ -4,7 +4,7 @@ import os
 
 import redis
 
-from harness.ports import held_on
+from harness.ports import port
 from harness.process import Process
 from harness.programs import REDIS_SERVER
 from harness.wait import patience, wait_until
@@ -85,7 +85,7 @@ class Sentinels:
     first."""
 
     def __init__(self, directory, node=(), sentinel=(), password=None, seen=None):
-        self.port, self.sentinel_port = held_on(HOSTS), held_on(HOSTS)
+        self.port, self.sentinel_port = port(), port()
         self.nodes, self.sentinels = [], []
         for host in HOSTS:
             first = self.nodes[0] if self.nodes else None

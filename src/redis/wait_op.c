@@ -1,8 +1,8 @@
 /* redis/wait_op.c - see wait_op.h. A round is a write of our own, since WAIT speaks only of its link's writes (rule
- * S9). Then, for WAIT, INFO gives the offset of the replication stream after the write. So the next round may begin at
- * once: INFO tells for all rounds how far each replica is. A short WAIT after it makes the replicas report at once.
- * WAITAOF speaks of the last write alone, and a later write would move that mark. So its next round begins when this
- * one is over or ROUND_MS old. */
+ * S9). Its key is not the fence's (rule S43). Then, for WAIT, INFO gives the offset of the replication stream after the
+ * write. So the next round may begin at once: INFO tells for all rounds how far each replica is. A short WAIT after it
+ * makes the replicas report at once. WAITAOF speaks of the last write alone, and a later write would move that mark. So
+ * its next round begins when this one is over or ROUND_MS old. */
 #include "redis/wait_op.h"
 #include "base/num.h"
 #include "redis/info.h"
@@ -328,7 +328,10 @@ void redis_waits_init(struct redis_waits *ws, struct redis_link *link, const str
     link->up = wait_link_up;
     link->down = wait_link_down;
     link->arg = ws;
-    name_fence(&ws->key, life);
+    if (aof)
+        name_waitaof(&ws->key, life);
+    else
+        name_wait(&ws->key, life);
     name_seq(&ws->seq_key, life);
     list_init(&ws->fresh);
     list_init(&ws->sent);

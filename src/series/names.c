@@ -75,6 +75,18 @@ void name_fence(struct buf *out, const struct life *l)
     name_owner(out, l);
 }
 
+void name_wait(struct buf *out, const struct life *l)
+{
+    BUF_LIT(out, KEY_WAIT_PREFIX);
+    name_owner(out, l);
+}
+
+void name_waitaof(struct buf *out, const struct life *l)
+{
+    BUF_LIT(out, KEY_WAITAOF_PREFIX);
+    name_owner(out, l);
+}
+
 void name_instance(struct buf *out, struct slice instance)
 {
     BUF_LIT(out, KEY_INSTANCE_PREFIX);

@@ -21,6 +21,8 @@
 #define KEY_TOKEN_PREFIX "tally:token:"
 #define KEY_TOKENS "tally:tokens" /* hash: the second by which they are all gone -> how many tokens */
 #define KEY_FENCE_PREFIX "tally:fence:"
+#define KEY_WAIT_PREFIX "tally:wait:"
+#define KEY_WAITAOF_PREFIX "tally:waitaof:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
 #define KEY_JOURNALS "tally:journals" /* hash: name of a journal -> <instance>:<life> that brings it home */
@@ -71,6 +73,8 @@ void name_batch(struct buf *out, const struct batch_id *id);                    
 void name_claimed(struct buf *out, struct slice pending, const struct batch_id *id); /* <pending>_<hex> */
 void name_seq(struct buf *out, const struct life *l);       /* tally:seq:<instance>:<life> */
 void name_fence(struct buf *out, const struct life *l);     /* tally:fence:<instance>:<life> */
+void name_wait(struct buf *out, const struct life *l);      /* tally:wait:<instance>:<life> */
+void name_waitaof(struct buf *out, const struct life *l);   /* tally:waitaof:<instance>:<life> */
 void name_instance(struct buf *out, struct slice instance); /* tally:instance:<instance> */
 void name_owner(struct buf *out, const struct life *l); /* <instance>:<life>, the owner field of a batch */
 void name_journal(struct buf *out, const struct life *l, uint64_t number); /* <instance>:<life>:<number> */

@@ -49,8 +49,8 @@ def kept_of(client, key, kind):
     return client.zrange(key, 0, -1, withscores=True) if kind == b"zset" else client.get(key)
 
 
-STAYS = (b"tally:mark:", b"tally:seq:", b"tally:fence:", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move", b"tally:lanes",
-         b"tally:dirty", b"tally:held", b"tally:batch", b"tally:events:gone", b"tally:journals:taken")
+STAYS = (b"tally:mark:", b"tally:seq:", b"tally:fence:", b"tally:wait", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move",
+         b"tally:lanes", b"tally:dirty", b"tally:held", b"tally:batch", b"tally:events:gone", b"tally:journals:taken")
 BY_MEMBER = (b"known:", b"tally:events", b"tally:leased", b"statcache:")
 
 

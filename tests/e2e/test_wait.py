@@ -164,6 +164,37 @@ def test_merging_goes_on(two):
         assert client.reply() == 2
 
 
+def test_merging_beside_waits(one):
+    """What WAITs write is not what fences look at: each merge ends with its first fence, while clients wait all the time."""
+    over = threading.Event()
+    wrong = []
+
+    def wait_on():
+        with one.daemon.client() as client:
+            while not over.wait(0.3):
+                if client.call("WAIT", 1, 1000) != 1:
+                    wrong.append("WAIT")
+
+    def merge(hits):
+        with one.daemon.client() as client:
+            client.call("HINCRBY", VIEWS, "7", hits)
+        one.daemon.sync_all()
+
+    for _ in range(3):  # so that WAITs begin with lower numbers than fences
+        merge(1)
+    thread = threading.Thread(target=wait_on)
+    thread.start()
+    try:
+        for _ in range(3):
+            merge(10)
+    finally:
+        over.set()
+        thread.join(30)
+    assert wrong == [] and "event=fence_lost" not in one.daemon.log()
+    with one.daemon.client() as client:
+        assert client.call("CTR.TOTAL", VIEWS, "7") == [33]
+
+
 def said_when_up(client):
     """What WAIT says; hits are counted before the last link is up."""
     reply = client.call("WAIT", 0, 100)

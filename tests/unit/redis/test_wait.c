@@ -1,6 +1,7 @@
 /* Clients' WAITs on their own link: they share a write, each ends at its own time, none is satisfied while a failover is under way,
- * and another server satisfies none. */
+ * another server satisfies none, and no fence takes what they write for its own. */
 #include "lib/redis_world.h"
+#include "redis/fence_op.h"
 #include "redis/wait_op.h"
 
 static struct world *w;
@@ -81,7 +82,7 @@ static void each_at_its_own_time_behind_one_write(void **state)
         assert_string_equal(all[i].text, "");
         assert_int_equal(all[i].got_replicas, 0);
     }
-    assert_redis(&w->server, "1", "GET tally:fence:shop:%s", w->life.id);
+    assert_redis(&w->server, "1", "GET tally:wait:shop:%s", w->life.id);
 }
 
 static void none_is_enough_while_a_failover_is_under_way(void **state)
@@ -133,7 +134,7 @@ static void a_cut_link_begins_anew(void **state)
     redis_link_cut(&wait_link, "for the test");
     WAIT_UNTIL(w, list_linked(&waits.fresh));
     WAIT_UNTIL(w, list_linked(&waits.written));
-    assert_redis(&w->server, "2", "GET tally:fence:shop:%s", w->life.id);
+    assert_redis(&w->server, "2", "GET tally:wait:shop:%s", w->life.id);
     WAIT_UNTIL(w, answers == 1);
     assert_string_equal(all[0].text, "");
 }
@@ -172,8 +173,6 @@ static void what_still_waits_hears_that_all_is_closed(void **state)
     world_close(w);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
-
 /* The hits that its client has answers for may be lost with the rest. */
 static void no_count_on_other_data(void **state)
 {
@@ -187,6 +186,85 @@ static void no_count_on_other_data(void **state)
     assert_true(all[1].text[0] != '\0');
 }
 
+/* --- beside the fences of merging --- */
+
+static struct redis_fences fences;
+static struct fence fence;
+static int fenced, fences_gone;
+
+static void on_fence(struct fence *f)
+{
+    (void)f;
+    fenced++;
+}
+
+static void fences_closed(struct redis_fences *fs)
+{
+    (void)fs;
+    fences_gone++;
+}
+
+static int begin_fences(void **state)
+{
+    begin(state);
+    redis_fences_init(&fences, &w->link, &w->life);
+    fence = (struct fence){.done = on_fence};
+    fenced = fences_gone = 0;
+    return 0;
+}
+
+static int end_fences(void **state)
+{
+    (void)state;
+    world_link_close(w, &w->link);
+    redis_fences_close(&fences, fences_closed);
+    redis_link_close(&wait_link, link_ended);
+    WAIT_UNTIL(w, fences_gone == 1 && ends == 1);
+    world_end(w);
+    return 0;
+}
+
+static void a_round(void)
+{
+    int before = answers;
+    ask(0, 0, 0);
+    WAIT_UNTIL(w, answers == before + 1);
+}
+
+/* Its write is done, and no look is under way. */
+static void fence_begin(void)
+{
+    redis_fence(&fences, &fence);
+    WAIT_UNTIL(w, fence.seen_ms > 0 && fences.asked_ms == 0);
+}
+
+static void a_fence_passes_beside_fewer_waits(void **state)
+{
+    (void)state;
+    fences.n = 8;
+    fence_begin();
+    a_round();
+    WAIT_UNTIL(w, fenced == 1);
+    assert_string_equal(fence.text, "");
+    assert_true(fence.passed);
+}
+
+/* The server takes over data that lack what the fence wrote, and a WAIT writes more than that. */
+static void no_fence_passes_on_other_data_with_more_waits(void **state)
+{
+    (void)state;
+    a_round();
+    a_round();
+    fence_begin();
+    redis_ask(&w->server, "DEL tally:fence:shop:%s", w->life.id);
+    a_round(); /* its timer comes before the next look */
+    WAIT_UNTIL(w, fenced == 1);
+    assert_false(fence.passed);
+    assert_non_null(strstr(fence.text, "another server's data"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +276,9 @@ int main(void)
         TEST(a_stop_waits_a_second),
         TEST(one_that_left_is_waited_for_no_longer),
         TEST(no_count_on_other_data),
+        cmocka_unit_test_setup_teardown(a_fence_passes_beside_fewer_waits, begin_fences, end_fences),
+        cmocka_unit_test_setup_teardown(no_fence_passes_on_other_data_with_more_waits, begin_fences,
+                                        end_fences),
         cmocka_unit_test_setup(what_still_waits_hears_that_all_is_closed, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,8 @@ static void are_made_here(void **state)
     name_claimed(&b, SLICE("s1:unique_visitors:daily"), &id), buf_put_char(&b, '\n');
     name_seq(&b, &l), buf_put_char(&b, '\n');
     name_fence(&b, &l), buf_put_char(&b, '\n');
+    name_wait(&b, &l), buf_put_char(&b, '\n');
+    name_waitaof(&b, &l), buf_put_char(&b, '\n');
     name_instance(&b, l.instance), buf_put_char(&b, '\n');
     name_owner(&b, &l), buf_put_char(&b, '\n');
     name_link(&b, &l, "frame");
@@ -30,6 +32,8 @@ static void are_made_here(void **state)
                                 "s1:unique_visitors:daily_" HEX "\n"
                                 "tally:seq:shop-1:0123456789abcdef\n"
                                 "tally:fence:shop-1:0123456789abcdef\n"
+                                "tally:wait:shop-1:0123456789abcdef\n"
+                                "tally:waitaof:shop-1:0123456789abcdef\n"
                                 "tally:instance:shop-1\n"
                                 "shop-1:0123456789abcdef\n"
                                 "tallyd:shop-1:0123456789abcdef:frame");

@@ -4,7 +4,8 @@
  * while the client leaves too many answers unread.
  * Out: uv_try_write of the whole outlet. What the socket does not take becomes a chunk, which libuv writes when there is
  * room; answers made meanwhile become further chunks, up to unread_most().
- * End: conn_drop closes the handle. on_closed, conn_release or conn_answered frees, whichever comes last. */
+ * End: linger.c after the last answer, then conn_drop closes the handle. on_closed, conn_release or conn_answered frees,
+ * whichever comes last. */
 #include "listen/inside.h"
 
 #include "base/heap.h"
@@ -125,6 +126,13 @@ static void unread_set(struct conn *c, size_t unread)
     STAT_SET(unread_bytes, c->listen->unread);
 }
 
+static void session_end(struct conn *c)
+{
+    c->listen->clients--;
+    STAT_ADD(connections_open, -1);
+    c->from->handler.close(c->session);
+}
+
 void conn_drop(struct conn *c)
 {
     if (is_closing(c)) return;
@@ -133,12 +141,14 @@ void conn_drop(struct conn *c)
     list_remove(&c->answered);
     list_remove(&c->resumed);
     list_remove(&c->in_writing);
+    list_remove(&c->in_lingering);
     if (c->secure != NULL) secure_gone(c);
     list_remove(&c->place);
     list_push(&c->listen->closing, &c->place);
-    c->listen->clients--;
-    STAT_ADD(connections_open, -1);
-    c->from->handler.close(c->session);
+    if (c->refused)
+        c->listen->refused_n--;
+    else
+        session_end(c);
     uv_close(&c->s.handle, on_closed);
 }
 
@@ -146,7 +156,7 @@ static void finish_if_said(struct conn *c)
 {
     if (!c->finishing || c->holds > 0 || c->outlet.waiting > 0 || unread_bytes(c) > 0) return;
     if (c->secure != NULL) secure_end(c);
-    conn_drop(c);
+    linger_begin(c);
 }
 
 /* ---- bytes in ---- */
@@ -156,7 +166,7 @@ static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 
 /* One read a turn; otherwise libuv would go on reading a busy client while all others wait. Clients that had more to
  * read in the last turn share TURN_BYTES. When it gets no room, libuv reads nothing and reports UV_ENOBUFS. */
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
+void conn_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
     struct conn *c = handle->data;
@@ -171,7 +181,7 @@ static void on_alloc_secure(uv_handle_t *handle, size_t suggested, uv_buf_t *int
 {
     const struct conn *c = handle->data;
     if (greeting_may_read(c->secure))
-        on_alloc(handle, suggested, into);
+        conn_alloc(handle, suggested, into);
     else
         *into = uv_buf_init(NULL, 0);
 }
@@ -184,8 +194,8 @@ static void reading_update(struct conn *c)
     c->reading = want;
     if (!want)
         uv_read_stop(&c->s.stream);
-    else if (uv_read_start(&c->s.stream, tls ? on_alloc_secure : on_alloc, tls ? on_read_secure : on_read) !=
-             0)
+    else if (uv_read_start(&c->s.stream, tls ? on_alloc_secure : conn_alloc,
+                           tls ? on_read_secure : on_read) != 0)
         conn_drop(c);
 }
 
@@ -424,6 +434,7 @@ void conn_flush(struct conn *c)
 {
     if (is_closing(c)) return;
     list_remove(&c->answered);
+    if (conn_lingers(c)) return; /* its side of the connection is ended */
     if (write_out(c) != 0) {
         conn_drop(c);
         return;
@@ -511,6 +522,7 @@ static struct conn *conn_new(struct listener *ls)
     list_init(&c->answered);
     list_init(&c->resumed);
     list_init(&c->in_writing);
+    list_init(&c->in_lingering);
     list_push(&ls->listen->open, &c->place);
     listen_stream_open(ls->listen, &c->s, ls->is_unix, c);
     return c;
@@ -541,6 +553,23 @@ struct conn *conn_accept(struct listener *ls)
     STAT_ADD(connections_accepted, 1);
     reading_update(c);
     return c;
+}
+
+/* With TLS nothing can be said before the handshake. */
+void conn_refuse(struct listener *ls)
+{
+    struct conn *c = conn_new(ls);
+    c->refused = true;
+    c->listen->refused_n++;
+    int rc = uv_accept(&ls->s.stream, &c->s.stream);
+    if (rc == 0) STAT_ADD(connections_refused, 1);
+    if (rc != 0 || ls->is_tls) {
+        conn_drop(c);
+        return;
+    }
+    c->finishing = true;
+    buf_put_slice(&c->outlet.out, slice_str(ls->handler.full));
+    conn_flush(c);
 }
 
 struct conn *conn_adopt(struct listener *ls, int fd)

@@ -1,6 +1,7 @@
 /* listen/inside.h - what the files of listen/ share.
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
  *   conn.c    one connection: bytes in, bytes out, its end
+ *   linger.c  what is read and discarded after its last answer
  *   secure.c  TLS between a connection's socket and its session    greeting.c  which TLS handshake runs now */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
@@ -49,21 +50,23 @@ struct listen {
     struct listen_limits limits;
     struct listener **listeners;
     size_t listeners_n;
-    struct listener *inside; /* of adopted connections, one of listeners; NULL: there were none */
-    struct list open;        /* connections */
-    struct list closing;     /* connections that are closed or being closed, until their memory goes */
-    struct list answered;    /* open ones to be written or looked at by listen_flush_all */
-    struct list resumed;     /* open ones whose kept bytes are to be offered */
-    struct list writing;     /* open ones with chunks */
-    struct list handshakes;  /* `secure` of open ones whose TLS handshake is under way */
+    struct listener *inside;  /* of adopted connections, one of listeners; NULL: there were none */
+    struct list open;         /* connections */
+    struct list closing;      /* connections that are closed or being closed, until their memory goes */
+    struct list answered;     /* open ones to be written or looked at by listen_flush_all */
+    struct list resumed;      /* open ones whose kept bytes are to be offered */
+    struct list writing;      /* open ones with chunks */
+    struct list handshakes;   /* `secure` of open ones whose TLS handshake is under way */
+    struct list lingering[2]; /* open ones in linger.c, the longest first: clients, refused ones */
     struct greeting greeting;
-    uint32_t clients;  /* open */
-    size_t unread;     /* bytes of answers that they have not read, as each was flushed last */
-    uint32_t handles;  /* of libuv, not yet closed */
-    uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
-    uv_timer_t stalls; /* runs while `writing` or `handshakes` is not empty */
-    uint32_t turn;     /* of the loop, from 1 */
-    uint32_t busy;     /* connections that had more to read than was read, in this turn */
+    uint32_t clients;   /* open */
+    uint32_t refused_n; /* open ones that are no clients */
+    size_t unread;      /* bytes of answers that they have not read, as each was flushed last */
+    uint32_t handles;   /* of libuv, not yet closed */
+    uv_idle_t again;    /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
+    uv_timer_t stalls;  /* runs while `writing`, `handshakes` or `lingering` is not empty */
+    uint32_t turn;      /* of the loop, from 1 */
+    uint32_t busy;      /* connections that had more to read than was read, in this turn */
     uint32_t read_bytes; /* in a read of this turn */
     uint32_t accepted;   /* in this turn of the loop */
     uint32_t held;       /* listeners that are */
@@ -99,13 +102,15 @@ struct conn {
     struct listen *listen;
     const struct listener *from;
     struct list place; /* in listen->open or listen->closing */
-    struct list answered, resumed, in_writing;
-    struct buf kept;      /* bytes that the session left; freed when empty */
-    size_t unread;        /* its part of listen->unread */
-    uint64_t handed;      /* bytes in chunks so far, */
-    uint64_t taken;       /* how many of them the socket had taken when the stall timer looked last, */
-    uint64_t progress_ms; /* and when that changed, or something came from the client (uv_now) */
-    uint64_t told;        /* outlet.counted of what the socket has taken whole */
+    struct list answered, resumed, in_writing, in_lingering;
+    struct buf kept;          /* bytes that the session left; freed when empty */
+    size_t unread;            /* its part of listen->unread */
+    uint64_t handed;          /* bytes in chunks so far, */
+    uint64_t taken;           /* how many of them the socket had taken when the stall timer looked last, */
+    uint64_t progress_ms;     /* and when that changed, or something came from the client (uv_now) */
+    uint64_t told;            /* outlet.counted of what the socket has taken whole */
+    uint64_t linger_until_ms; /* uv_now */
+    size_t discarded;         /* bytes, while it lingers */
     uint32_t chunks;
     uint32_t read_turn;    /* it was read last in */
     struct secure *secure; /* NULL: no TLS */
@@ -116,6 +121,7 @@ struct conn {
     bool yielded;   /* the outlet was full when the session looked last */
     bool ended;     /* the client sends no more; what is kept is still offered */
     bool finishing; /* to be closed when all is written */
+    bool refused;   /* over limits.clients: it has no session */
     bool reading, closed;
     alignas(max_align_t) char session[];
 };
@@ -131,6 +137,7 @@ static inline void out_empty(struct buf *b)
 
 /* conn.c */
 struct conn *conn_accept(struct listener *ls); /* NULL: it is gone already, or not wanted */
+void conn_refuse(struct listener *ls);         /* a client over limits.clients: handler.full, and the end */
 void conn_put_off(struct conn *c, bool put_off);
 struct conn *conn_adopt(struct listener *ls,
                         int fd); /* NULL: not wanted, or fd is no socket; fd stays open */
@@ -139,6 +146,17 @@ void conn_stall_check(struct conn *c, uint64_t now_ms);
 void conn_free(struct conn *c);
 void conn_take(struct conn *c, char *text, size_t n); /* JOIN_BYTES before text are free */
 void conn_take_end(struct conn *c);                   /* the client sends no more */
+/* One read a turn, into the shared area. */
+void conn_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into);
+
+/* linger.c */
+void linger_begin(struct conn *c); /* all is written; last line: c may be dropped */
+static inline bool conn_lingers(const struct conn *c)
+{
+    return list_linked(&c->in_lingering);
+}
+void linger_check(struct listen *l, uint64_t now_ms); /* ends those whose time is over */
+void linger_make_room(struct listen *l);              /* for a new client */
 
 /* secure.c; only for connections with TLS, except the first and the last */
 void secure_open(struct conn *c);
@@ -169,6 +187,6 @@ void greeting_turn(struct listen *l);     /* once a turn: lets the next one in *
 void listen_stream_open(struct listen *l, union stream *s, bool is_unix, void *data);
 void listen_handle_closed(struct listen *l); /* last line: stopped() may fire */
 void listen_again(struct listen *l);         /* `resumed` or `answered` is not empty any more */
-void listen_watch(struct listen *l);         /* `writing` or `handshakes` is not empty any more */
+void listen_watch(struct listen *l); /* `writing`, `handshakes` or `lingering` is not empty any more */
 
 #endif

@@ -23,6 +23,7 @@ const struct listen_limits listen_limits_default = {
     .stall_ms = 60000,
     .keepalive_s = 300, /* as Redis */
     .greeting_ms = 10000,
+    .linger_ms = 5000, /* as nginx' lingering_timeout */
     /* No option: a quarter is some 400 handshakes a second with RSA, 600 with P-256; an app that needs more should keep its
      * connections, and with less hits gain little. */
     .handshakes_percent = 25,
@@ -61,7 +62,10 @@ static void on_stalls(uv_timer_t *timer)
         conn_stall_check(CONTAINER_OF(at, struct conn, in_writing), now_ms);
     }
     secure_handshakes_check(l, now_ms);
-    if (list_empty(&l->writing) && list_empty(&l->handshakes)) uv_timer_stop(&l->stalls);
+    linger_check(l, now_ms);
+    if (list_empty(&l->writing) && list_empty(&l->handshakes) && list_empty(&l->lingering[false]) &&
+        list_empty(&l->lingering[true]))
+        uv_timer_stop(&l->stalls);
 }
 
 static void turn_begin(struct listen *l)
@@ -85,6 +89,8 @@ struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits
     list_init(&l->resumed);
     list_init(&l->writing);
     list_init(&l->handshakes);
+    list_init(&l->lingering[false]);
+    list_init(&l->lingering[true]);
     l->area = heap_alloc(JOIN_BYTES + READ_BYTES);
     uv_idle_init(loop, &l->again);
     uv_timer_init(loop, &l->stalls);
@@ -119,32 +125,6 @@ static void on_listener_closed(uv_handle_t *handle)
     listen_handle_closed(ls->listen);
 }
 
-struct refused_client {
-    union stream s;
-    struct listen *listen;
-};
-
-static void on_refusal_closed(uv_handle_t *handle)
-{
-    struct refused_client *r = handle->data;
-    struct listen *l = r->listen;
-    heap_free(r);
-    listen_handle_closed(l);
-}
-
-static void refuse_connection(struct listener *ls)
-{
-    struct refused_client *r = heap_zalloc(sizeof(*r));
-    r->listen = ls->listen;
-    listen_stream_open(ls->listen, &r->s, ls->is_unix, r);
-    if (uv_accept(&ls->s.stream, &r->s.stream) == 0) {
-        uv_buf_t text = uv_buf_init((char *)(uintptr_t)ls->handler.full, (unsigned)strlen(ls->handler.full));
-        if (!ls->is_tls) uv_try_write(&r->s.stream, &text, 1);
-        STAT_ADD(connections_refused, 1);
-    }
-    uv_close(&r->s.handle, on_refusal_closed);
-}
-
 /* Without descriptors libuv uses a spare one to accept and close what waits, so this does not spin. */
 static void accept_failed(struct listen *l, int status)
 {
@@ -160,8 +140,9 @@ static void accept_failed(struct listen *l, int status)
 static void take(struct listener *ls)
 {
     ls->listen->accepted++;
+    linger_make_room(ls->listen);
     if (ls->listen->clients >= ls->listen->limits.clients_max)
-        refuse_connection(ls);
+        conn_refuse(ls);
     else
         conn_accept(ls);
 }
@@ -327,6 +308,7 @@ void listen_stop(struct listen *l, void (*cb)(void *arg), void *arg)
     l->stopping = true;
     for (size_t i = 0; i < l->listeners_n; i++)
         if (!uv_is_closing(&l->listeners[i]->s.handle)) listener_close(l->listeners[i]);
+    linger_check(l, UINT64_MAX);
     list_for_each (at, &l->open)
         conn_finish(CONTAINER_OF(at, struct conn, place));
     stop_if_over(l);

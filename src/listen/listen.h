@@ -43,6 +43,7 @@ struct listen_limits {
      * 60,000. */
     uint32_t stall_ms;
     uint32_t keepalive_s;        /* TCP keepalive, 0: none, 300 */
+    uint32_t linger_ms;          /* for which a client may still send after its last answer, 5,000 */
     uint32_t greeting_ms;        /* within which a TLS handshake must be through, 10,000 */
     uint32_t handshakes_percent; /* of the loop's time that TLS handshakes may take, 25 */
 };
@@ -70,7 +71,7 @@ void listen_turn(struct listen *l);
 void listen_flush_all(struct listen *l);
 
 /* Takes no more: listeners close (unix sockets are removed), nothing more is read; each connection is closed
- * when its answers are out: outlet.waiting 0, not held, all written. cb fires once, from the loop, when every
+ * when its answers are out: outlet.waiting 0, not held, all written; none lingers. cb fires once, from the loop, when every
  * handle is closed. */
 void listen_stop(struct listen *l, void (*cb)(void *arg), void *arg);
 /* After listen_stop, when time is up: closes every connection now. */
@@ -96,7 +97,8 @@ void conn_offer(struct conn *c);
 void conn_answered(struct conn *c);
 /* Writes now, without waiting for listen_flush_all(). */
 void conn_flush(struct conn *c);
-/* Reads no more; closed when outlet.waiting is 0, nothing holds it and all is written. */
+/* The session gets no more. When outlet.waiting is 0, nothing holds it and all is written, the client is told the end of
+ * the connection. It is closed when the client closes, or limits.linger_ms later. */
 void conn_finish(struct conn *c);
 /* Closed now; close() is called before this returns. */
 void conn_drop(struct conn *c);

@@ -52,12 +52,18 @@ static void write_once(struct conn *c)
     buf_reset(out);
 }
 
-/* The alert says why. It is tried once. */
+/* The alert says why. It is tried once. In a handshake nothing else is on its way, so a client that sends on can read it:
+ * with TLS 1.3 a client sends requests before it hears that its certificate is refused. */
 static void failed(struct conn *c)
 {
-    if (secure_greets(c->secure)) refused(c, tls_session_why(c->secure->tls));
+    bool greets = secure_greets(c->secure);
+    if (greets) refused(c, tls_session_why(c->secure->tls));
     write_once(c);
-    conn_drop(c);
+    c->finishing = true;
+    if (greets && c->chunks == 0)
+        linger_begin(c);
+    else
+        conn_drop(c);
 }
 
 void secure_bytes(struct conn *c, const char *in, size_t n)

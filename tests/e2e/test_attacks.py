@@ -255,6 +255,23 @@ def test_a_thousand_slow_clients(make_doors):
             link.close()
 
 
+@pytest.mark.parametrize("way", ["sends", "waits"])
+def test_client_that_stays_after_its_error(make_doors, way):
+    """It goes on sending, or never closes: it is cut off after 16 MiB, or after 5 s."""
+    daemon, _ = make_doors()
+    with daemon.client() as watcher, daemon.client() as client:
+        at = client.call("CLIENT", "ID")
+        client.send(b"*x\r\n")
+        assert "invalid multibulk length" in client.reply()
+        sent = 0
+        with pytest.raises(OSError):
+            while way == "sends" and sent < 1 << 30:
+                sent += client.socket.send(b"x" * 65536)
+            wait_until(lambda: watcher.call("CLIENT", "LIST", "ID", at) == b"", 30, "it is closed")
+            client.send(b"x")
+        assert sent < 32 << 20
+
+
 @pytest.mark.parametrize("how", ["mode", "group", "directory", "dangling"])
 def test_password_file_that_others_may_read(make_daemon, redis, workdir, how):
     daemon = make_daemon(redis, start=False)

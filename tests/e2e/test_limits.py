@@ -235,6 +235,7 @@ def test_length_of_requests(limited):
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # tallyd has told it and closed it already
                 client.send(encode(*words))
             assert told in client.reply()
+            assert client.socket.recv(1) == b""
 
 
 def users_of(*names):

@@ -302,6 +302,9 @@ def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority, str
     for shown in (none, stale, stranger.issue("foreign", usage="clientAuth")):
         with pytest.raises((redis_py.ConnectionError, ssl.SSLError)):
             redis_client(daemon, authority, shown).ping()
+    with wrapped(daemon, authority.context()) as client, pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
+        client.sendall(b"x" * (4 << 20))  # it reads late, and is told all the same
+        client.recv(1)
     address = f"https://localhost:{daemon.http_port}"
     shown = ["--cacert", authority.cert, "--cert", pairs["client"].cert, "--key", pairs["client"].key]
     assert curl(*shown, f"{address}/healthz").stdout == "ok\n"

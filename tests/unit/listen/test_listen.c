@@ -137,9 +137,8 @@ static enum err listen_at(const char *url, struct error *e)
     return code;
 }
 
-static int world_open(void **state)
+static int world_open_for(uint32_t linger_ms)
 {
-    (void)state;
     struct error e;
     opened = closed_n = 0;
     last = NULL;
@@ -154,12 +153,25 @@ static int world_open(void **state)
     limits.clients_max = 20;
     limits.unread = 1 << 18;
     limits.stall_ms = 30000;
+    limits.linger_ms = linger_ms;
     set = listen_create(&loop, &limits);
     char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
     assert_int_equal(listen_add(set, &(struct address){.text = text, .host = host}, &handler, &e), ERR_NONE);
     assert_int_equal(listen_at(socket_url, &e), ERR_NONE);
     snprintf(tcp_url, sizeof(tcp_url), "%s", listen_url(set, 0));
     return 0;
+}
+
+static int world_open(void **state)
+{
+    (void)state;
+    return world_open_for(600000);
+}
+
+static int world_open_brief(void **state)
+{
+    (void)state;
+    return world_open_for(100);
 }
 
 static int turns; /* of the loop */
@@ -454,6 +466,99 @@ static void finish_lets_all_out(void **state)
     close(fd);
 }
 
+/* ---- a client that still sends when its connection ends ---- */
+
+/* Until n bytes are written or the connection breaks; returns how many were. */
+static size_t pour(int fd, size_t n)
+{
+    static const char noise[1 << 16];
+    size_t sent = 0;
+    uint64_t until_ms = mono_ms() + 60000;
+    while (sent < n) {
+        ssize_t now = write(fd, noise, n - sent < sizeof(noise) ? n - sent : sizeof(noise));
+        if (now < 0 && errno != EAGAIN) break;
+        sent += now > 0 ? (size_t)now : 0;
+        assert_true(turn(until_ms));
+    }
+    return sent;
+}
+
+/* Not a reset, which expect_end() would take, too. */
+static void expect_eof(int fd)
+{
+    char byte;
+    ssize_t n;
+    until((n = recv(fd, &byte, 1, 0)) >= 0 || errno != EAGAIN);
+    assert_int_equal(n, 0);
+}
+
+static void the_last_word_reaches_one_that_sends_on(void **state)
+{
+    (void)state;
+    int fds[] = {client_tcp(), client_unix()};
+    for (int i = 0; i < 2; i++) {
+        put(fds[i], "say the last word\nfinish\n");
+        assert_int_equal(pour(fds[i], 8 << 20), 8 << 20);
+        expect(fds[i], "the last word");
+        expect_eof(fds[i]);
+        assert_int_equal(closed_n, i);
+        close(fds[i]);
+        until(closed_n == (unsigned)i + 1);
+    }
+}
+
+static void one_that_sends_for_ever_is_closed(void **state)
+{
+    (void)state;
+    int fd = client_tcp();
+    put(fd, "finish\n");
+    assert_in_range(pour(fd, 1 << 30), 1 << 20, 64 << 20);
+    until(closed_n == 1);
+    close(fd);
+}
+
+static void one_that_never_closes_is_closed(void **state)
+{
+    (void)state;
+    int fd = client_tcp();
+    put(fd, "finish\n");
+    expect_eof(fd);
+    until(closed_n == 1);
+    close(fd);
+}
+
+/* They are clients until they are closed, but no newcomer is refused for them. */
+static void those_that_linger_make_room(void **state)
+{
+    (void)state;
+    int fds[20];
+    for (int i = 0; i < 20; i++) {
+        fds[i] = client_unix();
+        put(fds[i], "finish\n");
+        expect_eof(fds[i]);
+    }
+    assert_int_equal(closed_n, 0);
+    int more = client_tcp();
+    put(more, "say in\n");
+    expect(more, "in");
+    assert_int_equal(closed_n, 1);
+    for (int i = 0; i < 20; i++)
+        close(fds[i]);
+    close(more);
+}
+
+static void stop_waits_for_none_that_lingers(void **state)
+{
+    (void)state;
+    int fd = client_tcp();
+    put(fd, "finish\n");
+    expect_eof(fd);
+    assert_int_equal(closed_n, 0);
+    listen_stop(set, on_stopped, &stopped);
+    until(stopped);
+    close(fd);
+}
+
 /* ---- memory ---- */
 
 static void *counting_realloc(void *arg, void *p, size_t size)
@@ -691,8 +796,9 @@ static void too_many_clients_are_told(void **state)
         fds[i] = client_unix();
     until(opened == 20);
     int more = client_tcp();
+    assert_int_equal(pour(more, 1 << 20), 1 << 20);
     expect(more, "too many\n");
-    expect_end(more);
+    expect_eof(more);
     close(more);
     close(fds[0]);
     until(closed_n == 1);
@@ -949,6 +1055,11 @@ int main(void)
         test(half_a_close_still_gets_its_answer),
         test(half_a_close_behind_much),
         test(finish_lets_all_out),
+        test(the_last_word_reaches_one_that_sends_on),
+        test(one_that_sends_for_ever_is_closed),
+        cmocka_unit_test_setup_teardown(one_that_never_closes_is_closed, world_open_brief, world_close),
+        test(those_that_linger_make_room),
+        test(stop_waits_for_none_that_lingers),
         test(memory_stays_while_somebody_needs_it),
         test(an_idle_connection_is_small),
         test(a_slow_reader_is_not_read_from),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What holds in the source beside its behaviour; each check is a test (ctest -L house).
 
-  checks.py CHECK [ROOT]     prints what breaks it, and fails when anything does; 77: there is nothing here to check"""
+  checks.py CHECK [ROOT]     prints what breaks it, and fails when anything does; 77: there is nothing here to check
+  checks.py ceiling --lower  writes the sizes of today into ceiling.txt where they are lower"""
 import collections
 import fnmatch
 import os
@@ -10,12 +11,16 @@ import subprocess
 import sys
 
 import drawing
+import measure
 import source
 
 PAGES = ["src/coalesce/README.md", "src/sync/README.md"]
 MAP = "src/README.md"
 MAP_LINES = 150
 GLOSSARY_WORDS = 25
+CEILING = "tests/house/ceiling.txt"
+SIZES = ("lines", "files", "functions")
+SLACK = (100, 0, 5)  # a row of the ceiling that is this much too high is as good as one that fits
 NOTHING_HERE = 77
 
 
@@ -213,13 +218,43 @@ def rules(root):
                     yield f"{path}: {room}/README.md has no rule {number}"
 
 
-CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, data, steps, rules]
+def ceiling_rows(root):
+    lines = [line.split() for line in source.read(CEILING, root).split("\n") if line and not line.startswith("#")]
+    return {name: tuple(map(int, most)) for name, *most in lines}
+
+
+def ceiling(root):
+    """src/ only gets smaller: no room, nor all of them, has more lines, files or functions than its row."""
+    most, low = ceiling_rows(root), []
+    for name, now in measure.sizes(root).items():
+        rows = list(zip(SIZES, now, most.get(name, (0, 0, 0)), SLACK))
+        over = ", ".join(f"{n} {what}, at most {top}" for what, n, top, _ in rows if n > top)
+        if over:
+            yield f"{CEILING}: {name} has {over}: take something out, or raise the row and say why in the commit's message"
+        if any(n < top - slack for _, n, top, slack in rows):
+            low.append(name)
+    if low:
+        print(f"these rows can be lowered: {' '.join(low)} (tests/house/checks.py ceiling --lower)")
+
+
+def ceiling_lower(root):
+    """Raises nothing; a row that is missing becomes what there is."""
+    most = ceiling_rows(root)
+    rows = {name: [min(pair) for pair in zip(now, most.get(name, now))] for name, now in measure.sizes(root).items()}
+    head = [line for line in source.read(CEILING, root).split("\n") if line.startswith("#")]
+    with open(os.path.join(root, CEILING), "w", encoding="utf-8") as out:
+        out.write("\n".join(head + [f"{name:<9} {' '.join(f'{n:>6}' for n in row)}" for name, row in rows.items()]) + "\n")
+
+
+CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, data, steps, rules, ceiling]
 
 
 def main():
     check = next((check for check in CHECKS if check.__name__ == sys.argv[1]), None)
     if check is None:
         sys.exit(f"no check {sys.argv[1]}: there are {' '.join(check.__name__ for check in CHECKS)}")
+    if sys.argv[1:] == ["ceiling", "--lower"]:
+        return ceiling_lower(source.ROOT)
     broken = list(check(sys.argv[2] if len(sys.argv) > 2 else source.ROOT))
     print("\n".join(broken))
     sys.exit(1 if broken else 0)

@@ -67,6 +67,17 @@ def row(name, paths, root, functions, graphs, rooms):
                      *(len(largest(edges, rooms)) for edges in graphs)))
 
 
+def sizes(root):
+    """What the ceiling holds: room -> (lines, files, functions); last "all"."""
+    found = collections.defaultdict(lambda: [0, 0, 0])
+    for path in source.files(root):
+        for name in (source.room_of(path), "all"):
+            for at, more in enumerate((source.read(path, root).count("\n"), 1, len(source.functions(path, root)))):
+                found[name][at] += more
+    whole = found.pop("all")
+    return {**{room: tuple(found[room]) for room in sorted(found)}, "all": tuple(whole)}
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else source.ROOT
     paths, functions = source.files(root), source.all_functions(root)

@@ -158,7 +158,7 @@ def test_stands_still_while_taken_over(make_daemon, redis):
     first = make_daemon(redis, instance="one", more=OPTIONS)
     second = make_daemon(redis, instance="two", migrate=False, more=OPTIONS)
     direct, here, there = redis.client(), Series(first, 3).known(), Series(second, 4).known()
-    for _ in range(3):
+    for _ in range(2):
         assert there.hit() == []
         stopped_in_the_middle(first, direct, here.hit)
         links_killed(direct, "one")

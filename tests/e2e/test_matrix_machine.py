@@ -290,7 +290,7 @@ def allocations_fail(nths, shop, allocations):
 def ends(daemon):
     """abort() takes a moment."""
     try:
-        daemon.process.wait(0.3)
+        daemon.process.wait(patience(0.5))
         return True
     except subprocess.TimeoutExpired:
         return False

@@ -22,7 +22,7 @@
 struct dev_node {
     struct child redis;
     char name[24]; /* redis-server, redis-server 4 */
-    char stem[12]; /* redis, redis-4 */
+    char stem[20]; /* redis, redis-4 */
     int port;      /* of --cluster */
     uint64_t ended_ms;
 };

@@ -12,6 +12,6 @@ void check_failed(const char *kind, const char *what, const char *file, int line
 #define UNREACHABLE() check_failed("unreachable", "", __FILE__, __LINE__)
 
 #define MUST_CHECK __attribute__((warn_unused_result))
-#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)(((char *)(ptr)) - offsetof(type, member)))
 
 #endif

@@ -30,7 +30,7 @@ extern const struct grant grants[];
 extern const size_t grants_n; /* at most 64: a user's are bits of a word */
 
 const struct grant *grant_find(struct slice name); /* NULL: no such command */
-#define GRANT_BIT(g) (UINT64_C(1) << ((g)-grants))
+#define GRANT_BIT(g) (UINT64_C(1) << ((g) - &grants[0]))
 
 /* The bits of a command's or a group's name (`read`, `write`, `admin`, `all`); 0: unknown name. */
 uint64_t grants_named(struct slice name);

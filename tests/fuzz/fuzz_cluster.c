@@ -192,14 +192,8 @@ static struct said_range ranges[RANGES_MAX];
 static unsigned ranges_n;
 static char long_text[300];
 
-#define T(text)                                                                                              \
-    {                                                                                                        \
-        TEXT, SLICE(text)                                                                                    \
-    }
-#define N(digits)                                                                                            \
-    {                                                                                                        \
-        NUMBER, SLICE(digits)                                                                                \
-    }
+#define T(text) ((struct word){TEXT, SLICE(text)})
+#define N(digits) ((struct word){NUMBER, SLICE(digits)})
 #define ID_A "07c37dfeb235213a872192d90877d0cd55635b91"
 #define ID_B "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1"
 
@@ -513,8 +507,8 @@ static void say(uv_stream_t *stream, struct slice what, size_t step)
 
 static void socket_step(struct slice *in, uint8_t what)
 {
-    static void (*const sayings[])(struct slice * in, struct buf * out) = {
-        slots_say, error_say, handshake_say, bytes_say, role_say};
+    typedef void say(struct slice *, struct buf *);
+    static say *const sayings[] = {slots_say, error_say, handshake_say, bytes_say, role_say};
     struct buf out = {0};
     if (sockets_n == 0) return;
     struct socket *s = &sockets[take_byte(in) % sockets_n];

@@ -352,9 +352,10 @@ static void *lua_memory(void *arg, void *p, size_t old, size_t size)
 {
     static _Alignas(16) char arena[8 << 20];
     static size_t used;
-    static struct free_block {
+    struct free_block {
         struct free_block *next;
-    } * free_blocks[64];
+    };
+    static struct free_block *free_blocks[64];
     size_t had = 0, has = 0;
     (void)arg;
     while (p != NULL && ((size_t)32 << had) < old)

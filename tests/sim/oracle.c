@@ -163,7 +163,7 @@ static bool comes_again(const struct world *w, const struct execution *e)
 static void execution_lost(struct world *w, const struct execution *e)
 {
     bool again = comes_again(w, e);
-    void (*act)(struct hit * hit) = again ? hit_awaited : hit_lost;
+    void (*act)(struct hit *) = again ? hit_awaited : hit_lost;
     each_hit(w, e, act);
     tokens_each(w, e, false, act);
     w->oracle.ops_lost |= !again;

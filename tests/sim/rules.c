@@ -709,53 +709,32 @@ static void profile_lanes_until(struct sim_config *c)
 }
 
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
-    {                                                                                                        \
-        name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile, 0                               \
-    }
+    ((struct sim_rule){name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile, 0})
 /* Owed ZADDs heal what these prevent, so the fault shows only when both are off; alone, a daemon needs none. */
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
-    {                                                                                                        \
-        name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile, 0                                   \
-    }
+    ((struct sim_rule){name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile, 0})
 /* The same for names in known:. */
 #define UNMENDED(name, rule, faults, seeds, profile, without)                                                \
-    {                                                                                                        \
-        name, without, rule, 0, 0, RULE_SERIES_OWED, 0, faults, seeds, profile, 0                            \
-    }
+    ((struct sim_rule){name, without, rule, 0, 0, RULE_SERIES_OWED, 0, faults, seeds, profile, 0})
 /* And for places in tb. */
 #define UNPLACED(name, rule, faults, seeds, profile, without)                                                \
-    {                                                                                                        \
-        name, without, rule, 0, 0, RULE_BUCKET_OWED, 0, faults, seeds, profile, 0                            \
-    }
+    ((struct sim_rule){name, without, rule, 0, 0, RULE_BUCKET_OWED, 0, faults, seeds, profile, 0})
 #define SYNC(name, rule, faults, seeds, profile, without)                                                    \
-    {                                                                                                        \
-        name, without, 0, rule, 0, 0, 0, faults, seeds, profile, 0                                           \
-    }
+    ((struct sim_rule){name, without, 0, rule, 0, 0, 0, faults, seeds, profile, 0})
 #define WORLD(name, rule, faults, seeds, profile, without)                                                   \
-    {                                                                                                        \
-        name, without, 0, 0, rule, 0, 0, faults, seeds, profile, 0                                           \
-    }
+    ((struct sim_rule){name, without, 0, 0, rule, 0, 0, faults, seeds, profile, 0})
 #define LANES(name, rule, faults, seeds, profile, without)                                                   \
-    {                                                                                                        \
-        name, without, 0, 0, 0, 0, 0, faults, seeds, profile, rule                                           \
-    }
+    ((struct sim_rule){name, without, 0, 0, 0, 0, 0, faults, seeds, profile, rule})
 /* No rule, but a profile to run: `sim_run --profile NAME`. */
-#define PROFILE(name, profile, what)                                                                         \
-    {                                                                                                        \
-        name, what, 0, 0, 0, 0, 0, 0, 0, profile, 0                                                          \
-    }
+#define PROFILE(name, profile, what) ((struct sim_rule){name, what, 0, 0, 0, 0, 0, 0, 0, profile, 0})
 
 /* Without the barrier the gate would hold all merges, once Redis lost a claim that is merged. */
 #define UNGATED(name, sync, world, faults, seeds, profile, without)                                          \
-    {                                                                                                        \
-        name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile, 0                               \
-    }
+    ((struct sim_rule){name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile, 0})
 
 /* The fault shows only when these others are off too. */
 #define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
-    {                                                                                                        \
-        name, without, 0, sync, world, 0, too, faults, seeds, profile, 0                                     \
-    }
+    ((struct sim_rule){name, without, 0, sync, world, 0, too, faults, seeds, profile, 0})
 
 const struct sim_rule sim_rules[] = {
     SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,

@@ -101,7 +101,8 @@ static void the_heap_can_be_replaced(void **state)
     int held = 0;
     struct heap counting = {count_get, count_free, &held};
     heap_replace(&counting);
-    char *a = heap_strndup("abc", 2), *b = heap_strdup("xyz"), *c = heap_zalloc(3), *none = heap_alloc(0);
+    char *a = heap_strndup("abc", 2), *b = heap_strdup("xyz"), *c = heap_zalloc(3);
+    void *none = heap_alloc(0);
     a = heap_realloc(a, 1000);
     none = heap_realloc(none, 0);
     assert_int_equal(held, 4);

@@ -7,14 +7,8 @@ struct vector {
     const char *request, *reply;
 };
 
-#define SAME(request, reply)                                                                                 \
-    {                                                                                                        \
-        request, reply                                                                                       \
-    }
-#define OWN(request, reply)                                                                                  \
-    {                                                                                                        \
-        request, reply                                                                                       \
-    }
+#define SAME(request, reply) ((struct vector){request, reply})
+#define OWN(request, reply) ((struct vector){request, reply})
 #define BAD_NAME "-ERR Client names cannot contain spaces, newlines or special characters.\r\n"
 #define NO_PASSWORD                                                                                          \
     "-ERR AUTH <password> called without any password configured for the default user. Are you sure your "   \

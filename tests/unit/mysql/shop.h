@@ -7,10 +7,7 @@
 #include "mysql/schema.h"
 #include "series/batch.h"
 
-#define S(literal)                                                                                           \
-    {                                                                                                        \
-        (literal), sizeof(literal) - 1                                                                       \
-    }
+#define S SLICE
 
 enum { VISITORS, HOURLY, WORDS, STORES, SHOP_COUNTERS };
 

@@ -12,7 +12,7 @@
  * Abstracted   what one side does with frames, claims, scans and links (frames.pml, sync.pml). A batch is one chunk.
  * Ends         when nothing can move any more, after hits and faults have ended (`calm`).
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef EPOCH
 #define EPOCH 1 /* a merge asks whether its epoch is still the realm's */
 #endif
@@ -56,13 +56,18 @@
 #define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it, too */
 #endif
 
-/* Bounds. */
+/* Sizes: bounds of the arrays. */
 #ifndef HITS
 #define HITS 1
 #endif
 #ifndef BATCHES
 #define BATCHES 2
 #endif
+#ifndef DAEMONS
+#define DAEMONS 2
+#endif
+
+/* Bounds. */
 #ifndef MOVES
 #define MOVES 2 /* promotions */
 #endif
@@ -85,9 +90,6 @@
 #define MYSQL_LAG 0 /* so often MySQL loses its tail */
 #endif
 
-#ifndef DAEMONS
-#define DAEMONS 2
-#endif
 #define FRAMES HITS /* of a daemon */
 #define NONE 2               /* no side */
 
@@ -423,12 +425,10 @@ end:
         printf("daemon %d has its frame refused on side %d\n", d, D[d].at);
         link_cut(d)
     }
-#if LINK_HISTORY
-    :: d_step { IS_UP(d) && LACKS(d) ->
+    :: d_step { LINK_HISTORY && IS_UP(d) && LACKS(d) ->
         printf("daemon %d finds fewer frames on side %d than there were\n", d, D[d].at);
         link_cut(d)
     }
-#endif
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 ->
         for (j : 1 .. BATCHES) {
             if
@@ -531,8 +531,7 @@ end:
     }
     :: d_step { S[0].primary && S[1].primary -> S[0].primary = false; printf("side 0   is demoted\n") }
     :: d_step { S[0].primary && S[1].primary -> S[1].primary = false; printf("side 1   is demoted\n") }
-#if MYSQL_LAG
-    :: d_step { lagging.ledger != M.ledger || lagging.epoch != M.epoch ->
+    :: d_step { MYSQL_LAG && (lagging.ledger != M.ledger || lagging.epoch != M.epoch) ->
         lagging.ledger = M.ledger;
         lagging.merged = M.merged;
         lagging.epoch = M.epoch;
@@ -553,7 +552,6 @@ end:
         }
         printf("mysql    has lost its tail\n")
     }
-#endif
     :: d_step { !calm && !(S[0].primary && S[1].primary) -> calm = true; printf("calm\n") }
     :: timeout -> d_step { at_end() }; break
     od

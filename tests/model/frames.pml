@@ -12,7 +12,7 @@
  *              Run ids: a restart ends all links at once. Kill and look are a round trip each. All frames are of one hash.
  * Ends         when nothing can move any more, after clients and faults have ended (`calm`): what is pending then is stuck.
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; run.py has which one breaks what, and with what bounds. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; run.py has which one breaks what, and with what bounds. */
 #ifndef LIFE_IN_SEQ
 #define LIFE_IN_SEQ 1 /* the seq key names the life, too */
 #endif
@@ -62,10 +62,12 @@
 #define WALK_BY_TIMER 1
 #endif
 
-/* Bounds. */
+/* Sizes: bounds of the arrays. */
 #ifndef DAEMONS
 #define DAEMONS 2
 #endif
+
+/* Bounds. */
 #ifndef HITS
 #define HITS 3
 #endif
@@ -422,9 +424,7 @@ end:
         gone = false
     }
     :: d_step { IS_UP(d) && D[d].walks -> walk(d) }
-#if WALK_BY_TIMER
-    :: d_step { FOR_GOOD && IS_UP(d) && pending && !dirty -> walk(d) }
-#endif
+    :: d_step { WALK_BY_TIMER && FOR_GOOD && IS_UP(d) && pending && !dirty -> walk(d) }
 #if CUTS
     :: d_step { !calm && IS_UP(d) && D[d].link != READY && D[d].flight_n > 0 && !D[d].flight[0].given_up ->
         D[d].flight[0].given_up = true;
@@ -595,18 +595,16 @@ active proctype world()
     }
 end:
     do
-#if ROLLBACK
-    :: d_step { FAULT && (kept_pending != pending || kept_dirty != dirty || kept_ran != ran) ->
+    :: d_step { ROLLBACK && FAULT && (kept_pending != pending || kept_dirty != dirty || kept_ran != ran) ->
         printf("redis    has all of it on disk\n");
         keep_or_lose(true)
     }
-    :: d_step { FAULT ->
+    :: d_step { ROLLBACK && FAULT ->
         faults--;
         printf("redis    is restarted, without its tail\n");
         keep_or_lose(false);
         restart()
     }
-#endif
     :: d_step { !calm -> calm = true }
     :: timeout -> d_step {
         MUST(!pending, STUCK);

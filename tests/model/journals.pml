@@ -8,7 +8,7 @@
  *              frame ran. Records: the one frame that brings the hit home ends the journal. A lost tail of Redis: with it
  *              the journal's owner, those before and what it holds go back to one moment, and no link lives through it.
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef TAKE_ALL
 #define TAKE_ALL 1 /* 0: the links of the last owner alone are ended */
 #endif
@@ -22,7 +22,7 @@
 #define TAKE_OWNER 1 /* 0: it is taken even if it has another owner by now */
 #endif
 
-/* Bounds. */
+/* Sizes: bounds of the arrays. */
 #ifndef FAULTS
 #define FAULTS 3 /* cuts and crashes */
 #endif

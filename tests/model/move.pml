@@ -16,7 +16,7 @@
  *              movers at once: one that was killed may have a request unread, and a mover ends when it loses a link.
  * Ends         when nothing can move any more.
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef BEGIN_FIRST
 #define BEGIN_FIRST 1 /* 0: lanes are swept before an earlier mover is replaced */
 #endif
@@ -90,10 +90,12 @@
 #define CLUSTER_FIRST 1 /* 0: an operator who gives the move up only deletes the mark */
 #endif
 
-/* Bounds. */
+/* Sizes: bounds of the arrays. */
 #ifndef LINKS
 #define LINKS 1
 #endif
+
+/* Bounds. */
 #ifndef WRITES
 #define WRITES 2
 #endif

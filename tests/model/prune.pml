@@ -7,7 +7,7 @@
  * Faults       a run that is paused anywhere; a crash; a discard that Redis reads up to a unit late, or forgets.
  * Abstracted   the fence: it costs time only, and a run may be paused. Chunks: each has its row (sync.pml).
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef PRUNE_NOT_STANDING
 #define PRUNE_NOT_STANDING 1 /* 0: by age alone */
 #endif
@@ -136,13 +136,11 @@ active proctype world()
 end:
     do
     :: d_step { now < UNITS && IN_TIME(0) && IN_TIME(1) -> tick() }
-#if CLOCK_RUNS == 0
-    :: d_step { now < UNITS && R[0].st != IDLE && !R[0].discards && IN_TIME(0) && IN_TIME(1) ->
+    :: d_step { !CLOCK_RUNS && now < UNITS && R[0].st != IDLE && !R[0].discards && IN_TIME(0) && IN_TIME(1) ->
         R[0].slept++;
         printf("daemon 0 sleeps, and its clock stands\n");
         tick()
     }
-#endif
     :: d_step { gone_now -> stands = true; gone_now = false; printf("redis    has lost the discard\n") }
     :: d_step { !claimed -> claimed = true; stands = true; printf("redis    has the batch\n") }
     :: d_step { claimed && !later -> later = true; printf("mysql    merges a later batch\n") }

@@ -9,7 +9,7 @@
  * Abstracted   claims, ZADDs, crashes (frames.pml); failovers, where a node comes back with other data (failover.pml).
  * Ends         when nothing can move any more, after clients and faults have ended (`calm`).
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; run.py has which one breaks what, and with what bounds. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; run.py has which one breaks what, and with what bounds. */
 #ifndef ASTRAY_LAST
 #define ASTRAY_LAST 1 /* 0: a refused frame that was sent again is told as not counted all the same */
 #endif
@@ -31,9 +31,13 @@
 #ifndef KILL
 #define KILL 1 /* the old link is killed, when the next one is at the same node */
 #endif
+
+/* Sizes: bounds of the arrays. */
 #ifndef HITS
 #define HITS 2
 #endif
+
+/* Bounds. */
 #ifndef FAULTS
 #define FAULTS 2
 #endif

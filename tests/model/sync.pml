@@ -15,7 +15,7 @@
  *              pending to the batch in one step. They differ in what reads them, and when.
  * Ends         when nothing can move any more, after clients and faults have ended (`calm`).
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef BARRIER
 #define BARRIER 1 /* a fence between scan and merge */
 #endif
@@ -53,12 +53,17 @@
 #define ADOPTION 1 /* 0: only one's own instance's, at start */
 #endif
 
+/* Sizes: bounds of the arrays. */
+#ifndef BATCHES
+#define BATCHES 2 /* the last id is kept for what is pending when calm has come */
+#endif
+#ifndef DAEMONS
+#define DAEMONS 2 /* 3: or one of two has two runs */
+#endif
+
 /* Bounds. */
 #ifndef HITS
 #define HITS 3 /* the last is on the second hash, the others on the first */
-#endif
-#ifndef BATCHES
-#define BATCHES 2 /* the last id is kept for what is pending when calm has come */
 #endif
 #ifndef FAULTS
 #define FAULTS 2
@@ -90,13 +95,9 @@
 #define DOUBLE 2
 #define STUCK 4
 #ifndef SEEK
-#define SEEK (LOSS + DOUBLE + STUCK) /* of what may break, what is looked for */
+#define SEEK 7 /* LOSS + DOUBLE + STUCK: of what may break, what is looked for */
 #endif
 #define BROKEN(text) printf(text); assert(false)
-
-#ifndef DAEMONS
-#define DAEMONS 2 /* 3: or one of two has two runs */
-#endif
 
 #define NO_BATCH BATCHES
 #define SECOND (1 << (HITS - 1))
@@ -280,25 +281,19 @@ end:
     do
     :: d_step { R[d].st == CLAIM && (calm || next + 1 < BATCHES || R[d].b != NO_BATCH) &&
         (PACK_IN_SCRIPT || pending == 0 || next < BATCHES) -> run_claim(d) }
-#if REGISTRY_IN_SCRIPT == 0
     :: d_step { R[d].st == RENAMED -> run_register(d) }
-#endif
-#if PACK_IN_SCRIPT == 0
     :: d_step { R[d].st == COPIED ->
         pending = pending & ~ROWS_OF(B[R[d].b].packed);
         R[d].st = CLAIMED;
         printf("redis    what was packed is deleted\n")
     }
-#endif
-#if TWICE
-    :: d_step { FAULT && !RENAMENX && R[d].b != NO_BATCH && B[R[d].b].stands && pending != 0 ->
+    :: d_step { TWICE && FAULT && !RENAMENX && R[d].b != NO_BATCH && B[R[d].b].stands && pending != 0 ->
         faults--;
         B[R[d].b].rows = (B[R[d].b].rows & ~ROWS_OF(HASHES(pending))) | pending;
         B[R[d].b].hashes = HASHES(B[R[d].b].rows);
         pending = 0;
         printf("redis    claim of batch %d runs a second time\n", R[d].b)
     }
-#endif
     od
 }
 
@@ -490,9 +485,7 @@ end:
     :: d_step { R[0].st == FENCING || R[1].st == FENCING || R[DAEMONS - 1].st == FENCING || (ROLLBACK && FAULT) ->
         fsync()
     }
-#if ROLLBACK
-    :: d_step { FAULT && !server -> faults--; restart() }
-#endif
+    :: d_step { ROLLBACK && FAULT && !server -> faults--; restart() }
     :: d_step { !calm -> calm = true }
     :: timeout -> d_step {
         if

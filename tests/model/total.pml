@@ -7,7 +7,7 @@
  * Abstracted   how often it is read before the claims of that counter are held: as often as it takes. A Redis that was
  *              rolled back: totals are refused then.
  *
- * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+ * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef TOTAL_BY_CHUNK
 #define TOTAL_BY_CHUNK 1 /* 0: a batch with any chunk in the ledger counts as merged */
 #endif
@@ -18,12 +18,14 @@
 #define REDIS_FIRST 1 /* 0: MySQL is read before Redis */
 #endif
 
+/* Sizes: bounds of the arrays. */
+#ifndef BATCHES
+#define BATCHES 3
+#endif
+
 /* Bounds. */
 #ifndef HITS
 #define HITS 3 /* of a field */
-#endif
-#ifndef BATCHES
-#define BATCHES 3
 #endif
 
 #define FIELDS 2

@@ -1,6 +1,6 @@
 /* world.h - coalesce's surroundings for its tests: a link that records what is sent, a Redis of a few rows
  * behind it, and clients that are single letters. Nothing is answered from inside a call: the test says when.
- * Header only: each test is one program.
+ * Header only: each test has one of its own.
  *
  * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
  * due by time, ^key due by its hits, J journals are lost; and a client's letter: lower case for an answer, upper case for room. */

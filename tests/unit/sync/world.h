@@ -1,6 +1,6 @@
 /* world.h - sync's surroundings for its tests: ports that only take note, and answers that the test gives
  * later. Only the dirty index and the adoption of stale batches answer by themselves, at the next tick.
- * Header only: each test is one program.
+ * Header only: each test has one of its own.
  *
  * `did` is what was asked, in order: C claim, S scan, F fence, M merge (a chunk), D discard, W which exist.
  */

@@ -144,7 +144,7 @@ def test_many_clients_are_asked_for_together(two):
     for client in clients:
         client.send(encode("WAIT", 1, LONG))
     two.primary.resume()
-    assert [client.reply() for client in clients] == [1] * 100
+    assert {client.reply() for client in clients} <= {1, 2}
     assert asked() - before < 50
     for client in clients:
         client.close()

@@ -10,8 +10,10 @@ PACKAGES_TESTS="python3 python3-pytest python3-hypothesis python3-redis python3-
  ruby-redis liblua5.1-0-dev clang libclang-rt-dev clang-format curl openssl procps systemd spin
  galera-4 prometheus python3-yaml tzdata zsh fish man-db chromium chromium-driver python3-selenium"
 # Clients, proxies and tools that tallyd is tried with.
-PACKAGES_TESTS="$PACKAGES_TESTS python3-aioredis libredis-perl libredis-fast-perl lua5.1 lua-redis lua-cjson haproxy nutcracker
+PACKAGES_TESTS="$PACKAGES_TESTS libredis-perl libredis-fast-perl lua5.1 lua-redis lua-cjson haproxy nutcracker
  libnginx-mod-http-lua lua-nginx-redis rsyslog rsyslog-hiredis prometheus-redis-exporter"
+# Debian 13 has none.
+! grep -q '^VERSION_ID="12"' /etc/os-release || PACKAGES_TESTS="$PACKAGES_TESTS python3-aioredis"
 # Only where npm is missing: a nodejs that is not Debian's brings its own.
 PACKAGES_NODE="nodejs npm"
 

@@ -20,12 +20,8 @@ enum conf_mysql_durability { CONF_STRICT, CONF_RELAXED };
 enum conf_switch { CONF_OFF, CONF_ON };
 enum conf_local { CONF_LOCAL_OPEN, CONF_LOCAL_TOKEN };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
-enum conf_field { /* as enum field_kind */
-                  CONF_FIELD_DATE,
-                  CONF_FIELD_HOUR,
-                  CONF_FIELD_INTEGER,
-                  CONF_FIELD_TEXT
-};
+/* As enum field_kind. */
+enum conf_field { CONF_FIELD_DATE, CONF_FIELD_HOUR, CONF_FIELD_INTEGER, CONF_FIELD_TEXT };
 enum conf_store { CONF_STORE_INTEGER, CONF_STORE_TEXT }; /* as enum store_kind */
 
 struct conf_addresses {

@@ -507,8 +507,8 @@ static void say(uv_stream_t *stream, struct slice what, size_t step)
 
 static void socket_step(struct slice *in, uint8_t what)
 {
-    typedef void say(struct slice *, struct buf *);
-    static say *const sayings[] = {slots_say, error_say, handshake_say, bytes_say, role_say};
+    typedef void saying(struct slice *, struct buf *);
+    static saying *const sayings[] = {slots_say, error_say, handshake_say, bytes_say, role_say};
     struct buf out = {0};
     if (sockets_n == 0) return;
     struct socket *s = &sockets[take_byte(in) % sockets_n];

@@ -10,7 +10,7 @@ class Process:
     """Subclasses give argv(), and is_ready() which may raise while the process comes up."""
 
     name = "process"
-    ready_within_s = 60
+    ready_within_s = 120
 
     clock = None  # harness.clock.Clock: the time it is told, instead of the machine's
 
@@ -82,13 +82,13 @@ class Process:
         if self.process is not None:
             self.ended()
 
-    def terminate(self, within_s=60):
+    def terminate(self, within_s=120):
         """SIGTERM; the exit status."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         return self.ended(within_s)
 
-    def ended(self, within_s=60):
+    def ended(self, within_s=120):
         """The exit status, once it has ended by itself."""
         return self.process.wait(patience(within_s))
 

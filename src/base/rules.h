@@ -56,6 +56,7 @@ enum sync_rule {
     RULE_FENCE_HISTORY = 1 << 15, /* off: the fence does not ask which history the server is at */
     RULE_UNTIL_HISTORY = 1 << 18, /* off: complete_until does not ask which history it was read of */
     RULE_SYNC_HISTORY = 1 << 19,  /* off: CTR.SYNC does not ask which history it was read of */
+    RULE_WAIT_KEY = 1 << 20,      /* off: clients' WAITs write the fence's key */
     RULE_REALM_KEPT = 1 << 17,    /* off: a realm that MySQL gave is forgotten with the look that asked */
     RULE_KEEP = 1 << 11,          /* off: a merged batch is discarded at once, whatever keep_ms says */
     RULE_KEEP_SEEN = 1 << 12, /* off: a kept batch is discarded when its time is over, whatever MySQL says */

@@ -220,6 +220,7 @@ void daemon_end(struct world *w, struct daemon *d)
 
 bool daemon_wants_link(const struct process *life, enum role role)
 {
+    if (role == ROLE_WAIT && life->w->config.weight[EVENT_client_wait] == 0) return false;
     return life->links[role] == NULL && !(role == ROLE_FRAME && life->let_go);
 }
 
@@ -251,6 +252,7 @@ void daemon_connect(struct process *life, enum role role)
     if (l == NULL) return;
     redis_run_id(l->run, run_id);
     TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis->client_id);
+    if (role == ROLE_WAIT) return;
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME) life->leap_ms = w->leap_ms;
     if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis->client_id);
@@ -288,7 +290,7 @@ void daemon_link_lost(struct process *life, enum role role)
     if (role == ROLE_FRAME) life->number = -1;
     if (role == ROLE_FRAME) filing_cut(life);
     if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost");
-    if (life->redis_up) {
+    if (life->redis_up && role != ROLE_WAIT) {
         life->redis_up = false;
         sync_redis(life->sync, false);
     }
@@ -306,7 +308,7 @@ void daemon_leave_server(struct process *life, unsigned run)
 /* Not what it was: the server has taken over data that lack a frame which it had. */
 static bool is_of_another(const struct process *life, const struct request *q)
 {
-    static const uint32_t asks = 1U << REQ_TOTAL | 1U << REQ_FENCE | 1U << REQ_STANDING;
+    static const uint32_t asks = 1U << REQ_TOTAL | 1U << REQ_FENCE | 1U << REQ_STANDING | 1U << REQ_WAIT;
     bool asked = (asks >> q->kind & 1) != 0 && !q->readonly;
     return q->changed || (asked && q->number < q->least && world_rule(life->w, WORLD_NUMBER));
 }
@@ -514,6 +516,21 @@ void daemon_wait(struct process *life)
     struct arena *before = daemon_enter(life);
     sync_wait_for(life->sync, &sw->wait);
     daemon_leave(life, before);
+}
+
+/* One beside each fence that has written. */
+bool daemon_may_client_wait(const struct process *life)
+{
+    const struct link *fence = life->links[ROLE_FENCE];
+    bool beside = fence != NULL && redis_is_looking(fence) && life->waited_beside != life->fences;
+    return beside && life->links[ROLE_WAIT] != NULL && !life->client_waits_busy;
+}
+
+void daemon_client_wait(struct process *life)
+{
+    life->client_waits_busy = true;
+    life->waited_beside = life->fences;
+    ports_ask(life, ROLE_WAIT, REQ_WAIT, life);
 }
 
 static void recover_done(struct sync_recover *r)

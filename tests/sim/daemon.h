@@ -1,5 +1,5 @@
-/* tests/sim/daemon.h - a daemon: the real coalesce and sync, wired as the service wires them, with its three
- * links, its clients and its writers. A life is one start of the process; a crash forgets all its memory. */
+/* tests/sim/daemon.h - a daemon: the real coalesce and sync, wired as the service wires them, with its links,
+ * its clients and its writers. A life is one start of the process; a crash forgets all its memory. */
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
 
@@ -66,6 +66,9 @@ struct process {
     uint64_t looked_ms;        /* for that number, last */
     int64_t number;            /* of the last frame that their server is known to have */
     unsigned fences;           /* asked for */
+    unsigned client_waits;     /* the same of clients' WAITs */
+    unsigned waited_beside;    /* the newest fence when the last WAIT was asked for */
+    bool client_waits_busy;    /* one is under way */
     unsigned strays;           /* so often a link came up at a server that is not the primary */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */
@@ -125,6 +128,8 @@ void daemon_tick(struct process *life);
 void daemon_tell_mysql(struct process *life);
 void daemon_walk(struct process *life);
 void daemon_wait(struct process *life);
+bool daemon_may_client_wait(const struct process *life);
+void daemon_client_wait(struct process *life);
 void daemon_recover(struct process *life);
 void daemon_stop(struct daemon *d);
 void daemon_abandon(struct daemon *d);

@@ -264,6 +264,9 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_FENCE:
         deliver_fence(life, q);
         return;
+    case REQ_WAIT:
+        life->client_waits_busy = false;
+        return;
     case REQ_DISCARD:
         deliver_discard(q);
         return;
@@ -353,6 +356,9 @@ void ports_lost(struct process *life, const struct lost *lost)
         return;
     case REQ_FENCE:
         lost_fence(lost->target);
+        return;
+    case REQ_WAIT:
+        life->client_waits_busy = false;
         return;
     case REQ_ADOPT:
         lost_adopt(lost->target);

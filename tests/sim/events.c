@@ -531,6 +531,18 @@ static void run_wait(struct world *w, struct daemon *d)
     daemon_wait(d->life);
 }
 
+static bool can_client_wait(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && daemon_may_client_wait(d->life);
+}
+
+static void run_client_wait(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_client_wait(d->life);
+}
+
 static void run_total(struct world *w, struct daemon *d)
 {
     (void)w;
@@ -731,4 +743,5 @@ const struct event events[EVENT_COUNT] = {
     OF_WORLD(follow, can_follow),
     OF_DAEMON(leave, can_leave),
     FAULT_OF_DAEMON(crash_taking, can_crash_taking),
+    OF_DAEMON(client_wait, can_client_wait),
 };

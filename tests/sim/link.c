@@ -6,9 +6,9 @@
 const char *request_name(enum request_kind kind)
 {
     static const char *const names[] = {
-        "frame", "replay",   "claim",        "kill",     "look",     "values",  "scan",
-        "fence", "discard",  "adopt",        "due_poll", "standing", "beat",    "hold_names",
-        "walk",  "journals", "journal_take", "history",  "dirty",    "batches", "total"};
+        "frame",    "replay",       "claim",   "kill",     "look",     "values", "scan",       "fence",
+        "wait",     "discard",      "adopt",   "due_poll", "standing", "beat",   "hold_names", "walk",
+        "journals", "journal_take", "history", "dirty",    "batches",  "total"};
     return names[kind];
 }
 

@@ -8,7 +8,7 @@
 #include "sim/ops.h"
 #include "sim/tokens.h"
 
-enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
+enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLE_WAIT, ROLES }; /* the last: clients' WAITs */
 
 enum request_kind {
     REQ_FRAME,
@@ -19,6 +19,7 @@ enum request_kind {
     REQ_VALUES,
     REQ_SCAN,
     REQ_FENCE,
+    REQ_WAIT,
     REQ_DISCARD,
     REQ_ADOPT,
     REQ_DUE_POLL,
@@ -153,7 +154,7 @@ struct request {
     int64_t number, least;           /* reply: of the life's last frame there; what it was at least */
     bool changed;                    /* reply to a frame: it did not run, what the link watches has changed */
     uint64_t fence_at;               /* passes once this much is durable */
-    unsigned fence;                  /* what it writes */
+    unsigned fence;                  /* what it, or a WAIT, writes */
     int64_t client_id;               /* of the link to kill */
     char replid[RUN_ID_BYTES];       /* reply: its history */
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */

@@ -147,7 +147,8 @@ enum lanes_rule {
     X(demote, 0)                                                                                             \
     X(follow, 0)                                                                                             \
     X(leave, 0)                                                                                              \
-    X(crash_taking, 0)
+    X(crash_taking, 0)                                                                                       \
+    X(client_wait, 0)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,

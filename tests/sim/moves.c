@@ -59,6 +59,7 @@ bool moves_refuses(const struct world *w, const struct request *q)
     case REQ_REPLAY:
     case REQ_CLAIM:
     case REQ_FENCE:
+    case REQ_WAIT:
     case REQ_DISCARD:
     case REQ_ADOPT:
     case REQ_BEAT:

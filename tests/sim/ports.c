@@ -17,6 +17,7 @@ struct request *ports_ask(struct process *life, enum role role, enum request_kin
         q = request_send(l, kind, target, life->w->now_ms);
         q->least = life->number;
         if (kind == REQ_FENCE) q->fence = ++life->fences;
+        if (kind == REQ_WAIT) q->fence = ++life->client_waits;
     } else if (target != NULL) {
         PRE(role != ROLE_FRAME || kind == REQ_JOURNAL_TAKE);
         struct lost *lost = heap_zalloc(sizeof *lost);

@@ -4,6 +4,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
+#include "base/rules.h"
 #include <stdio.h>
 
 void redis_init(struct redis *r, bool fresh)
@@ -622,6 +623,15 @@ static bool run_fence(struct world *w, struct link *l, struct request *q)
     return true;
 }
 
+/* Of a client's WAIT only the write: nothing in the world goes by its answer. */
+static void run_wait(struct world *w, struct link *l, const struct request *q)
+{
+    struct twin_state *s = &w->redis->now;
+    unsigned *key = RULE(sync_rules_off, RULE_WAIT_KEY) ? s->wait : s->fence;
+    key[l->life] = q->fence;
+    redis_wrote(w, l);
+}
+
 /* One command, or one step of several; true: the next step is still to come. */
 static bool run(struct world *w, struct link *l, struct request *q)
 {
@@ -656,6 +666,9 @@ static bool run(struct world *w, struct link *l, struct request *q)
         return run_scan(w, l, &q->scan, q->step);
     case REQ_FENCE:
         return run_fence(w, l, q);
+    case REQ_WAIT:
+        run_wait(w, l, q);
+        return false;
     case REQ_DISCARD:
         run_discard(w, l, q);
         return false;

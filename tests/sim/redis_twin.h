@@ -35,6 +35,7 @@ struct twin_state {
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
     int64_t seq[SIM_LIVES];          /* -1: no key */
     unsigned fence[SIM_LIVES];       /* what its newest fence wrote; 0: no key */
+    unsigned wait[SIM_LIVES];        /* what was written for its clients' WAITs */
     unsigned touched[SIM_LIVES];     /* so often the key was, though it says the same */
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;

@@ -98,6 +98,15 @@ static void profile_crash(struct sim_config *c)
     c->lost_commit_percent = 30;
 }
 
+/* A client waits beside almost every fence. */
+static void profile_waits(struct sim_config *c)
+{
+    only(c, 0);
+    eager(c);
+    often(c, EVENT_client_wait, 400);
+    often(c, EVENT_fsync, 1);
+}
+
 static void profile_twice(struct sim_config *c)
 {
     only(c, 2);
@@ -568,6 +577,7 @@ static void profile_history(struct sim_config *c)
     profile_moves(c);
     c->killed_percent = 0;
     c->keeps_links = c->fails_back = true;
+    if (c->seed / 8 % 2 == 1) often(c, EVENT_client_wait, 20);
 }
 
 static void profile_history_eager(struct sim_config *c)
@@ -898,6 +908,8 @@ const struct sim_rule sim_rules[] = {
           "a total, or a fence, goes by a server that took over other data, and whose links are there still"),
     WORLD("fence_key", WORLD_FENCE_KEY, SHOWS(LOSS) | SHOWS(DOUBLE), 20000, profile_history_fence,
           "a server takes over other data between a fence's write and its look, and the fence passes"),
+    SYNC("wait_key", RULE_WAIT_KEY, SHOWS(STUCK), 1000, profile_waits,
+         "after a client's WAIT no fence finds what it wrote"),
     SYNC("until_history", RULE_UNTIL_HISTORY, SHOWS(LOSS), 20000, profile_history_eager,
          "a claim is lost between the two reads of complete_until, and its hash is in neither"),
     SYNC("sync_history", RULE_SYNC_HISTORY, SHOWS(LOSS), 20000, profile_history_sync,

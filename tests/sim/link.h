@@ -159,7 +159,7 @@ struct request {
     char replid[RUN_ID_BYTES];       /* reply: its history */
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */
     union {
-        struct wire_frame frame;
+        struct wire_frame frame; /* others have no room for it: request_bytes() */
         struct wire_claim claim;
         struct wire_look look;
         struct wire_scan scan;

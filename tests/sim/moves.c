@@ -30,9 +30,9 @@ static void swap_processes(struct world *w)
     struct redis *r = w->redis;
     struct other *o = w->other;
     unsigned run = r->run, history = r->history;
-    kept = r->now;
-    r->now = o->now;
-    o->now = kept;
+    redis_state_copy(&kept, &r->now);
+    redis_state_copy(&r->now, &o->now);
+    redis_state_copy(&o->now, &kept);
     r->run = o->run;
     r->history = o->history;
     o->run = run;
@@ -130,10 +130,9 @@ static void promote(struct world *w)
     while (least + 1 < r->past_n && r->past[least].offset < r->durable && r->past[least].offset < r->chosen)
         least++;
     unsigned to = world_percent(w, 50) ? least : least + (unsigned)world_below(w, r->past_n - least);
-    r->past[0] = r->past[to];
-    r->past_n = 1;
-    tell_watchers(w, &r->links, &r->now, &r->past[0].state);
-    r->now = r->past[0].state;
+    redis_past_only(r, to);
+    tell_watchers(w, &r->links, &r->now, r->past[0].state);
+    redis_state_copy(&r->now, r->past[0].state);
     r->durable = r->offset = r->past[0].offset;
     r->alone = true;
     r->chosen = UINT64_MAX;
@@ -188,8 +187,8 @@ void moves_follow(struct world *w)
         refuse_unread(w);
     else
         end_links(&w->other->links);
-    tell_watchers(w, &w->other->links, &w->other->now, &has->state);
-    w->other->now = has->state;
+    tell_watchers(w, &w->other->links, &w->other->now, has->state);
+    redis_state_copy(&w->other->now, has->state);
     w->other->history = r->history;
     w->other->follows = true;
     r->alone = false;

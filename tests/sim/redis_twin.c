@@ -7,15 +7,46 @@
 #include "base/rules.h"
 #include <stdio.h>
 
+static void batch_copy(struct twin_batch *to, const struct twin_batch *from)
+{
+    if (from->used)
+        *to = *from;
+    else if (to->used)
+        *to = (struct twin_batch){0};
+}
+
+static void journal_copy(struct twin_journal *to, const struct twin_journal *from)
+{
+    memcpy(to, from, offsetof(struct twin_journal, bytes) + from->n);
+}
+
+void redis_state_copy(struct twin_state *to, const struct twin_state *from)
+{
+    memcpy(to, from, offsetof(struct twin_state, batch));
+    for (int i = 0; i < SIM_BATCHES; i++)
+        batch_copy(&to->batch[i], &from->batch[i]);
+    for (int i = 0; i < SIM_JOURNALS; i++)
+        journal_copy(&to->journal[i], &from->journal[i]);
+}
+
+/* The log begins with what is there now. */
+static void past_begin(struct redis *r, uint64_t offset, uint64_t now_ms)
+{
+    r->past_n = 1;
+    r->past[0].offset = offset;
+    r->past[0].at_ms = now_ms;
+    redis_state_copy(r->past[0].state, &r->now);
+}
+
 void redis_init(struct redis *r, bool fresh)
 {
     memset(&r->now, 0, sizeof r->now);
     r->now.realm = !fresh;
     for (int i = 0; i < SIM_LIVES; i++)
         r->now.seq[i] = -1;
-    r->past_n = 1;
-    r->past[0].offset = r->past[0].at_ms = 0;
-    r->past[0].state = r->now;
+    for (int i = 0; i < PAST_MAX; i++)
+        r->past[i].state = &r->kept[i];
+    past_begin(r, 0, 0);
     r->offset = r->durable = 0;
     r->run = r->runs = r->history = r->histories = 1;
     r->is_other = r->alone = false;
@@ -41,10 +72,21 @@ void redis_run_id(unsigned run, char out[RUN_ID_BYTES])
 
 /* The log. */
 
+/* Their states go to the end, to be used again. */
 static void past_drop(struct redis *r, unsigned first, unsigned n)
 {
-    memmove(&r->past[first], &r->past[first + n], (r->past_n - first - n) * sizeof r->past[0]);
+    struct past dropped[PAST_MAX];
+    unsigned behind = r->past_n - first - n;
+    memcpy(dropped, &r->past[first], n * sizeof dropped[0]);
+    memmove(&r->past[first], &r->past[first + n], behind * sizeof r->past[0]);
+    memcpy(&r->past[first + behind], dropped, n * sizeof dropped[0]);
     r->past_n -= n;
+}
+
+void redis_past_only(struct redis *r, unsigned which)
+{
+    past_drop(r, 0, which);
+    r->past_n = 1;
 }
 
 void redis_wrote(struct world *w, struct link *l)
@@ -55,7 +97,7 @@ void redis_wrote(struct world *w, struct link *l)
     struct past *p = &r->past[r->past_n++];
     p->offset = ++r->offset;
     p->at_ms = w->now_ms;
-    p->state = r->now;
+    redis_state_copy(p->state, &r->now);
     if (l != NULL) l->wrote_at = r->offset;
 }
 
@@ -88,29 +130,34 @@ void redis_restart(struct world *w, bool lose_tail)
     if (!lose_tail) return;
     unsigned to = world_percent(w, 50) ? 0 : (unsigned)world_below(w, r->past_n);
     r->past_n = to + 1;
-    r->now = r->past[to].state;
+    redis_state_copy(&r->now, r->past[to].state);
     r->offset = r->past[to].offset;
     TRACE(w, "redis: lost all after offset %llu", (unsigned long long)r->offset);
     oracle_lost_tail(w, r->offset);
+}
+
+static void copy_make(struct twin_copy *copy, const struct redis *r)
+{
+    copy->offset = r->offset;
+    redis_state_copy(&copy->state, &r->now);
 }
 
 /* A copy of all, as BGSAVE makes it. */
 void redis_dump(struct redis *r)
 {
     r->dumped = true;
-    r->dump = (struct past){.offset = r->offset, .state = r->now};
+    copy_make(&r->dump, r);
 }
 
-static void put_back(struct redis *r, const struct past *copy, uint64_t now_ms)
+static void put_back(struct redis *r, const struct twin_copy *copy, uint64_t now_ms)
 {
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
     r->run = ++r->runs;
     r->history = ++r->histories;
-    r->now = copy->state;
+    redis_state_copy(&r->now, &copy->state);
     r->offset = r->durable = copy->offset;
-    r->past_n = 1;
-    r->past[0] = (struct past){.offset = r->offset, .at_ms = now_ms, .state = r->now};
+    past_begin(r, r->offset, now_ms);
 }
 
 void redis_restore(struct world *w)
@@ -118,7 +165,7 @@ void redis_restore(struct world *w)
     struct redis *r = w->redis;
     TRACE(w, "redis: the copy of offset %llu is put back", (unsigned long long)r->dump.offset);
     r->restored = true;
-    r->newest = (struct past){.offset = r->offset, .state = r->now};
+    copy_make(&r->newest, r);
     r->newest_executions = r->executions_n;
     put_back(r, &r->dump, w->now_ms);
     oracle_restored(w);

@@ -29,7 +29,6 @@ struct twin_state {
     uint8_t full[SIM_HASHES];    /* set of fields: so high that nothing can be added */
     int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
     struct twin_lock lock[SIM_HASHES];
-    struct twin_batch batch[SIM_BATCHES];
     bool realm; /* tally:realm exists */
     uint64_t gen;
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
@@ -40,10 +39,15 @@ struct twin_state {
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;
     struct twin_ops ops;
-    struct twin_journal journal[SIM_JOURNALS];
+    struct twin_batch batch[SIM_BATCHES];      /* redis_state_copy() copies those that are used, */
+    struct twin_journal journal[SIM_JOURNALS]; /* and of these the bytes that are there */
 };
 struct past {
     uint64_t offset, at_ms;
+    struct twin_state *state;
+};
+struct twin_copy {
+    uint64_t offset;
     struct twin_state state;
 };
 /* A frame that ran, for the oracle: what a lost tail takes back, and whether the daemon knew of it. */
@@ -61,8 +65,9 @@ struct execution {
 
 struct redis {
     struct twin_state now;
-    struct past past[PAST_MAX];
+    struct past past[PAST_MAX]; /* each has a state of its own, those from past_n on too */
     unsigned past_n;
+    struct twin_state kept[PAST_MAX]; /* theirs */
     uint64_t offset, durable;
     unsigned run, runs;          /* this process; how many there were, each start of one counted */
     unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
@@ -70,7 +75,7 @@ struct redis {
     bool alone;                  /* after a failover: no replica acknowledges */
     uint64_t chosen, chosen_ms;  /* of the failover announced: its copy has this much; UINT64_MAX: none */
     bool dumped, restored;
-    struct past dump, newest; /* a copy on disk; what stood there when it was put back */
+    struct twin_copy dump, newest; /* a copy on disk; what stood there when it was put back */
     size_t newest_executions;
     bool refuses; /* out of memory: refuses frames now and then */
     struct list links;
@@ -84,6 +89,9 @@ struct world;
 void redis_init(struct redis *r, bool fresh);
 void redis_close(struct redis *r);
 void redis_run_id(unsigned run, char out[RUN_ID_BYTES]);
+/* As an assignment, without what is not there: most of 50 KB. */
+void redis_state_copy(struct twin_state *to, const struct twin_state *from);
+void redis_past_only(struct redis *r, unsigned which); /* it is past[0], and all others are forgotten */
 /* May the next request of this link run? A fence waits, for as long as its server has what it wrote. */
 bool redis_can_execute(const struct redis *r, const struct link *l);
 void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */

@@ -18,15 +18,22 @@ static bool draw_fault(struct world *w)
     return world_below(w, c->steps - w->step) < c->faults_most - w->faults;
 }
 
+void scheduler_begin(struct world *w)
+{
+    w->events_n[false] = w->events_n[true] = 0;
+    for (int i = 0; i < EVENT_COUNT; i++)
+        if (w->config.weight[i] > 0) w->events[events[i].fault][w->events_n[events[i].fault]++] = (uint8_t)i;
+}
+
 /* At the lane that the world is at; the first has what is of all lanes. */
 static unsigned choices_fill(struct world *w, bool fault, struct choice *choices)
 {
     unsigned n = 0;
-    for (int i = 0; i < EVENT_COUNT; i++) {
-        const struct event *e = &events[i];
-        unsigned weight = w->config.weight[i];
+    for (unsigned at = 0; at < w->events_n[fault]; at++) {
+        const struct event *e = &events[w->events[fault][at]];
+        unsigned weight = w->config.weight[w->events[fault][at]];
         bool elsewhere = e->of_all ? w->lane > 0 : w->away == (int)w->lane;
-        if (weight == 0 || e->fault != fault || elsewhere) continue;
+        if (elsewhere) continue;
         for (unsigned d = 0; d < (e->of_world ? 1 : w->config.daemons); d++)
             if (e->can(w, &w->daemons[d])) choices[n++] = (struct choice){e, &w->daemons[d], w->lane, weight};
     }

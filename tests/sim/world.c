@@ -120,6 +120,7 @@ static void world_init(struct world *w, const struct sim_config *config)
         w->daemons[i] = (struct daemon){.instance = i};
     hashes_init(w);
     w->away = -1;
+    scheduler_begin(w);
     world_at(w, 0);
     EACH_LANE (w) {
         redis_init(w->redis, w->config.fresh);

@@ -21,6 +21,8 @@ struct world {
     uint64_t now_ms, step;
     bool calm; /* the quiescing phase: no faults any more */
     unsigned faults;
+    uint8_t events[2][EVENT_COUNT]; /* those that are drawn in this run: no faults, faults */
+    unsigned events_n[2];
     int64_t leap_ms; /* Redis' clock is ahead by this */
     struct counter counter[SIM_COUNTERS];
     struct op_limits limits;
@@ -122,6 +124,7 @@ static inline int world_counter_of(const struct world *w, int hash)
 }
 
 /* scheduler.c */
+void scheduler_begin(struct world *w);
 bool scheduler_step(struct world *w); /* false: nothing can happen, not even time passing */
 void scheduler_quiesce(struct world *w);
 

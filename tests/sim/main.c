@@ -18,8 +18,9 @@
  * - rules.c names the rules (coalesce/README.md, sync/README.md) that can be taken out, each with a profile that brings its fault
  *
  * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
- * - sim_run --prove NAME: the rule out, its fault is found within the bound of rules.c; in, twice as many seeds as that took
- *   pass; at least 1000, unless these are the schedules of a rule or a profile that is above it in rules.c, or of any profile
+ * - sim_run --prove NAME: the rule out, its fault is found within the bound of rules.c, which also says where the search begins;
+ *   in, twice as many seeds as that took pass; at least 1000, unless these are the schedules of a rule or a profile that is
+ *   above it in rules.c, or of any profile
  * - sim_run --list
  *
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
@@ -169,12 +170,12 @@ static bool is_first_of_its_schedules(const struct sim_rule *rule)
     return true;
 }
 
-/* As many as show the fault without the rule, and as many again, where the bound allows. Rules share schedules: one of them is
+/* As many as it took to show the fault without the rule, and as many again, where the bound allows. Rules share schedules: one of them is
  * enough to see that a thousand of these are sound. */
-static uint64_t sound_seeds(const struct sim_rule *rule, uint64_t found)
+static uint64_t sound_seeds(const struct sim_rule *rule, uint64_t took)
 {
     uint64_t least = is_first_of_its_schedules(rule) ? SOUND_LEAST : 1;
-    uint64_t seeds = 2 * found > least ? 2 * found : least;
+    uint64_t seeds = 2 * took > least ? 2 * took : least;
     return seeds < rule->seeds ? seeds : rule->seeds;
 }
 
@@ -182,22 +183,26 @@ static bool prove(struct world *w)
 {
     const struct sim_rule *rule = options.rule;
     options.rule_off = true;
+    options.seed = sim_rule_first_seed(rule);
     uint64_t found = first_failure(w, rule->seeds);
     if (found == 0) {
-        printf("%s: without it nothing was found in %u seeds\n", rule->name, rule->seeds);
+        printf("%s: without it nothing was found in %u seeds from %llu on\n", rule->name, rule->seeds,
+               (unsigned long long)options.seed);
         return false;
     }
-    printf("%s: without it (%s) seed %llu of at most %u shows %s: %s\n", rule->name, rule->without,
-           (unsigned long long)found, rule->seeds, fault_name(w->oracle.fault), w->oracle.text);
+    printf("%s: without it (%s) seed %llu, of at most %u from %llu on, shows %s: %s\n", rule->name,
+           rule->without, (unsigned long long)found, rule->seeds, (unsigned long long)options.seed,
+           fault_name(w->oracle.fault), w->oracle.text);
     if ((rule->faults & 1U << w->oracle.fault) == 0) {
         report(w, found);
         return false;
     }
     options.rule_off = false;
-    uint64_t sound = sound_seeds(rule, found);
+    uint64_t sound = sound_seeds(rule, found - options.seed + 1);
     uint64_t failed = first_failure(w, sound);
     if (failed != 0) report(w, failed);
-    if (failed == 0) printf("%s: with it the first %llu seeds pass\n", rule->name, (unsigned long long)sound);
+    if (failed == 0)
+        printf("%s: with it the first %llu of these pass\n", rule->name, (unsigned long long)sound);
     return failed == 0;
 }
 

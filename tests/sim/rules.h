@@ -20,5 +20,7 @@ struct sim_rule {
 extern const struct sim_rule sim_rules[];
 extern const unsigned sim_rules_n;
 const struct sim_rule *sim_rule_find(const char *name);
+/* Where a proof's search begins: shortly before a seed that is known to show the fault, if it is rare. */
+uint64_t sim_rule_first_seed(const struct sim_rule *rule);
 
 #endif

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from redis import Redis
 
 from harness.account import Account
 from harness.books import counted, nothing_left, read_redis
@@ -40,13 +41,26 @@ def cluster(workdir):
     made.close()
 
 
-def kept_of(client, key, kind):
-    """What a key holds, in a form that does not depend on how Redis packs it."""
-    if kind == b"hash":
-        return client.hgetall(key)
-    if kind == b"set":
-        return client.smembers(key)
-    return client.zrange(key, 0, -1, withscores=True) if kind == b"zset" else client.get(key)
+HELD_BY = {b"hash": Redis.hgetall, b"set": Redis.smembers, b"string": Redis.get,
+           b"zset": lambda many, key: many.zrange(key, 0, -1, withscores=True)}
+
+
+def many_at_once(client, ask, keys):
+    many = client.pipeline(transaction=False)
+    for key in keys:
+        ask(many, key)
+    return many.execute()
+
+
+def each_kept(client):
+    """Of each key that a move copies: its name without the tag, and what it holds, in a form that does not depend on how Redis packs it."""
+    keys = [(key, key.partition(b"}")[2] if key.startswith(b"{") else key) for key in client.scan_iter(count=1000)]
+    keys = [(key, bare) for key, bare in keys if not bare.startswith(STAYS) and not bare.endswith(b":sync")]
+    for first in range(0, len(keys), 1000):
+        some = keys[first:first + 1000]
+        kinds = many_at_once(client, Redis.type, [key for key, _ in some])
+        held = many_at_once(client, lambda many, of: HELD_BY[of[1]](many, of[0]), [(key, kind) for (key, _), kind in zip(some, kinds)])
+        yield from zip((bare for _, bare in some), held)
 
 
 STAYS = (b"tally:mark:", b"tally:seq:", b"tally:fence:", b"tally:wait", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move",
@@ -58,11 +72,7 @@ def all_of(clients):
     """Bare key -> what it holds; sets and hashes of all lanes are put together. No key is in two lanes, and no member."""
     found = {}
     for client in clients:
-        for key in client.scan_iter(count=1000):
-            bare = key.partition(b"}")[2] if key.startswith(b"{") else key
-            if bare.startswith(STAYS) or bare.endswith(b":sync"):
-                continue
-            value = kept_of(client, key, client.type(key))
+        for bare, value in each_kept(client):
             if bare == b"tally:tokens":
                 value = sum(map(int, value.values())) + found.get(bare, 0)
             elif bare.startswith(BY_MEMBER) and bare in found:

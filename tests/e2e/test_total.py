@@ -165,8 +165,13 @@ def swarm_is_right(daemons, mysql, readers, reads, batches, enough=lambda: True)
     daemons[0].verify()
 
 
-def test_hundred_thousand_reads(make_daemon, redis, mysql):
-    swarm_is_right([make_daemon(redis, families=MERGING)], mysql, readers=24, reads=100_000, batches=100)
+def test_thousands_of_reads(make_daemon, redis, mysql):
+    swarm_is_right([make_daemon(redis, families=MERGING)], mysql, readers=24, reads=25_000, batches=100)
+
+
+@pytest.mark.soak
+def test_hundreds_of_thousands_of_reads(make_daemon, redis, mysql):
+    swarm_is_right([make_daemon(redis, families=MERGING)], mysql, readers=24, reads=400_000, batches=400)
 
 
 class Stalls:

@@ -146,6 +146,8 @@ hidden byte fits;
 #define BIT(n) (1 << (n))
 #define HAS(set, n) (((set) >> (n)) & 1)
 #define CAUGHT_UP(d) (D[d].next > D[d].sent)
+/* The daemons are alike, so the one that sends the first frame may be called 0. */
+#define MAY_HIT(d) (hits < HITS && (hits > 0 || d == 0))
 #define IS_UP(d) (D[d].at != NONE && S[D[d].at].primary)
 #define LACKS(d) (D[d].at != NONE && S[D[d].at].seq[d] < D[d].had)
 #define WATCHED(d) (!FRAME_WATCH || S[D[d].at].seq[d] == D[d].had)
@@ -376,8 +378,8 @@ end:
         printf("daemon %d loses side %d\n", d, D[d].at);
         link_cut(d)
     }
-    :: d_step { IS_UP(d) && CAUGHT_UP(d) && WATCHED(d) && !calm && hits < HITS -> new_frame(d); answer(d) }
-    :: d_step { IS_UP(d) && CAUGHT_UP(d) && WATCHED(d) && !calm && hits < HITS && cuts > 0 ->
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && WATCHED(d) && !calm && MAY_HIT(d) -> new_frame(d); answer(d) }
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && WATCHED(d) && !calm && MAY_HIT(d) && cuts > 0 ->
         cuts--;
         new_frame(d);
         printf("daemon %d loses side %d before it hears of it\n", d, D[d].at);
@@ -421,7 +423,7 @@ end:
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].pend != 0 && batches < BATCHES -> claim(d) }
     /* It looks again now and then. */
     :: d_step { IS_UP(d) && D[d].held && S[D[d].at].history != D[d].read_history -> gate_shut(d) }
-    :: d_step { IS_UP(d) && !WATCHED(d) && (!CAUGHT_UP(d) || (!calm && hits < HITS)) ->
+    :: d_step { IS_UP(d) && !WATCHED(d) && (!CAUGHT_UP(d) || (!calm && MAY_HIT(d))) ->
         printf("daemon %d has its frame refused on side %d\n", d, D[d].at);
         link_cut(d)
     }

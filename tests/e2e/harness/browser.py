@@ -16,7 +16,7 @@ from harness.wait import patience, wait_until
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
-         "--window-size=1280,900", "--remote-debugging-pipe"]  # it ends when its driver does
+         "--disable-gpu", "--window-size=1280,900", "--remote-debugging-pipe"]  # it ends when its driver does
 STANDS = """(() => {
     const Real = Date;
     let now = %d;

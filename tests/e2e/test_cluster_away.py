@@ -107,7 +107,8 @@ def test_what_a_dead_life_left_there(away):
 
 def test_another_tallyd_has_the_name_there(away):
     """It is seen when the node comes. Its links stay, and the lanes wait until it has ended."""
-    here = away.node.client().get(tag_of_lane(0, LANES) + b"tally:instance:one").partition(b"|")[2]
+    key = tag_of_lane(0, LANES) + b"tally:instance:one"
+    here = wait_until(lambda: away.node.client().get(key), 30, "lane 0 has its name").partition(b"|")[2]
     assert away.daemon.terminate() == 0
     life = secrets.token_hex(8)
     for lane in away.lanes:

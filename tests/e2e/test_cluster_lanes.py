@@ -81,6 +81,7 @@ class Rig:
                 request = (views(stores[at % len(stores)]).encode(), b"1", 1)
                 self.shadow.settle([request], [client.call("HINCRBY", *request)])
                 at += 1
+                time.sleep(0.002)  # the pace of a visitor, not a synchronisation
         wait_until(lambda: self.shadow.answered >= had + at + HITS, 60, "the load beside them goes on")
         wait_until(lambda: self.searches_merged() > before, 60, "the other lanes merge")
 

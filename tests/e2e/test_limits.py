@@ -103,12 +103,13 @@ def test_names(limited, memory, more_mib):
     assert (size_mib() - before > 200) == more_mib, size_mib() - before
 
 
-def let_pass(clock, daemon, seconds):
-    """In steps that tallyd does not take for a loop that was blocked."""
+def let_pass(clock, daemon, seconds, meanwhile=("PING",)):
+    """In steps that tallyd does not take for a loop that was blocked; after each one it answers."""
     with daemon.client() as client:
         for _ in range(10 * seconds):
             clock.step(0.1)
-            assert client.call("PING") == "PONG"
+            said = client.call(*meanwhile)
+            assert not isinstance(said, RespError), said
 
 
 def has_reply(client):
@@ -340,10 +341,11 @@ def test_busy_total(limited, make_clock, mysql):
                     " NOW(3))")
         clock.stand()
         client.send(encode("CTR.TOTAL", "s1:product_views", 7))
-        let_pass(clock, daemon, 15)
-        assert not has_reply(client)
+        hit = ("HINCRBY", "s2:product_views", 7, 1)  # Redis has answered, too: tallyd must not take it for dead by a clock that hurries
+        let_pass(clock, daemon, 15, hit)
+        assert not has_reply(client), client.reply()
         clock.flow()
-        let_pass(clock, daemon, 15)
+        let_pass(clock, daemon, 15, hit)
         assert client.reply().startswith("TRYAGAIN")
 
 

@@ -19,7 +19,7 @@
  *
  * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
  * - sim_run --prove NAME: the rule out, its fault is found within the bound of rules.c, which also says where the search begins;
- *   in, twice as many seeds as that took pass; at least 1000, unless these are the schedules of a rule or a profile that is
+ *   in, twice as many seeds as that took pass; at least 500, unless these are the schedules of a rule or a profile that is
  *   above it in rules.c, or of any profile
  * - sim_run --list
  *
@@ -42,7 +42,7 @@ struct options {
     const struct sim_rule *rule;
 };
 
-#define SOUND_LEAST 1000
+#define SOUND_LEAST 500
 
 static struct options options = {.seed = 1, .seeds = 1, .jobs = 1};
 
@@ -171,7 +171,7 @@ static bool is_first_of_its_schedules(const struct sim_rule *rule)
 }
 
 /* As many as it took to show the fault without the rule, and as many again, where the bound allows. Rules share schedules: one of them is
- * enough to see that a thousand of these are sound. */
+ * enough to see that these are sound. */
 static uint64_t sound_seeds(const struct sim_rule *rule, uint64_t took)
 {
     uint64_t least = is_first_of_its_schedules(rule) ? SOUND_LEAST : 1;

@@ -29,6 +29,7 @@ class Node(Process):
         os.mkdir(data)
         self.extra = list(extra)
         self.elected_at = -ELECTION_S
+        self.clients = {}  # by the time that they wait
 
     def argv(self):
         return [REDIS_SERVER, *self.doors(), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
@@ -47,8 +48,10 @@ class Node(Process):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        tls = {} if self.secure is None else {"ssl": True, "ssl_ca_certs": self.secure[0].cert}
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s), **tls)
+        if timeout_s not in self.clients:  # it connects again by itself
+            tls = {} if self.secure is None else {"ssl": True, "ssl_ca_certs": self.secure[0].cert}
+            self.clients[timeout_s] = redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s), **tls)
+        return self.clients[timeout_s]
 
     @property
     def socket(self):

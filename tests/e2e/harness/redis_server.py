@@ -45,6 +45,7 @@ class RedisServer(Process):
         self.data = self.memory or directory
         self.socket = os.path.join(directory, "redis.sock")
         self.appendfsync, self.appendonly, self.policy, self.extra = appendfsync, appendonly, policy, list(extra)
+        self.clients = {}  # by the time that they wait
 
     @property
     def url(self):
@@ -71,7 +72,9 @@ class RedisServer(Process):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        return redis.Redis(unix_socket_path=self.socket, socket_timeout=patience(timeout_s))
+        if timeout_s not in self.clients:  # it connects again by itself
+            self.clients[timeout_s] = redis.Redis(unix_socket_path=self.socket, socket_timeout=patience(timeout_s))
+        return self.clients[timeout_s]
 
 
 class ClusterNode(RedisServer):

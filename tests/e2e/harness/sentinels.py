@@ -38,7 +38,9 @@ class Node(Process):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s))
+        if timeout_s not in self.clients:
+            self.clients[timeout_s] = redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s))
+        return self.clients[timeout_s]
 
     def role(self):
         return self.client(2).info("replication")["role"]

@@ -1418,7 +1418,7 @@ static void hits_stand_once_whatever_happens(void **state)
     struct oracle o = {0};
     (void)state;
     bounds(2, 4);
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 5000; round++) {
         for (size_t n = world->frame == NULL ? dice_below(&d, 6) : 0; n > 0; n--) {
             size_t which = dice_below(&d, 6);
             int64_t delta = (int64_t)dice_below(&d, 20) - 9;

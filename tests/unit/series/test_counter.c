@@ -162,7 +162,7 @@ static void overlap_is_exact(void **state)
 {
     (void)state;
     struct dice d = dice_new("overlap_is_exact");
-    size_t yes = 0, pairs = 2000;
+    size_t yes = 0, pairs = 600;
     for (size_t i = 0; i < pairs; i++) {
         struct piece_pattern a, b;
         char name[BRUTE_BYTES_MAX + 1];

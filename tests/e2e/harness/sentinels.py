@@ -20,6 +20,7 @@ class Node(Process):
 
     def __init__(self, directory, host, port, primary=None, extra=(), seen=None):
         super().__init__(directory)
+        self.clients = {}  # by the time that they wait
         self.name, self.host, self.port, self.seen = f"redis-{host}", host, port, seen or port
         self.log_path = os.path.join(directory, f"{self.name}.log")
         self.config = os.path.join(directory, "redis.conf")

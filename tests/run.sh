@@ -76,8 +76,14 @@ tests() {
 sanitizers() {
     step asan "clang, warnings as errors, ASan and UBSan" \
         make_build asan -DCMAKE_C_COMPILER=clang -DSANITIZE=address,undefined
+    threads >"$steps/threads.log" &
     step asan_tests "unit tests, simulation and fuzz targets under ASan and UBSan" \
         tests asan -j "$((2 * jobs))" -L 'unit|sim|fuzz' -E '^sim_rule' -LE 'e2e|soak|compat|bench'
+    wait
+    cat "$steps/threads.log"
+}
+
+threads() {
     step gcc_units "gcc, warnings as errors, in unit tests and fuzz targets" ninja -C "$build/gcc" -j "$jobs" unit_sources
     step tsan "TSan build" make_threads
     step tsan_tests "unit tests of what has threads, under TSan" tests tsan -j "$jobs" -L threads

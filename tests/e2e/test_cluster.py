@@ -594,6 +594,8 @@ def test_a_node_went_to_another_cluster(left):
 def test_a_found_node_is_forgotten(left):
     rig, other = left
     there = other.nodes[0].client()
+    for ours in other.nodes[0].clients.values():
+        ours.connection_pool.disconnect()
     wait_until(lambda: len(there.client_list()) == 1, 60, "tallyd asks it no more", 0.2)
     assert is_left_alone(rig, other)
     rig.exact()

@@ -130,7 +130,7 @@ class Cluster:
         return len([line for line in node.cluster("NODES").decode().splitlines() if "handshake" not in line])
 
     def wait_known(self):
-        wait_until(lambda: all(self.known_to(node) == len(self.nodes) for node in self.nodes), 60, "all nodes know each other")
+        wait_until(lambda: all(self.known_to(node) == len(self.nodes) for node in self.nodes), 60, "all nodes know each other", 0.1)
 
     @staticmethod
     def line_of(node, seen_by):

@@ -53,6 +53,11 @@ class Node(Process):
             self.clients[timeout_s] = redis.Redis(host=self.host, port=self.port, socket_timeout=patience(timeout_s), **tls)
         return self.clients[timeout_s]
 
+    def hang_up(self):
+        """Our own connections; the next call connects again."""
+        for client in self.clients.values():
+            client.connection_pool.disconnect()
+
     @property
     def socket(self):
         """As harness/resp.py takes it."""

@@ -185,8 +185,8 @@ static enum err lookups_check(struct db *db, const struct setup *setup, struct s
 
 static enum err schema_look(struct db *db, const struct setup *setup)
 {
-    const struct schema_rules rules = {.accept_flush = setup->conf->mysql_durability == CONF_RELAXED,
-                                       .lanes = setup->lanes};
+    const struct schema_rules rules = {
+        .accept_flush = setup->conf->mysql_durability == CONF_RELAXED, .room = true, .lanes = setup->lanes};
     struct schema_report report = {0};
     struct error e;
     enum err code = schema_check(db, &setup->counters, &rules, &report, &e);

@@ -45,7 +45,7 @@
       "after this long; also how long the lock lives")                                                       \
     S("counters.*.columns",                                                                                  \
       "the table's columns. store: of the store; a key with <store> needs it, another must not have "        \
-      "it. field: of the field. count: of the count, a signed BIGINT")                                       \
+      "it. field: of the field. count: of the count, any integer type")                                       \
     S("counters.*.feeds",                                                                                    \
       "what each hit also moves: a time series, a timebox, and a log of events (name:type)")
 
@@ -305,7 +305,7 @@
       "its column of the field")                                                                             \
     C(COUNTER_COLUMN_COUNT, "counters.*.columns.count", IDENTIFIER, column_count, NULL, 0, 0, RESTART,       \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
-      "its column of the count, a signed BIGINT")                                                            \
+      "its column of the count, any integer type")                                                            \
     C(COUNTER_LABELS, "counters.*.labels", LOOKUP, labels, "", 0, 0, RESTART,                                \
       "{ table, id, name }",                                                                                 \
       "a table of MySQL with names for the fields of this counter, its column of the field and its "         \

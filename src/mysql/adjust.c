@@ -23,8 +23,9 @@ static void adjustment_take(struct adjustment *a, const struct slice cell[COLUMN
     (void)num_parse(cell[7], &a->adjusted_ms);
 }
 
-/* What the row has, locked until the transaction ends; 0 without a row. */
-static enum code_class stored_lock(struct db *db, const struct counter *c, struct slice key, int64_t *stored)
+/* What the row has, locked until the transaction ends; 0 without a row. False in *fits: more than an int64. */
+static enum code_class stored_lock(struct db *db, const struct counter *c, struct slice key, int64_t *stored,
+                                   bool *fits)
 {
     struct buf sql = {0};
     struct slice cell;
@@ -39,7 +40,7 @@ static enum code_class stored_lock(struct db *db, const struct counter *c, struc
     buf_put_slice(&sql, key);
     BUF_LIT(&sql, ") FOR UPDATE");
     enum code_class class = db_query_free(db, &sql);
-    if (class == CODE_OK && db_row(db, &cell, 1)) (void)num_parse(cell, stored);
+    if (class == CODE_OK && db_row(db, &cell, 1) && cell.p != NULL) *fits = num_parse(cell, stored);
     return class;
 }
 
@@ -63,36 +64,29 @@ static enum code_class adjustment_insert(struct db *db, const struct adjustment 
     return db_exec_free(db, &sql);
 }
 
-static enum code_class row_add(struct db *db, const struct counter *c, struct slice key, int64_t delta)
-{
-    struct buf sql = {0};
-    sql_upsert_head(&sql, c);
-    sql_upsert_row(&sql, key, delta, true);
-    sql_upsert_tail(&sql, c, db_dialect(db));
-    return db_exec_free(db, &sql);
-}
-
-static enum code_class adjust_once(struct db *db, const struct counter *c, struct adjustment *a,
-                                   struct slice key, enum adjust_outcome *outcome)
+static enum code_class adjust_once(struct db *db, const struct counter *c, const struct columns *forms,
+                                   struct adjustment *a, struct slice key, enum adjust_outcome *outcome)
 {
     int64_t stored = 0;
+    bool fits = true;
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
-    if (class == CODE_OK && a->sets) class = stored_lock(db, c, key, &stored);
-    *outcome = a->sets && __builtin_sub_overflow(a->set_to, stored, &a->delta) ? ADJUST_FAR : ADJUST_DONE;
+    if (class == CODE_OK && a->sets) class = stored_lock(db, c, key, &stored, &fits);
+    if (a->sets && fits) fits = !__builtin_sub_overflow(a->set_to, stored, &a->delta);
+    *outcome = fits ? ADJUST_DONE : ADJUST_FAR;
     if (class == CODE_OK && *outcome == ADJUST_FAR) return DB_EXEC(db, "ROLLBACK");
     if (class == CODE_OK) class = adjustment_insert(db, a);
-    if (class == CODE_OK) class = row_add(db, c, key, a->delta);
+    if (class == CODE_OK) class = row_add(db, c, forms, key, a->delta);
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
 
 /* A deadlock with a merge is no reason to give up: MySQL rolled it back, so it is tried again. */
-static enum code_class adjust_try(struct db *db, const struct counter *c, struct adjustment *a,
-                                  struct slice key, enum adjust_outcome *outcome)
+static enum code_class adjust_try(struct db *db, const struct counter *c, const struct columns *forms,
+                                  struct adjustment *a, struct slice key, enum adjust_outcome *outcome)
 {
-    enum code_class class = adjust_once(db, c, a, key, outcome);
+    enum code_class class = adjust_once(db, c, forms, a, key, outcome);
     for (int tries = 1; class == CODE_AGAIN && tries < AGAIN_MOST; tries++) {
         if (DB_EXEC(db, "ROLLBACK") != CODE_OK) return CODE_LINK;
-        class = adjust_once(db, c, a, key, outcome);
+        class = adjust_once(db, c, forms, a, key, outcome);
     }
     return class;
 }
@@ -134,7 +128,7 @@ enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, en
     if (fit_check(db, c, &forms, e) != ERR_NONE) return e->code;
     INVARIANT(pattern_match(&c->key, c->store, a->key, &store));
     sql_key(&key, c, &forms, store, a->field);
-    enum code_class class = adjust_try(db, c, a, buf_slice(&key), outcome);
+    enum code_class class = adjust_try(db, c, &forms, a, buf_slice(&key), outcome);
     buf_free(&key);
     enum err code = class == CODE_OK || class == CODE_DUPLICATE ? ERR_NONE : db_error(db, e);
     if (class != CODE_OK && db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);

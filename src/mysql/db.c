@@ -192,7 +192,8 @@ static enum code_class session_set(struct db *db)
 {
     struct buf sql = {0};
     buf_printf(&sql,
-               "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
+               "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,"
+               "NO_AUTO_VALUE_ON_ZERO',"
                " time_zone = '+00:00', autocommit = 1, innodb_lock_wait_timeout = %u, lock_wait_timeout = %u,"
                " wait_timeout = %u",
                (unsigned)db->config->lock_wait_s, (unsigned)db->config->lock_wait_s,

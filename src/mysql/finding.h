@@ -12,6 +12,9 @@ void finding_add(struct schema_report *r, enum schema_level level, const struct 
 /* Adds what is wrong with the counter's table. */
 enum code_class table_check(struct db *db, const struct counter *c, struct schema_report *r) MUST_CHECK;
 
+/* Adds how far a narrow count is from its bound. Reads all counts. */
+enum code_class table_room(struct db *db, const struct counter *c, struct schema_report *r) MUST_CHECK;
+
 /* May a count be added to it? Reads the forms of its key columns, too. */
 enum code_class table_fits(struct db *db, const struct counter *c, struct columns *forms,
                            bool *fits) MUST_CHECK;

@@ -38,6 +38,7 @@ struct work {
     struct chunk *chunk;
     const struct counter *counter; /* NULL: every row goes to the rejects */
     const char *reject_reason;
+    struct columns forms;
     struct plan plan;
     struct buf sql;
 };
@@ -258,7 +259,7 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
         const struct plan_item *item = &w->plan.items[i];
         sql_upsert_row(&w->sql, plan_key(&w->plan, item), item->delta, i == first);
     }
-    sql_upsert_tail(&w->sql, w->counter, db_dialect(w->db));
+    sql_upsert_tail(&w->sql, w->counter, &w->forms, db_dialect(w->db));
 }
 
 static enum verdict upsert(struct work *w, size_t first, size_t n)
@@ -279,12 +280,25 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     return v == GO_ON ? upsert(w, first + n / 2, n - n / 2) : v;
 }
 
+static bool is_lowered(const struct work *w, const struct plan_item *i)
+{
+    return w->forms.bounded && i->delta < 0 && !i->too_big;
+}
+
+/* (!) A count with bounds may take the sum though it does not take the negative delta, which an upsert would insert. */
+static enum verdict lower(struct work *w, const struct plan_item *i)
+{
+    enum code_class class = row_add(w->db, w->counter, &w->forms, plan_key(&w->plan, i), i->delta);
+    return class == CODE_POISON ? row_refuse(w, i, db_text(w->db)) : judge(w, class);
+}
+
 /* How many rows from first on fill one statement? At least one. */
 static size_t upsert_rows(const struct work *w, size_t first)
 {
     const struct plan *p = &w->plan;
     size_t n = 0, most = statement_most(w);
     for (size_t bytes = HEAD_BYTES; first + n < p->items_n; n++) {
+        if (n > 0 && is_lowered(w, &p->items[first + n])) break;
         bytes += p->items[first + n].key_n + ROW_BYTES;
         if (n > 0 && bytes > most) break;
     }
@@ -295,8 +309,9 @@ static enum verdict upsert_all(struct work *w)
 {
     enum verdict v = GO_ON;
     for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
-        n = upsert_rows(w, first);
-        v = upsert(w, first, n);
+        bool lowered = is_lowered(w, &w->plan.items[first]);
+        n = lowered ? 1 : upsert_rows(w, first);
+        v = lowered ? lower(w, &w->plan.items[first]) : upsert(w, first, n);
     }
     return v;
 }
@@ -402,7 +417,7 @@ static enum verdict transaction(struct work *w)
     return v;
 }
 
-/* The forms of the counter's key columns, asked once a connection. */
+/* The forms of the counter's columns, asked once a connection. */
 static enum verdict forms_read(struct work *w, struct columns *out)
 {
     struct merger *m = w->merger;
@@ -427,10 +442,9 @@ static enum verdict forms_read(struct work *w, struct columns *out)
 
 static enum verdict plan_once(struct work *w)
 {
-    struct columns forms = {FORM_NONE, FORM_NONE};
-    enum verdict v = w->counter != NULL ? forms_read(w, &forms) : GO_ON;
+    enum verdict v = w->counter != NULL ? forms_read(w, &w->forms) : GO_ON;
     if (v != GO_ON || w->plan.chunk != NULL) return v;
-    plan_make(&w->plan, w->chunk, w->counter, &forms, w->reject_reason);
+    plan_make(&w->plan, w->chunk, w->counter, &w->forms, w->reject_reason);
     if (w->counter == NULL || w->plan.refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
     char text[200];
     snprintf(text, sizeof text, "%zu of %zu rows are not integers or not of the counter's kind",

@@ -135,17 +135,16 @@ static const char *reject_why(const struct counter *c, const struct reject *r, s
 
 /* *why: this reject cannot be replayed now; NULL: it can, and key is that of its row. */
 static enum code_class replay_key(struct db *db, const struct counter *c, const struct reject *r,
-                                  struct buf *key, int64_t *delta, const char **why)
+                                  struct columns *forms, struct buf *key, int64_t *delta, const char **why)
 {
-    struct columns forms;
     struct slice store = {0};
     bool fits;
     *why = reject_why(c, r, &store, delta);
     if (*why != NULL) return CODE_OK;
-    enum code_class class = table_fits(db, c, &forms, &fits);
+    enum code_class class = table_fits(db, c, forms, &fits);
     if (class != CODE_OK) return class;
     if (fits)
-        sql_key(key, c, &forms, store, r->field);
+        sql_key(key, c, forms, store, r->field);
     else
         *why = "the table does not fit the counter; run tallyd check";
     return CODE_OK;
@@ -163,18 +162,15 @@ static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
     return class;
 }
 
-static enum code_class replay_transaction(struct db *db, const struct counter *c, const struct reject *r,
-                                          struct slice key, int64_t delta, bool *ours)
+static enum code_class replay_transaction(struct db *db, const struct counter *c, const struct columns *forms,
+                                          const struct reject *r, struct slice key, int64_t delta, bool *ours)
 {
     struct buf sql = {0};
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
     if (class == CODE_OK) class = mark(db, r, ours);
     if (class == CODE_OK && !*ours) return DB_EXEC(db, "ROLLBACK");
     if (class != CODE_OK) return class;
-    sql_upsert_head(&sql, c);
-    sql_upsert_row(&sql, key, delta, true);
-    sql_upsert_tail(&sql, c, db_dialect(db));
-    class = db_exec_free(db, &sql);
+    class = row_add(db, c, forms, key, delta);
     if (class != CODE_OK) return class;
     sql_counter_make(&sql, c->name, &r->realm);
     class = db_exec_free(db, &sql);
@@ -187,13 +183,13 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
 #define AGAIN_MOST 5
 
 /* A deadlock with a merge is no reason to stop: MySQL rolled it back, so it is tried again. */
-static enum code_class replay_try(struct db *db, const struct counter *c, const struct reject *r,
-                                  struct slice key, int64_t delta, bool *ours)
+static enum code_class replay_try(struct db *db, const struct counter *c, const struct columns *forms,
+                                  const struct reject *r, struct slice key, int64_t delta, bool *ours)
 {
-    enum code_class class = replay_transaction(db, c, r, key, delta, ours);
+    enum code_class class = replay_transaction(db, c, forms, r, key, delta, ours);
     for (int tries = 1; class == CODE_AGAIN && tries < AGAIN_MOST; tries++) {
         if (DB_EXEC(db, "ROLLBACK") != CODE_OK) return CODE_LINK;
-        class = replay_transaction(db, c, r, key, delta, ours);
+        class = replay_transaction(db, c, forms, r, key, delta, ours);
     }
     return class;
 }
@@ -217,10 +213,11 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     bool ours = false;
     const struct counter *c = counters_find(run->counters, r->counter);
     const char *why;
-    enum code_class class = replay_key(db, c, r, &key, &delta, &why);
+    struct columns forms;
+    enum code_class class = replay_key(db, c, r, &forms, &key, &delta, &why);
     enum err err = ERR_NONE;
     char text[300] = "";
-    if (why == NULL && class == CODE_OK) class = replay_try(db, c, r, buf_slice(&key), delta, &ours);
+    if (why == NULL && class == CODE_OK) class = replay_try(db, c, &forms, r, buf_slice(&key), delta, &ours);
     buf_free(&key);
     if (why == NULL && class == CODE_OK) return run->replayed += ours, ERR_NONE;
     if (why == NULL && class != CODE_POISON) err = db_error(db, e);

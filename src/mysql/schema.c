@@ -273,5 +273,7 @@ enum err schema_check(struct db *db, const struct counters *cs, const struct sch
     if (class == CODE_OK && !schema_refused(report, NULL)) class = lanes_check(db, rules->lanes, report);
     for (size_t i = 0; class == CODE_OK && i < cs->n; i++)
         class = table_check(db, &cs->all[i], report);
+    for (size_t i = 0; class == CODE_OK && rules->room && i < cs->n; i++)
+        class = table_room(db, &cs->all[i], report);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }

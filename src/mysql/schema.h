@@ -21,6 +21,7 @@ struct schema_report {
 
 struct schema_rules {
     bool accept_flush; /* innodb_flush_log_at_trx_commit need not be 1 */
+    bool room;         /* how far narrow counts are from their bounds, too: reads them all */
     uint32_t lanes;    /* of the Redis that is counted for */
 };
 

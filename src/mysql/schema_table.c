@@ -1,5 +1,5 @@
-/* mysql/schema_table.c - a merchant's table: what merging needs of it, and the SQL that corrects it. Each correction
- * works by itself and in the order of the report. */
+/* mysql/schema_table.c - a merchant's table: what merging needs of it. The table is the shop's: no correction drops or changes a
+ * column or a key of it. Each correction works by itself and in the order of the report. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "mysql/finding.h"
@@ -9,7 +9,7 @@
 
 struct column {
     char name[65], type[260], data_type[65], collation[65];
-    bool nullable, has_default, auto_increment, generated;
+    bool nullable, has_default, random_default, auto_increment, generated;
 };
 
 struct key_part { /* one column of one unique key */
@@ -23,7 +23,6 @@ struct table {
     struct column *columns;
     struct key_part *parts; /* by key, then in order */
     size_t columns_n, parts_n;
-    const struct column *serial; /* the AUTO_INCREMENT column, NULL: none */
 };
 
 static const char *column_type_of_store(const struct counter *c)
@@ -106,7 +105,7 @@ static const struct column *column_find(const struct table *t, struct slice name
     return NULL;
 }
 
-static void column_take(struct table *t, const struct slice cell[7])
+static void column_take(struct table *t, const struct slice cell[8])
 {
     t->columns = heap_realloc(t->columns, (t->columns_n + 1) * sizeof *t->columns);
     struct column *col = &t->columns[t->columns_n++];
@@ -116,25 +115,26 @@ static void column_take(struct table *t, const struct slice cell[7])
     text_set(col->collation, sizeof col->collation, cell[3]);
     col->nullable = slice_ieq(cell[4], SLICE("YES"));
     col->has_default = slice_eq(cell[5], SLICE("1"));
+    col->random_default = slice_eq(cell[7], SLICE("1"));
     col->auto_increment = memmem(cell[6].p, cell[6].n, "auto_increment", 14) != NULL;
     col->generated = memmem(cell[6].p, cell[6].n, "VIRTUAL", 7) || memmem(cell[6].p, cell[6].n, "STORED", 6);
 }
 
+/* MariaDB says 'NULL' of a default that is NULL. */
 static enum code_class columns_load(struct db *db, struct table *t)
 {
     struct buf sql = {0};
-    struct slice cell[7];
-    buf_printf(
-        &sql,
-        "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE,"
-        " COLUMN_DEFAULT IS NOT NULL, EXTRA FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
-        " AND TABLE_NAME = '" SLICE_FMT "' ORDER BY ORDINAL_POSITION",
-        SLICE_ARG(t->c->table));
+    struct slice cell[8];
+    buf_printf(&sql,
+               "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE,"
+               " COALESCE(COLUMN_DEFAULT, 'NULL') <> 'NULL', EXTRA, COALESCE(LOWER(COLUMN_DEFAULT) LIKE "
+               "'%%uuid%%(%%', 0)"
+               " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
+               " AND TABLE_NAME = '" SLICE_FMT "' ORDER BY ORDINAL_POSITION",
+               SLICE_ARG(t->c->table));
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 7))
+    while (class == CODE_OK && db_row(db, cell, 8))
         column_take(t, cell);
-    for (size_t i = 0; i < t->columns_n; i++)
-        if (t->columns[i].auto_increment) t->serial = &t->columns[i];
     return class;
 }
 
@@ -159,149 +159,115 @@ static enum code_class parts_load(struct db *db, struct table *t)
     return class;
 }
 
-static bool in_key(const struct table *t, const char *key, const char *column)
+/* The columns of that key that a merge needs in it: how many of the counter's are there whole, how many others. */
+struct key_shape {
+    size_t own, others;
+    bool free; /* has a column that no merge writes, and that is another in each new row */
+};
+
+/* Never the same in two rows: AUTO_INCREMENT, a UUID, or NULL, which a unique key takes any number of times. */
+static bool differs_by_itself(const struct table *t, const char *name)
 {
-    for (size_t i = 0; i < t->parts_n; i++)
-        if (strcmp(t->parts[i].key, key) == 0 && strcmp(t->parts[i].column, column) == 0) return true;
-    return false;
+    const struct column *col = column_find(t, slice_str(name));
+    if (col == NULL || is_key_column(t->c, name) || is_named(name, t->c->column_count)) return false;
+    return col->auto_increment || col->random_default ||
+           (col->nullable && !col->has_default && !col->generated);
 }
 
-/* How many columns has the key? *plain: all are key columns of the counter, whole. */
-static size_t key_size(const struct table *t, const char *key, bool *plain)
+static struct key_shape key_shape(const struct table *t, const char *key)
 {
-    size_t n = 0;
-    *plain = true;
+    struct key_shape s = {0};
     for (size_t i = 0; i < t->parts_n; i++) {
-        if (strcmp(t->parts[i].key, key) != 0) continue;
-        n++;
-        if (!is_key_column(t->c, t->parts[i].column) || t->parts[i].prefix) *plain = false;
+        const struct key_part *part = &t->parts[i];
+        if (strcmp(part->key, key) != 0) continue;
+        bool own = is_key_column(t->c, part->column) && !part->prefix;
+        s.own += own;
+        s.others += !own;
+        s.free |= differs_by_itself(t, part->column);
     }
-    return n;
+    return s;
 }
 
-static void count_check(struct table *t)
+/* Names of the columns that would do. */
+static void columns_put(const struct table *t, struct buf *out,
+                        bool (*fits)(const struct table *, enum column_form))
 {
-    const struct counter *c = t->c;
-    const struct column *col = column_find(t, c->column_count);
-    struct buf mend = {0};
-    bool right = col != NULL && is_named(col->data_type, SLICE("bigint")) && !col->nullable &&
-                 strstr(col->type, "unsigned") == NULL;
-    if (right) return;
-    if (col != NULL && col->nullable) {
-        BUF_LIT(&mend, "UPDATE ");
-        sql_name(&mend, c->table);
-        BUF_LIT(&mend, " SET ");
-        sql_name(&mend, c->column_count);
-        BUF_LIT(&mend, " = 0 WHERE ");
-        sql_name(&mend, c->column_count);
-        BUF_LIT(&mend, " IS NULL;\n");
+    for (size_t i = 0; i < t->columns_n; i++) {
+        const struct column *col = &t->columns[i];
+        if (!fits(t, column_form_of(slice_str(col->data_type), slice_str(col->collation)))) continue;
+        buf_printf(out, "%s%s", out->n > 0 ? ", " : "", col->name);
     }
-    alter(&mend, c, col == NULL ? "ADD COLUMN" : "MODIFY COLUMN");
-    sql_name(&mend, c->column_count);
-    BUF_LIT(&mend, " BIGINT NOT NULL DEFAULT 0;");
-    finding_add(
-        t->r, SCHEMA_REFUSE, c, &mend,
-        "column " SLICE_FMT "." SLICE_FMT
-        " is %s%s, but must be a signed BIGINT NOT NULL (UNSIGNED refuses decrements, NULL + 1 is NULL)",
-        SLICE_ARG(c->table), SLICE_ARG(c->column_count), col == NULL ? "missing" : col->type,
-        col != NULL && col->nullable ? " NULL" : "");
+    if (out->n == 0) BUF_LIT(out, "none");
 }
 
-static void key_column_check(struct table *t, struct slice name, const char *type,
-                             bool (*fits)(const struct table *, enum column_form), const char *kind)
+static bool count_fits(const struct table *t, enum column_form form)
 {
-    const struct column *col = column_find(t, name);
-    struct buf mend = {0};
-    if (col != NULL && fits(t, column_form_of(slice_str(col->data_type), slice_str(col->collation)))) return;
-    alter(&mend, t->c, col != NULL ? "MODIFY COLUMN" : "ADD COLUMN");
-    sql_name(&mend, name);
-    buf_printf(&mend, " %s;", type);
-    if (col == NULL)
-        finding_add(t->r, SCHEMA_REFUSE, t->c, &mend, "column " SLICE_FMT "." SLICE_FMT " is missing",
-                    SLICE_ARG(t->c->table), SLICE_ARG(name));
-    else if (fits(t, FORM_BYTES) &&
-             (is_named(col->data_type, SLICE("varchar")) || is_named(col->data_type, SLICE("char")) ||
-              is_named(col->data_type, SLICE("binary"))))
-        finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
-                    "column " SLICE_FMT "." SLICE_FMT
-                    " is %s %s, which takes different fields for one row (case, accents or trailing spaces); "
-                    "it must compare bytes",
-                    SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, col->collation);
-    else
-        finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
-                    "column " SLICE_FMT "." SLICE_FMT " is %s, which does not hold %s",
-                    SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, kind);
+    (void)t;
+    return form == FORM_INTEGER;
 }
 
 static bool store_fits(const struct table *t, enum column_form form)
 {
     return column_fits_store(form, t->c->store);
 }
+
 static bool field_fits(const struct table *t, enum column_form form)
 {
     return column_fits_field(form, t->c->field);
 }
 
-/* Before the primary key is checked: an AUTO_INCREMENT column is mostly the primary key itself. */
-static void serial_check(struct table *t)
+/* what: as in counters.*.columns. */
+static void column_check(struct table *t, const char *what, struct slice name,
+                         bool (*fits)(const struct table *, enum column_form), const char *kind)
 {
-    struct buf mend = {0};
-    if (t->serial == NULL) return;
-    alter(&mend, t->c, "");
-    if (is_key_column(t->c, t->serial->name)) {
-        BUF_LIT(&mend, "MODIFY COLUMN ");
-        sql_name(&mend, slice_str(t->serial->name));
-        buf_printf(&mend, " %s NOT NULL;", t->serial->type);
-    } else {
-        if (in_key(t, "PRIMARY", t->serial->name)) BUF_LIT(&mend, "DROP PRIMARY KEY, ");
-        BUF_LIT(&mend, "DROP COLUMN ");
-        sql_name(&mend, slice_str(t->serial->name));
-        if (in_key(t, "PRIMARY", t->serial->name)) {
-            BUF_LIT(&mend, ", ADD PRIMARY KEY ");
-            key_columns_put(t->c, &mend);
-        }
-        alter_end_key(&mend);
+    const struct column *col = column_find(t, name);
+    struct buf others = {0};
+    if (col != NULL && fits(t, column_form_of(slice_str(col->data_type), slice_str(col->collation)))) return;
+    bool text = col != NULL && fits(t, FORM_BYTES) && col->collation[0] != 0;
+    columns_put(t, &others, fits);
+    if (text || (col != NULL && fits(t, FORM_BYTES) && is_named(col->data_type, SLICE("binary"))))
+        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+                    "column " SLICE_FMT "." SLICE_FMT
+                    " is %s %s, which takes different fields for one row (case, accents or trailing spaces); "
+                    "it must compare bytes. Columns that do for columns.%s: " SLICE_FMT,
+                    SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, col->collation, what,
+                    SLICE_ARG(buf_slice(&others)));
+    else
+        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+                    "column " SLICE_FMT "." SLICE_FMT " is %s, which does not hold %s. Columns that do for "
+                    "columns.%s: " SLICE_FMT,
+                    SLICE_ARG(t->c->table), SLICE_ARG(name), col == NULL ? "missing" : col->type, kind, what,
+                    SLICE_ARG(buf_slice(&others)));
+    buf_free(&others);
+}
+
+/* A row is found by one unique key, which is that of the counter. Any other must not find another row first. */
+static void keys_check(struct table *t)
+{
+    size_t wanted = t->c->key.has_store ? 2 : 1;
+    struct buf mend = {0}, columns = {0};
+    bool found = false;
+    key_columns_put(t->c, &columns);
+    for (size_t i = 0; i < t->parts_n; i++) {
+        if (i > 0 && strcmp(t->parts[i].key, t->parts[i - 1].key) == 0) continue;
+        struct key_shape s = key_shape(t, t->parts[i].key);
+        found |= s.own == wanted && s.others == 0;
+        if (s.own == wanted || s.free) continue;
+        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+                    "the unique key %s of " SLICE_FMT " does not hold all of " SLICE_FMT
+                    ": a merge could count into another row. No counter can use this table as it is",
+                    t->parts[i].key, SLICE_ARG(t->c->table), SLICE_ARG(buf_slice(&columns)));
     }
-    finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
-                "column " SLICE_FMT
-                ".%s is AUTO_INCREMENT: every merge would use up an id for each row, and writers deadlock",
-                SLICE_ARG(t->c->table), t->serial->name);
-}
-
-/* serial_check already corrects one that is, or has, an AUTO_INCREMENT column of no counter's. */
-static void primary_check(struct table *t)
-{
-    bool plain;
-    struct buf mend = {0}, wanted = {0};
-    size_t n = key_size(t, "PRIMARY", &plain);
-    bool mended =
-        t->serial != NULL && !is_key_column(t->c, t->serial->name) && in_key(t, "PRIMARY", t->serial->name);
-    if (mended || (plain && n == (t->c->key.has_store ? 2 : 1))) return;
-    key_columns_put(t->c, &wanted);
-    alter(&mend, t->c, n > 0 ? "DROP PRIMARY KEY, ADD PRIMARY KEY" : "ADD PRIMARY KEY");
-    buf_put_slice(&mend, buf_slice(&wanted));
-    alter_end_key(&mend);
-    finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
-                "the primary key of " SLICE_FMT " is not exactly " SLICE_FMT, SLICE_ARG(t->c->table),
-                SLICE_ARG(buf_slice(&wanted)));
-    buf_free(&wanted);
-}
-
-/* A second unique key may pick another row for the update than the primary key would, and brings deadlocks. */
-static void unique_check(struct table *t, const char *key)
-{
-    bool plain, gone;
-    struct buf mend = {0};
-    size_t n = key_size(t, key, &plain);
-    gone = n == 1 && t->serial != NULL && in_key(t, key, t->serial->name) &&
-           !is_key_column(t->c, t->serial->name);
-    if (strcmp(key, "PRIMARY") == 0 || gone) return; /* gone with its AUTO_INCREMENT column */
-    alter(&mend, t->c, "DROP INDEX");
-    sql_name(&mend, slice_str(key));
-    BUF_LIT(&mend, ";");
-    finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
-                "table " SLICE_FMT " has a second unique key, %s; only the primary key may be unique",
-                SLICE_ARG(t->c->table), key);
+    if (!found) {
+        alter(&mend, t->c, "ADD UNIQUE KEY");
+        buf_put_slice(&mend, buf_slice(&columns));
+        alter_end_key(&mend);
+        finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
+                    "no unique key of " SLICE_FMT " is exactly " SLICE_FMT
+                    "; one can be added where no two rows have the same, and then none can be made any more",
+                    SLICE_ARG(t->c->table), SLICE_ARG(buf_slice(&columns)));
+    }
+    buf_free(&columns);
 }
 
 /* A column that the merge does not name must be nullable, have a default, or be generated. */
@@ -309,18 +275,60 @@ static void others_check(struct table *t)
 {
     for (size_t i = 0; i < t->columns_n; i++) {
         const struct column *col = &t->columns[i];
-        struct buf mend = {0};
-        if (is_key_column(t->c, col->name) || is_named(col->name, t->c->column_count)) continue;
+        bool own = is_key_column(t->c, col->name);
+        if (own && col->auto_increment)
+            finding_add(t->r, SCHEMA_WARN, t->c, NULL,
+                        "column " SLICE_FMT
+                        ".%s is AUTO_INCREMENT: a hit on an id that is not there makes a row",
+                        SLICE_ARG(t->c->table), col->name);
+        if (own || is_named(col->name, t->c->column_count)) continue;
         if (col->nullable || col->has_default || col->auto_increment || col->generated) continue;
-        alter(&mend, t->c, "MODIFY COLUMN");
-        sql_name(&mend, slice_str(col->name));
-        buf_printf(&mend, " %s%s%s NULL;", col->type, col->collation[0] != 0 ? " COLLATE " : "",
-                   col->collation);
-        finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
+        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
                     "column " SLICE_FMT
-                    ".%s is NOT NULL without a default: no row can be inserted without it",
+                    ".%s is NOT NULL without a default: tallyd can make no row without it",
                     SLICE_ARG(t->c->table), col->name);
     }
+}
+
+/* What the type holds at most; 0: more than a merge ever adds. */
+static uint64_t most_of(const struct column *col)
+{
+    static const struct {
+        const char *type;
+        unsigned bits;
+    } types[] = {{"tinyint", 8}, {"smallint", 16}, {"mediumint", 24}, {"int", 32}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (is_named(col->data_type, slice_str(types[i].type)))
+            return (UINT64_C(1) << (types[i].bits - (strstr(col->type, "unsigned") == NULL))) - 1;
+    return 0;
+}
+
+enum code_class table_room(struct db *db, const struct counter *c, struct schema_report *r)
+{
+    struct table t = {.c = c, .r = r};
+    struct buf sql = {0};
+    struct slice cell;
+    int64_t highest = 0;
+    enum code_class class = columns_load(db, &t);
+    const struct column *col = class == CODE_OK ? column_find(&t, c->column_count) : NULL;
+    uint64_t most = col != NULL ? most_of(col) : 0;
+    if (most > 0) {
+        BUF_LIT(&sql, "SELECT MAX(");
+        sql_name(&sql, c->column_count);
+        BUF_LIT(&sql, ") FROM ");
+        sql_name(&sql, c->table);
+        class = db_query_free(db, &sql);
+        if (class == CODE_OK && db_row(db, &cell, 1) && cell.p != NULL) (void)num_parse(cell, &highest);
+        if (class == CODE_OK)
+            finding_add(
+                r, SCHEMA_WARN, c, NULL,
+                "column " SLICE_FMT "." SLICE_FMT
+                " is %s: the highest count is %lld, and a row's hits beyond %llu would become rejects",
+                SLICE_ARG(c->table), SLICE_ARG(c->column_count), col->type, (long long)highest,
+                (unsigned long long)most);
+    }
+    heap_free(t.columns);
+    return class;
 }
 
 static void table_judge(struct table *t, const char *engine)
@@ -330,18 +338,17 @@ static void table_judge(struct table *t, const char *engine)
     if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
         alter(&mend, c, "ENGINE=InnoDB;");
         finding_add(t->r, SCHEMA_REFUSE, c, &mend,
-                    "table " SLICE_FMT " has engine %s, which has no transactions", SLICE_ARG(c->table),
-                    engine);
+                    "table " SLICE_FMT
+                    " has engine %s, which has no transactions; with InnoDB its rows and statements stay "
+                    "as they are",
+                    SLICE_ARG(c->table), engine);
     }
-    count_check(t);
+    column_check(t, "count", c->column_count, count_fits, "a count");
     if (c->key.has_store)
-        key_column_check(t, c->column_store, column_type_of_store(c), store_fits,
-                         c->store == STORE_INTEGER ? "an integer store id" : "a text store id");
-    key_column_check(t, c->column_field, column_type_of_field(c), field_fits, field_kind_expected(c->field));
-    serial_check(t);
-    primary_check(t);
-    for (size_t i = 0; i < t->parts_n; i++)
-        if (i == 0 || strcmp(t->parts[i].key, t->parts[i - 1].key) != 0) unique_check(t, t->parts[i].key);
+        column_check(t, "store", c->column_store, store_fits,
+                     c->store == STORE_INTEGER ? "an integer store id" : "a text store id");
+    column_check(t, "field", c->column_field, field_fits, field_kind_expected(c->field));
+    keys_check(t);
     others_check(t);
 }
 

@@ -152,15 +152,24 @@ void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first)
     BUF_LIT(b, ")");
 }
 
-void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect)
+/* `table`.`count`, a NULL as 0. */
+static void count_put(struct buf *b, const struct counter *c, const struct columns *forms)
+{
+    if (forms->nullable) BUF_LIT(b, "COALESCE(");
+    sql_name(b, c->table);
+    BUF_LIT(b, ".");
+    sql_name(b, c->column_count);
+    if (forms->nullable) BUF_LIT(b, ", 0)");
+}
+
+void sql_upsert_tail(struct buf *b, const struct counter *c, const struct columns *forms,
+                     enum db_dialect dialect)
 {
     if (dialect == DB_ROW_ALIAS) BUF_LIT(b, " AS tallyd_row");
     BUF_LIT(b, " ON DUPLICATE KEY UPDATE ");
     sql_name(b, c->column_count);
     BUF_LIT(b, " = ");
-    sql_name(b, c->table);
-    BUF_LIT(b, ".");
-    sql_name(b, c->column_count);
+    count_put(b, c, forms);
     BUF_LIT(b, " + ");
     if (dialect == DB_ROW_ALIAS)
         BUF_LIT(b, "tallyd_row.");
@@ -168,6 +177,37 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dia
         BUF_LIT(b, "VALUES(");
     sql_name(b, c->column_count);
     if (dialect == DB_VALUES) BUF_LIT(b, ")");
+}
+
+void sql_update_row(struct buf *b, const struct counter *c, const struct columns *forms, struct slice key,
+                    int64_t delta)
+{
+    BUF_LIT(b, "UPDATE ");
+    sql_name(b, c->table);
+    BUF_LIT(b, " SET ");
+    sql_name(b, c->column_count);
+    BUF_LIT(b, " = ");
+    count_put(b, c, forms);
+    buf_printf(b, " + (%lld) WHERE (", (long long)delta);
+    sql_key_names(b, c, ",");
+    BUF_LIT(b, ") = (");
+    buf_put_slice(b, key);
+    BUF_LIT(b, ")");
+}
+
+enum code_class row_add(struct db *db, const struct counter *c, const struct columns *forms, struct slice key,
+                        int64_t delta)
+{
+    struct buf sql = {0};
+    if (forms->bounded) {
+        sql_update_row(&sql, c, forms, key, delta);
+        enum code_class class = db_exec_free(db, &sql);
+        if (class != CODE_OK || db_affected(db) > 0) return class;
+    }
+    sql_upsert_head(&sql, c);
+    sql_upsert_row(&sql, key, delta, true);
+    sql_upsert_tail(&sql, c, forms, db_dialect(db));
+    return db_exec_free(db, &sql);
 }
 
 void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id *realm)
@@ -199,19 +239,28 @@ void sql_realm(struct buf *b, const struct batch_id *realm)
         sql_id(b, realm);
 }
 
+static void column_read(const struct counter *c, const struct slice cell[5], struct columns *out)
+{
+    enum column_form form = column_form_of(cell[1], cell[2]);
+    if (c->key.has_store && slice_ieq(cell[0], c->column_store)) out->store = form;
+    if (slice_ieq(cell[0], c->column_field)) out->field = form;
+    if (!slice_ieq(cell[0], c->column_count)) return;
+    out->nullable = slice_ieq(cell[3], SLICE("YES"));
+    out->bounded =
+        !slice_ieq(cell[1], SLICE("bigint")) || memmem(cell[4].p, cell[4].n, "unsigned", 8) != NULL;
+}
+
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out)
 {
     struct buf sql = {0};
-    *out = (struct columns){FORM_NONE, FORM_NONE};
+    *out = (struct columns){FORM_NONE, FORM_NONE, false, false};
     buf_printf(&sql,
-               "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, '') FROM information_schema.COLUMNS"
+               "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE"
+               " FROM information_schema.COLUMNS"
                " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" SLICE_FMT "'",
                SLICE_ARG(c->table));
     enum code_class class = db_query_free(db, &sql);
-    for (struct slice cell[3]; class == CODE_OK && db_row(db, cell, 3);) {
-        enum column_form form = column_form_of(cell[1], cell[2]);
-        if (c->key.has_store && slice_ieq(cell[0], c->column_store)) out->store = form;
-        if (slice_ieq(cell[0], c->column_field)) out->field = form;
-    }
+    for (struct slice cell[5]; class == CODE_OK && db_row(db, cell, 5);)
+        column_read(c, cell, out);
     return class;
 }

@@ -12,6 +12,7 @@ enum column_form { FORM_NONE, FORM_INTEGER, FORM_DATE, FORM_DATETIME, FORM_BYTES
 
 struct columns {
     enum column_form store, field; /* store: FORM_NONE without a store column */
+    bool nullable, bounded;        /* the count: may be NULL, which is 0; is no signed BIGINT */
 };
 
 void sql_hex(struct buf *b, struct slice bytes); /* x'6162' */
@@ -41,7 +42,11 @@ void sql_key_names(struct buf *b, const struct counter *c,
 void sql_upsert_head(struct buf *b, const struct counter *c);
 void sql_lookup(struct buf *b, const struct lookup *l); /* SELECT `key`, `value` FROM `table` */
 void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first);
-void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect);
+void sql_upsert_tail(struct buf *b, const struct counter *c, const struct columns *forms,
+                     enum db_dialect dialect);
+/* UPDATE of one row that is there. */
+void sql_update_row(struct buf *b, const struct counter *c, const struct columns *forms, struct slice key,
+                    int64_t delta);
 
 /* Makes the books of a counter, unless they exist; the caller ends the statement. */
 void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id *realm);
@@ -51,7 +56,12 @@ void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id 
 /* A realm. Zero, for a Redis that has none yet or was not read: the only realm, or the one that it would be given. */
 void sql_realm(struct buf *b, const struct batch_id *realm);
 
-/* Reads the forms of the counter's key columns. CODE_OK does not say that they fit: ask columns_fit. */
+/* Reads the forms of the counter's columns. CODE_OK does not say that they fit: ask columns_fit. */
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out) MUST_CHECK;
+
+/* Adds delta to the row of that key. A row that is there is updated where the count has bounds: an UNSIGNED one takes no negative
+ * value, but a sum with one. Otherwise, and where there is none, it is an upsert, so an error is that of the server. */
+enum code_class row_add(struct db *db, const struct counter *c, const struct columns *forms, struct slice key,
+                        int64_t delta) MUST_CHECK;
 
 #endif

@@ -161,7 +161,7 @@ ROWS = [Row(*row) for row in (
     ("dribble", "one byte at a time", "intake", "exact"),
     ("malformed-resp", "malformed RESP", "intake", "error and close, as redis-server; others as ever"),
     ("malloc-fails", "the Nth allocation fails", "core", "a clean error or end; nothing answered is lost"),
-    ("schema-unsigned", "wrong schema: unsigned count", "start", "refused with the exact reason"),
+    ("schema-unsigned", "a count that is UNSIGNED", "a negative sum", "added where it fits, else a reject"),
     ("schema-missing", "wrong schema: table missing", "start", "refused with the exact reason"),
     ("schema-folding", "wrong schema: folding collation", "start", "refused with the exact reason"),
     ("upgrade-realms", "upgrade from one Redis to realms", "batches stand, one half merged; rejects wait; under hits",

@@ -50,6 +50,7 @@ static const struct epoch epoch = {.realm = {{7, 1}}, .id = {{9, 2}}};
 struct db {
     bool open, in_transaction;
     bool epoch_is_over; /* an UPDATE of the books finds no row */
+    bool absent;        /* nor did one of a count */
     uint64_t opened;
     enum code_class code;
     enum db_dialect dialect;
@@ -62,7 +63,7 @@ struct db {
     struct entry now; /* what it did so far */
     struct entry in[CHUNKS_MAX];
     struct buf texts;         /* never moves */
-    struct slice cells[3][3]; /* a result */
+    struct slice cells[3][5]; /* a result */
     size_t cells_n, cells_at;
     char numbers[2][24];
 };
@@ -238,20 +239,69 @@ static void upsert_columns(struct sql *s)
     sql_expect(s, ") VALUES ");
 }
 
+/* `n` = `table`.`n`, as it is in the row */
+static void count_expect(struct sql *s)
+{
+    const struct counter *c = s->db->counter;
+    name_expect(s, c->column_count);
+    sql_expect(s, s->db->forms.nullable ? " = COALESCE(" : " = ");
+    name_expect(s, c->table);
+    sql_expect(s, ".");
+    name_expect(s, c->column_count);
+    if (s->db->forms.nullable) sql_expect(s, ", 0)");
+}
+
 static void upsert_tail(struct sql *s)
 {
     const struct counter *c = s->db->counter;
     bool alias = s->db->dialect == DB_ROW_ALIAS;
     sql_expect(s, alias ? " AS tallyd_row ON DUPLICATE KEY UPDATE " : " ON DUPLICATE KEY UPDATE ");
-    name_expect(s, c->column_count);
-    sql_expect(s, " = ");
-    name_expect(s, c->table);
-    sql_expect(s, ".");
-    name_expect(s, c->column_count);
+    count_expect(s);
     sql_expect(s, alias ? " + tallyd_row." : " + VALUES(");
     name_expect(s, c->column_count);
     if (!alias) sql_expect(s, ")");
     end_expect(s);
+}
+
+static void key_read(struct sql *s, struct upsert *u)
+{
+    const struct db *db = s->db;
+    if (db->counter->key.has_store) {
+        u->store = value_read(s, db->forms.store, FIELD_TEXT);
+        sql_expect(s, ",");
+    }
+    u->field = value_read(s, db->forms.field, db->counter->field);
+}
+
+/* A negative delta of a count with bounds; some rows are not there. */
+static enum code_class lower_run(struct sql *s)
+{
+    struct db *db = s->db;
+    const struct counter *c = db->counter;
+    struct upsert u = {0};
+    MUST(db->forms.bounded);
+    name_expect(s, c->table);
+    sql_expect(s, " SET ");
+    count_expect(s);
+    sql_expect(s, " + (");
+    u.delta = number_read(s);
+    sql_expect(s, ") WHERE (");
+    if (c->key.has_store) {
+        name_expect(s, c->column_store);
+        sql_expect(s, ",");
+    }
+    name_expect(s, c->column_field);
+    sql_expect(s, ") = (");
+    key_read(s, &u);
+    sql_expect(s, ")");
+    end_expect(s);
+    MUST(u.delta < 0);
+    if (is_poison(&u)) return CODE_POISON;
+    db->absent = (u.delta & 7) == 3;
+    if (db->absent) return CODE_OK;
+    MUST(db->now.upserts_n < BATCH_CHUNK_ROWS);
+    db->now.upserts[db->now.upserts_n++] = u;
+    return CODE_OK;
 }
 
 static enum code_class upsert_run(struct sql *s)
@@ -264,11 +314,7 @@ static enum code_class upsert_run(struct sql *s)
     do {
         struct upsert u = {0};
         sql_expect(s, "(");
-        if (db->counter->key.has_store) {
-            u.store = value_read(s, db->forms.store, FIELD_TEXT);
-            sql_expect(s, ",");
-        }
-        u.field = value_read(s, db->forms.field, db->counter->field);
+        key_read(s, &u);
         sql_expect(s, ",");
         u.delta = number_read(s);
         sql_expect(s, ")");
@@ -368,6 +414,7 @@ static void rollback_run(struct db *db)
 static enum code_class statement_run(struct sql *s)
 {
     struct db *db = s->db;
+    db->absent = false;
     if (sql_try(s, "START TRANSACTION")) {
         MUST(!db->in_transaction); /* it would commit what is open */
         db->in_transaction = true;
@@ -390,7 +437,7 @@ static enum code_class statement_run(struct sql *s)
         else if (sql_try(s, "UPDATE tally_ledger SET "))
             update_run(s);
         else
-            return upsert_run(s);
+            return sql_try(s, "UPDATE ") ? lower_run(s) : upsert_run(s);
     }
     end_expect(s);
     return CODE_OK;
@@ -461,10 +508,14 @@ static void columns_answer(struct db *db)
 {
     static const char *const types[] = {"text", "bigint", "date", "datetime", "varbinary"};
     const struct counter *c = db->counter;
-    db->cells[0][0] = c->column_field, db->cells[0][1] = slice_str(types[db->forms.field]);
-    db->cells[1][0] = c->column_store, db->cells[1][1] = slice_str(types[db->forms.store]);
-    db->cells[0][2] = db->cells[1][2] = SLICE("");
-    db->cells_n = c->key.has_store ? 2 : 1;
+    const char *count = db->forms.bounded ? "int" : "bigint";
+    const struct slice cells[3][5] = {
+        {c->column_count, slice_str(count), SLICE(""), db->forms.nullable ? SLICE("YES") : SLICE("NO"),
+         slice_str(count)},
+        {c->column_field, slice_str(types[db->forms.field]), SLICE(""), SLICE("NO"), SLICE("")},
+        {c->column_store, slice_str(types[db->forms.store]), SLICE(""), SLICE("NO"), SLICE("")}};
+    memcpy(db->cells, cells, sizeof cells);
+    db->cells_n = c->key.has_store ? 3 : 2;
 }
 
 static void ledger_answer(struct db *db, struct sql *s)
@@ -490,9 +541,9 @@ enum code_class db_query(struct db *db, struct slice text)
         MUST(db->in_transaction);
         ledger_answer(db, &s);
     } else {
-        sql_expect(
-            &s, "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, '') FROM information_schema.COLUMNS"
-                " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '");
+        sql_expect(&s, "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE"
+                       " FROM information_schema.COLUMNS"
+                       " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '");
         MUST(slice_eq(take_bytes(&s.rest, db->counter->table.n), db->counter->table));
         sql_expect(&s, "'");
         end_expect(&s);
@@ -504,9 +555,9 @@ enum code_class db_query(struct db *db, struct slice text)
 
 bool db_row(struct db *db, struct slice *cells, unsigned cells_n)
 {
-    MUST(cells_n == 3);
+    MUST(cells_n <= 5);
     if (db->cells_at == db->cells_n) return false;
-    memcpy(cells, db->cells[db->cells_at++], sizeof db->cells[0]);
+    memcpy(cells, db->cells[db->cells_at++], cells_n * sizeof *cells);
     return true;
 }
 
@@ -538,7 +589,7 @@ uint64_t db_opened(const struct db *db)
 }
 uint64_t db_affected(const struct db *db)
 {
-    return !db->epoch_is_over;
+    return !db->epoch_is_over && !db->absent;
 }
 unsigned db_code(const struct db *db)
 {
@@ -736,7 +787,8 @@ static bool counter_take(struct counter *c, uint8_t shape, struct slice *in)
 static struct columns forms_of(const struct counter *c, uint8_t wish)
 {
     struct columns forms = {wish & 1 && c->store == STORE_INTEGER ? FORM_INTEGER : FORM_BYTES,
-                            (enum column_form)(FORM_INTEGER + wish / 2 % 4)};
+                            (enum column_form)(FORM_INTEGER + wish / 2 % 4), (wish & 8) != 0,
+                            (wish & 16) != 0};
     if (!column_fits_field(forms.field, c->field)) forms.field = FORM_BYTES;
     return forms;
 }

@@ -362,6 +362,52 @@ static void refused_1264(void **state)
     words_table_again();
 }
 
+/* Negative sums on a count that is UNSIGNED, or narrow, or NULL: each is added where the sum fits, or refused alone. */
+static void counts_with_bounds(void **state)
+{
+    struct bench t;
+    (void)state;
+    words_table("word VARBINARY(255) NOT NULL, n TINYINT UNSIGNED NULL");
+    mariadb_do(
+        &server,
+        "INSERT INTO words VALUES ('five', 5), ('four', 4), ('null', NULL), ('full', 250), ('nil', NULL)");
+    bench_open(&t, &server.config);
+    uint32_t hash = words_40(&t, 1, 7);
+    static const char *const rows[][2] = {{"five", "-5"}, {"four", "-3"}, {"null", "3"},  {"full", "5"},
+                                          {"nil", "0"},   {"w10x", "-1"}, {"w11x", "255"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        batch_add_row(&t.batch, hash, slice_str(rows[i][0]), slice_str(rows[i][1]));
+    shop_chunk(&t.batch, 0, &t.chunk);
+    assert_outcome(&t, MERGE_DONE);
+    assert_int_equal(t.chunk.rows_rejected, 1);
+    assert_mariadb(
+        &server, "five=0 four=1 full=255 nil=0 null=3 w11x=255",
+        "SELECT CONCAT_WS('=', word, n) FROM words WHERE LENGTH(word) > 3 OR word = 'nil' ORDER BY word");
+    assert_mariadb(&server, "w10x/-1", "SELECT CONCAT_WS('/', field, delta) FROM tally_rejects");
+    assert_mariadb(&server, "295/-1", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    bench_close(&t);
+    words_table_again();
+}
+
+static void below_zero_is_refused(void **state)
+{
+    (void)state;
+    words_table("word VARBINARY(255) NOT NULL, n INT UNSIGNED NOT NULL DEFAULT 0");
+    mariadb_do(&server, "INSERT INTO words VALUES ('bad', 4)");
+    one_refused("bad", "-5", "1690", -5);
+    assert_mariadb(&server, "4", "SELECT n FROM words WHERE word = 'bad'");
+    words_table_again();
+}
+
+static void beyond_its_bound_is_refused(void **state)
+{
+    (void)state;
+    words_table("word VARBINARY(255) NOT NULL, n TINYINT NOT NULL DEFAULT 0");
+    mariadb_do(&server, "INSERT INTO words VALUES ('bad', 125)");
+    one_refused("bad", "3", "1264", 3);
+    words_table_again();
+}
+
 static void refused_1406(void **state)
 {
     (void)state;
@@ -982,6 +1028,9 @@ int main(void)
         TEST(refused_sum),
         TEST(refused_1690),
         TEST(refused_1264),
+        TEST(counts_with_bounds),
+        TEST(below_zero_is_refused),
+        TEST(beyond_its_bound_is_refused),
         TEST(refused_1406),
         TEST(refused_1366),
         TEST(refused_check),

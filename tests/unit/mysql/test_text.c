@@ -180,15 +180,15 @@ static const struct counter views = {
     .column_count = {"n", 1},
 };
 
-static void upsert_is(enum db_dialect dialect, const char *expected)
+static void upsert_is(enum db_dialect dialect, bool nullable, const char *expected)
 {
     struct buf sql = {0}, key = {0};
-    struct columns forms = {FORM_BYTES, FORM_DATETIME};
+    struct columns forms = {FORM_BYTES, FORM_DATETIME, nullable, false};
     sql_key(&key, &views, &forms, SLICE("a'b"), SLICE("2014092013"));
     sql_upsert_head(&sql, &views);
     sql_upsert_row(&sql, buf_slice(&key), 5, true);
     sql_upsert_row(&sql, buf_slice(&key), -7, false);
-    sql_upsert_tail(&sql, &views, dialect);
+    sql_upsert_tail(&sql, &views, &forms, dialect);
     assert_slice(buf_slice(&sql), expected);
     buf_free(&sql);
     buf_free(&key);
@@ -197,19 +197,35 @@ static void upsert_is(enum db_dialect dialect, const char *expected)
 static void upsert_text(void **state)
 {
     (void)state;
-    upsert_is(DB_VALUES, "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
-                         "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
-                         " ON DUPLICATE KEY UPDATE `n` = `product_views`.`n` + VALUES(`n`)");
-    upsert_is(DB_ROW_ALIAS,
+    upsert_is(DB_VALUES, false,
+              "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
+              "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
+              " ON DUPLICATE KEY UPDATE `n` = `product_views`.`n` + VALUES(`n`)");
+    upsert_is(DB_VALUES, true,
+              "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
+              "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
+              " ON DUPLICATE KEY UPDATE `n` = COALESCE(`product_views`.`n`, 0) + VALUES(`n`)");
+    upsert_is(DB_ROW_ALIAS, false,
               "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
               "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
               " AS tallyd_row ON DUPLICATE KEY UPDATE `n` = `product_views`.`n` + tallyd_row.`n`");
 }
 
+static void update_text(void **state)
+{
+    struct buf sql = {0};
+    const struct columns forms = {FORM_BYTES, FORM_DATETIME, true, true};
+    (void)state;
+    sql_update_row(&sql, &views, &forms, SLICE("x'61',7"), -5);
+    assert_slice(buf_slice(&sql), "UPDATE `product_views` SET `n` = COALESCE(`product_views`.`n`, 0) + (-5)"
+                                  " WHERE (`store_id`,`hour`) = (x'61',7)");
+    buf_free(&sql);
+}
+
 static void key_text(void **state)
 {
     struct counter c = {.field = FIELD_DATE, .key.has_store = false};
-    struct columns forms = {FORM_NONE, FORM_INTEGER};
+    struct columns forms = {FORM_NONE, FORM_INTEGER, false, false};
     struct buf key = {0};
     (void)state;
     sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
@@ -293,6 +309,7 @@ int main(void)
         cmocka_unit_test(advice_of_tls),
         cmocka_unit_test(dialects),
         cmocka_unit_test(upsert_text),
+        cmocka_unit_test(update_text),
         cmocka_unit_test(key_text),
         cmocka_unit_test(forms),
         cmocka_unit_test(statements_of_a_file),

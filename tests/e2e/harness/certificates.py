@@ -37,7 +37,8 @@ class Authority:
         os.mkdir(self.directory)
         self.cert, self.key = os.path.join(self.directory, "ca.pem"), os.path.join(self.directory, "ca.key")
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
-                "-keyout", self.key, "-out", self.cert, "-subj", f"/CN={name}", directory=self.directory)
+                "-keyout", self.key, "-out", self.cert, "-subj", f"/CN={name}",
+                "-addext", "keyUsage=critical,keyCertSign,cRLSign", directory=self.directory)  # Python 3.13 asks for it
 
     def issue(self, name, names="DNS:localhost,IP:127.0.0.1,IP:127.0.0.2,IP:::1", days=30, usage="serverAuth"):
         """days -1: it has expired."""

@@ -154,8 +154,14 @@ def test_exec_empty_and_without_multi(as_they_are):
 
 
 def test_what_may_be_asked_in_multi(as_they_are):
-    said = both(as_they_are, ("MULTI",), ("ROLE",), ("ACL", "WHOAMI"), ("SELECT", "0"), ("PING",), ("EXEC",))
-    assert said[-1] == [[b"master", 0, []], b"default", "OK", "PONG"]
+    asked, said = [("MULTI",), ("ROLE",), ("ACL", "WHOAMI"), ("SELECT", "0"), ("PING",), ("EXEC",)], []
+    for server in as_they_are:
+        with Resp(server.socket) as link:
+            said.append(link.pipeline(asked))
+    assert said[0][-1] == [[b"master", 0, []], b"default", "OK", "PONG"]
+    role = said[1][-1][0]
+    role[1] = min(role[1], 0)  # from Redis 7.2 on it counts what goes to the AOF, also without replicas
+    assert said[0] == said[1]
 
 
 # ---- type/hash.tcl ----

@@ -24,6 +24,7 @@ debian_make() {
     [ -n "$mirror" ] || { echo "no mirror of bookworm in this machine's apt sources" >&2; exit 1; }
     suite=${1:-bookworm}
     root=${ROOT:-$(mktemp -d /var/tmp/tallyd-debian-XXXXXX)}
+    mkdir -p "$root"
     chmod 755 "$root" # mktemp made it for root alone: there it is /, which every user must enter
     [ -x "$root/bin/sh" ] || debootstrap --variant=minbase "$suite" "$root" "$mirror"
     mount -t proc proc "$root/proc"

@@ -154,8 +154,14 @@ def test_exec_empty_and_without_multi(as_they_are):
 
 
 def test_what_may_be_asked_in_multi(as_they_are):
-    said = both(as_they_are, ("MULTI",), ("ROLE",), ("ACL", "WHOAMI"), ("SELECT", "0"), ("PING",), ("EXEC",))
-    assert said[-1] == [[b"master", 0, []], b"default", "OK", "PONG"]
+    asked, said = [("MULTI",), ("ROLE",), ("ACL", "WHOAMI"), ("SELECT", "0"), ("PING",), ("EXEC",)], []
+    for server in as_they_are:
+        with Resp(server.socket) as link:
+            said.append(link.pipeline(asked))
+    assert said[0][-1] == [[b"master", 0, []], b"default", "OK", "PONG"]
+    role = said[1][-1][0]
+    role[1] = min(role[1], 0)  # from Redis 7.2 on it counts what goes to the AOF, also without replicas
+    assert said[0] == said[1]
 
 
 # ---- type/hash.tcl ----
@@ -251,7 +257,7 @@ OF_REDIS = {b"noscript", b"loading", b"stale", b"allow_busy", b"skip_slowlog",  
 
 def test_command_info_as_redis(as_they_are):
     """Arity and key positions are Redis'; flags and categories too, but for what tallyd has not, or lets each user do."""
-    if not as_they_are[1].client().info("server")["redis_version"].startswith("7.0."):
+    if not as_they_are[1].client().info("server")["redis_version"].startswith(("7.0.", "8.0.")):
         pytest.skip("others have other flags")
     said = [dict() for _ in as_they_are]
     for told, server in zip(said, as_they_are):

@@ -20,7 +20,7 @@ def run_all(directory, more):
     """ctest in BUILD/few, then what run.sh does behind it."""
     build = directory / "build"
     (directory / "CMakeLists.txt").write_text(PROJECT.format(done=directory / "done") + more)
-    for command in (["cmake", "-S", directory, "-B", build / "few"], ["ctest", "--test-dir", build / "few"]):
+    for command in (["cmake", "-S", directory, "-B", build / "few", "-G", "Ninja"], ["ctest", "--test-dir", build / "few"]):
         subprocess.run(command, capture_output=True, check=False)
     done = subprocess.run([sys.executable, "-B", AGAIN, build, directory / "faults", "few"], capture_output=True, text=True,
                           check=False)

@@ -1,5 +1,4 @@
-/* The barrier in each of its forms. The server here has no WAITAOF before 7.2: a lying one says that it
- * has. */
+/* The barrier in each of its forms: the timed one on a real server, WAITAOF's with the answers of a lying one. */
 #include "lib/redis_fake.h"
 #include "redis/fence_op.h"
 
@@ -47,6 +46,7 @@ static void test_timed(void **state)
     struct got g;
     (void)state;
     got_init(&g, world_open());
+    world_timed(g.w);
     redis_ask(&g.w->server, "CONFIG SET maxmemory 1");
     redis_fence(&g.fs, &g.f[0]);
     assert_int_equal(g.answers, 0);
@@ -147,6 +147,7 @@ static void test_other_data_in_between(void **state)
     struct got g;
     (void)state;
     got_init(&g, world_open());
+    world_timed(g.w);
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(g.w, g.f[0].seen_ms > 0);
     redis_ask(&g.w->server, "DEL tally:fence:shop:%s", g.w->life.id);
@@ -161,6 +162,7 @@ static void test_replicas_missing(void **state)
     struct got g;
     (void)state;
     got_init(&g, world_open());
+    world_timed(g.w);
     g.fs.replicas = 1;
     g.fs.wait_ms = 1500;
     redis_fence(&g.fs, &g.f[0]);
@@ -203,6 +205,7 @@ static void test_lost(void **state)
     struct got g;
     (void)state;
     got_init(&g, world_open());
+    world_timed(g.w);
     redis_fence(&g.fs, &g.f[0]);
     uint64_t until_ms = mono_ms() + 500; /* well in its 2.1 s */
     WAIT_UNTIL(g.w, mono_ms() > until_ms);
@@ -222,6 +225,7 @@ static void test_link_changed(void **state)
     struct got g;
     (void)state;
     got_init(&g, world_open());
+    world_timed(g.w);
     redis_fence(&g.fs, &g.f[0]);
     uint64_t until_ms = mono_ms() + 500;
     WAIT_UNTIL(g.w, mono_ms() > until_ms);

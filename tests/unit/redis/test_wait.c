@@ -207,6 +207,7 @@ static void fences_closed(struct redis_fences *fs)
 static int begin_fences(void **state)
 {
     begin(state);
+    world_timed(w);
     redis_fences_init(&fences, &w->link, &w->life);
     fence = (struct fence){.done = on_fence};
     fenced = fences_gone = 0;

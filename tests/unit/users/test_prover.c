@@ -124,7 +124,7 @@ static void on_last_guess(struct proof_ask *a)
 static void never_from_inside_the_call(void **state)
 {
     struct ask first, second;
-    char password[16];
+    char password[20];
     (void)state;
     begin();
     for (int i = 0; i < (int)limits.guesses.user.at_once - 1; i++) {

@@ -191,7 +191,7 @@ static void some_turns(void)
 
 #define until(condition)                                                                                     \
     do {                                                                                                     \
-        uint64_t until_ms_ = mono_ms() + 60000;                                                              \
+        uint64_t until_ms_ = mono_ms() + 600000;                                                             \
         while (!(condition))                                                                                 \
             assert_true(turn(until_ms_));                                                                    \
     } while (0)

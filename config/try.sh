@@ -1,5 +1,5 @@
 #!/bin/sh
-# Try tallyd, on a fresh Debian 12 as root (or as any user, once the packages are there): installs what is missing, builds,
+# Try tallyd, on a fresh Debian 12 or 13 as root (or as any user, once the packages are there): installs what is missing, builds,
 # starts a private redis-server, mariadbd and tallyd, sends hits with redis-cli, waits for the merchants' rows in SQL and
 # compares them with the hits. It does not touch the system's own services.
 #   sh config/try.sh           says what to try, and runs until Ctrl-C; data remains in var/

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Everything a change must pass: format, warnings as errors with gcc and clang, unit tests, simulation and fuzz targets under
 # ASan+UBSan, those of what has threads under TSan, the models, and all tests end to end on real servers.
-# Complete on a fresh Debian 12 as root: what is missing is installed; nothing of the system's own services is touched. Once
+# Complete on a fresh Debian 12 or 13 as root: what is missing is installed; nothing of the system's own services is touched. Once
 # that is there and npm has given what config/package.json lists, it needs no network.
 # What computes (the sanitizers' builds and tests) goes on beside what waits (end to end). A test that fails runs once more, alone,
 # when all others are done (again.py). In the end: the fault matrix, skipped tests, the slowest ones, those that passed only alone.

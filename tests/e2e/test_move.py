@@ -59,8 +59,9 @@ def each_kept(client):
     for first in range(0, len(keys), 1000):
         some = keys[first:first + 1000]
         kinds = many_at_once(client, Redis.type, [key for key, _ in some])
-        held = many_at_once(client, lambda many, of: HELD_BY[of[1]](many, of[0]), [(key, kind) for (key, _), kind in zip(some, kinds)])
-        yield from zip((bare for _, bare in some), held)
+        some = [(key, bare, kind) for (key, bare), kind in zip(some, kinds) if kind != b"none"]  # its time was over meanwhile
+        held = many_at_once(client, lambda many, of: HELD_BY[of[2]](many, of[0]), some)
+        yield from zip((bare for _, bare, _ in some), held)
 
 
 STAYS = (b"tally:mark:", b"tally:seq:", b"tally:fence:", b"tally:wait", b"tally:instance:", b"tally:gen", b"tally:accepted", b"tally:realm", b"tally:move",

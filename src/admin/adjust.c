@@ -51,8 +51,17 @@ static enum err key_choose(struct adjusting *a, struct error *e)
 {
     const struct call *call = a->call;
     const struct counter *c = a->counter;
-    if (c == NULL && call->store == NULL) return ERR_NONE;
-    if (c == NULL) return error_set(e, ERR_USAGE, "--store needs --counter");
+    if (c == NULL && call->store == NULL && call->key == NULL) return ERR_NONE;
+    if (c == NULL) return error_set(e, ERR_USAGE, "--store and --key need --counter");
+    if (call->key != NULL && call->store != NULL)
+        return error_set(e, ERR_USAGE, "give --store or --key, but only one of these");
+    if (call->key != NULL && pattern_match(&c->key, c->store, slice_str(call->key), NULL))
+        return buf_put_slice(&a->key, slice_str(call->key)), ERR_NONE;
+    if (call->key != NULL)
+        return error_set(e, ERR_USAGE, "\"%.200s\" is no key of counter %s", call->key, call->counter);
+    if (c->key.places != NULL && !is_list(call))
+        return error_set(e, ERR_USAGE, "the key of counter %s has several placeholders: give --key",
+                         call->counter);
     if (!c->key.has_store && call->store != NULL)
         return error_set(e, ERR_USAGE, "counter %s has no stores: leave --store out", call->counter);
     if (!c->key.has_store) return pattern_put(&c->key, slice_of("", 0), &a->key), ERR_NONE;
@@ -144,7 +153,7 @@ static enum err one(struct adjusting *a, struct error *e)
                              .field = slice_str(call->field),
                              .reason = slice_str(call->reason),
                              .sets = call->set != NULL};
-    if (!field_valid(a->counter->field, row.field))
+    if (!counter_field_valid(a->counter, row.field))
         return error_set(e, ERR_USAGE, "\"%.60s\" is not a field of counter %s", call->field, call->counter);
     enum err code = row.sets ? figure_read("--set", call->set, &row.set_to, e)
                              : figure_read("--by", call->by, &row.delta, e);
@@ -158,6 +167,9 @@ static enum err one(struct adjusting *a, struct error *e)
         return error_set(e, ERR_FAILED,
                          "the id \"%.64s\" was used for another adjustment; `tallyd adjust list` shows it",
                          call->id);
+    if (outcome == ADJUST_MISSING)
+        return error_set(e, ERR_FAILED, "there is no such row, and counter %s makes none (missing)",
+                         call->counter);
     if (outcome == ADJUST_FAR)
         return error_set(e, ERR_FAILED, "the stored count and --set are too far apart for 64 bits; use --by");
     done_put(a, &row, outcome);

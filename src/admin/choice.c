@@ -41,12 +41,21 @@ enum err choice_keys(const struct call *call, const struct setup *setup, const s
     char shown[SHOWN + 4];
     *out = (struct choice_keys){.all = heap_alloc(cs->n * sizeof(*out->all)),
                                 .counters = heap_alloc(cs->n * sizeof(*out->counters))};
-    for (size_t i = 0; i < cs->n; i++)
+    const struct counter *named = call->key == NULL ? NULL : counters_match(cs, slice_str(call->key));
+    if (named != NULL && (only == NULL || only == named)) {
+        buf_put_slice(&out->bytes, slice_str(call->key));
+        out->all[0] = slice_of(NULL, out->bytes.n), out->counters[0] = named, out->n = 1;
+    }
+    for (size_t i = 0; i < cs->n && call->store != NULL; i++)
         if (only == NULL || only == &cs->all[i]) key_add(out, &cs->all[i], slice_str(call->store));
     for (size_t i = 0, at = 0; i < out->n; at += out->all[i++].n)
         out->all[i].p = out->bytes.p + at; /* the buffer moves no more */
     if (out->n > 0) return ERR_NONE;
     choice_keys_close(out);
+    if (call->key != NULL)
+        return error_set(e, ERR_USAGE, "no counter%s%s has the key \"%s\"", only == NULL ? "" : " named ",
+                         only == NULL ? "" : call->counter,
+                         slice_show(slice_str(call->key), SHOWN, shown, sizeof(shown)));
     return error_set(e, ERR_USAGE, "no counter%s%s has a store such as \"%s\": write it as in the key",
                      only == NULL ? "" : " named ", only == NULL ? "" : call->counter,
                      slice_show(slice_str(call->store), SHOWN, shown, sizeof(shown)));

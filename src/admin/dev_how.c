@@ -1,5 +1,6 @@
 /* admin/dev_how.c - what `tallyd dev` prints when all run: examples of hits for the counters, and where to look. */
 #include "admin/dev_in.h"
+#include "series/row.h"
 
 #include <stdio.h>
 
@@ -20,11 +21,12 @@ static void word_put(struct slice word, struct buf *out)
 
 static const char *field_example(const struct counter *c)
 {
-    static const char *const of[] = {[FIELD_DATE] = "20140920",
-                                     [FIELD_HOUR] = "2014092013",
-                                     [FIELD_INTEGER] = "42",
-                                     [FIELD_TEXT] = "shoes"};
-    return of[c->field];
+    static const char *const of[] = {[VALUE_DATE] = "20140920",
+                                     [VALUE_HOUR] = "2014092013",
+                                     [VALUE_MONTH] = "201409",
+                                     [VALUE_INTEGER] = "42",
+                                     [VALUE_TEXT] = "shoes"};
+    return of[counter_field_kind(c)];
 }
 
 /* The start of each example; with users the client must log in. */
@@ -71,7 +73,7 @@ static void examples_print(const struct dev *d)
 {
     struct buf text = {0};
     for (size_t i = 0; i < d->setup.counters.n && i < EXAMPLES_MOST; i++)
-        hit_put(d, &d->setup.counters.all[i], &text);
+        if (counter_is_simple(&d->setup.counters.all[i])) hit_put(d, &d->setup.counters.all[i], &text);
     series_put(d, &text);
     dev_say("\ntallyd runs. Send it hits, with any Redis client (or with -s %s/tallyd.sock):%.*s", d->dir,
             (int)text.n, text.p);

@@ -34,7 +34,8 @@ struct rejects { /* one run of the verb */
 static enum err words_check(const struct call *call, struct error *e)
 {
     bool lists = strcmp(call->words[0], "list") == 0, drops = strcmp(call->words[0], "drop") == 0;
-    bool named = call->words_n > 1, chosen = call->counter != NULL || call->store != NULL;
+    bool named = call->words_n > 1,
+         chosen = call->counter != NULL || call->store != NULL || call->key != NULL;
     if (lists && (named || call->all))
         return error_set(e, ERR_USAGE,
                          "rejects list takes --counter, --store and --limit, and shows all otherwise");
@@ -80,7 +81,7 @@ static enum err counter_choose(struct rejects *r, struct error *e)
 
 static enum err store_choose(struct rejects *r, struct error *e)
 {
-    if (r->call->store == NULL) return ERR_NONE;
+    if (r->call->store == NULL && r->call->key == NULL) return ERR_NONE;
     const struct counter *only = counters_find(&r->setup->counters, r->which.counter);
     enum err code = choice_keys(r->call, r->setup, only, &r->keys, e);
     r->which.keys = r->keys.all;

@@ -157,6 +157,8 @@ const struct option options[] = {
      "of this counter only"},
     {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "of this store only, written as in the key"},
+    {"key", 0, OPTION_TEXT, "KEY", AT(key), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
+     "of this key only: s12345:views, as the app sends it"},
     {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS) | OF(VERIFY),
      "all that wait; for verify: also what MySQL has of each other Redis"},
     {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the field: a date, an id or a text"},

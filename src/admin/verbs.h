@@ -11,7 +11,7 @@ struct call { /* one command line, read */
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
     const char *from;                           /* of move; NULL: not given */
-    const char *counter, *store;                /* NULL: any */
+    const char *counter, *store, *key;          /* NULL: any */
     const char *field, *by, *set, *reason, *id; /* of adjust; NULL: not given */
     int64_t watch_s;                            /* 0: once */
     int64_t limit;                              /* 0: not given */

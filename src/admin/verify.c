@@ -109,7 +109,7 @@ enum err verb_verify(const struct call *call)
     if (code != ERR_NONE)
         call_failed(&e);
     else
-        code = (call->store != NULL ? verify_store : verify_all)(call, &setup, only);
+        code = (call->store != NULL || call->key != NULL ? verify_store : verify_all)(call, &setup, only);
     setup_close(&setup);
     conf_free(&conf);
     return code;

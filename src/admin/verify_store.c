@@ -84,15 +84,15 @@ static void report_end(struct store_report *r)
     buf_free(&r->problems);
 }
 
-static enum err keys_prove(const struct call *call, const struct source *where,
-                           const struct choice_keys *keys, struct store_report *r, struct error *e)
+static enum err keys_prove(const struct source *where, const struct choice_keys *keys, struct store_report *r,
+                           struct error *e)
 {
     struct servers servers;
     enum err code = servers_open(&servers, where, e);
     if (code != ERR_NONE) return code;
     for (size_t i = 0; code == ERR_NONE && i < keys->n; i++) {
         struct store_proof p = {.counter = keys->counters[i], .key = keys->all[i]};
-        struct slice store = p.counter->key.has_store ? slice_str(call->store) : slice_of("", 0);
+        struct slice store = counter_store(p.counter, p.key);
         uint32_t lane = lane_of_store(store, where->lanes);
         if (lane != servers.ask.lane) code = ask_lane(&servers.ask, lane, e);
         if (code == ERR_NONE) code = store_prove(&servers.ask, servers.db, &p, problem_found, r, e);
@@ -109,8 +109,8 @@ enum err verify_store(const struct call *call, const struct setup *setup, const 
     struct choice_keys keys;
     struct error e;
     if (choice_keys(call, setup, only, &keys, &e) != ERR_NONE) return call_failed(&e);
-    report_begin(&r, call->store);
-    enum err code = keys_prove(call, &where, &keys, &r, &e);
+    report_begin(&r, call->key != NULL ? call->key : call->store);
+    enum err code = keys_prove(&where, &keys, &r, &e);
     choice_keys_close(&keys);
     report_end(&r);
     if (code != ERR_NONE) {

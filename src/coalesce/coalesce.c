@@ -188,7 +188,8 @@ void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
 /* Nearly all hits of a day have that day's date. */
 static bool field_fits(struct coalesce *c, const struct counter *counter, struct slice field)
 {
-    if (counter->field != FIELD_DATE) return field_valid(counter->field, field);
+    if (counter->field != FIELD_DATE || counter->spelled.spelling != SPELLED_DIGITS)
+        return counter_field_valid(counter, field);
     if (slice_eq(field, slice_of(c->date, sizeof c->date))) return true;
     if (!field_valid(FIELD_DATE, field)) return false;
     memcpy(c->date, field.p, sizeof c->date);
@@ -262,7 +263,7 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
 {
     const struct counter *counter = coalesce_counter(c, key);
     if (counter == NULL) return ADD_NO_COUNTER;
-    if (!field_valid(counter->field, field)) return ADD_FIELD;
+    if (!counter_field_valid(counter, field)) return ADD_FIELD;
     return coalesce_delta_fits(delta) ? ADD_OK : ADD_DELTA;
 }
 

@@ -14,7 +14,7 @@ static enum add_result token_fits(const struct hash_entry *e, const struct coale
 {
     if (e == NULL) return ADD_NO_COUNTER;
     if (!coalesce_delta_fits(t->delta)) return ADD_DELTA;
-    if (!field_valid(e->counter->field, t->field)) return ADD_FIELD;
+    if (!counter_field_valid(e->counter, t->field)) return ADD_FIELD;
     return counter_feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 

@@ -22,9 +22,12 @@ void hit_refuse_field(struct session *s, struct slice key, struct slice field, s
     const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
     PRE(c != NULL);
     char shown[4 * SHOWN_BYTES];
-    reply_errorf(out, "ERR field '%s' of counter '" SLICE_FMT "' is not %s",
+    struct buf expected = {0};
+    counter_field_expected(c, &expected);
+    reply_errorf(out, "ERR field '%s' of counter '" SLICE_FMT "' is not " SLICE_FMT,
                  slice_show(field, SHOWN_BYTES, shown, sizeof(shown)), SLICE_ARG(c->name),
-                 field_kind_expected(c->field));
+                 SLICE_ARG(buf_slice(&expected)));
+    buf_free(&expected);
 }
 
 static bool is_of_today(const struct request *r)
@@ -72,21 +75,29 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
     UNREACHABLE();
 }
 
-/* Today, or this hour, in the store's zone. False: the counter's field is no time. */
+/* Today, this hour or this month, in the store's zone. False: the counter's field is no time. */
 static bool today_put(struct session *s, const struct counter *c, struct coalesce_token *hit, struct buf *out)
 {
     int64_t now_s = redis_now_s(s);
     struct slice store = SLICE("");
-    if (c->field != FIELD_DATE && c->field != FIELD_HOUR) {
+    size_t digits = c->field == FIELD_DATE    ? 8
+                    : c->field == FIELD_HOUR  ? ZONE_HOUR_BYTES
+                    : c->field == FIELD_MONTH ? 6
+                                              : 0;
+    if (digits == 0) {
         reply_errorf(out,
                      "ERR counter '" SLICE_FMT "' counts by %s, so it has no field of today; CTR.HIT is for "
-                     "counters by date or hour, use HINCRBY",
+                     "counters by date, hour or month, use HINCRBY",
                      SLICE_ARG(c->name), field_kind_name(c->field));
         return false;
     }
     (void)pattern_match(&c->key, c->store, hit->key, &store);
     struct slice hour = zone_view_hour(s->command->config.zones, store, now_s < 0 ? 0 : now_s);
-    hit->field = slice_of(hour.p, c->field == FIELD_DATE ? 8 : ZONE_HOUR_BYTES);
+    hit->field = slice_of(hour.p, digits);
+    if (c->spelled.spelling == SPELLED_DIGITS) return true;
+    buf_reset(&s->key); /* no ask is going on */
+    value_spell(&c->spelled, hit->field, &s->key);
+    hit->field = buf_slice(&s->key);
     return true;
 }
 

@@ -23,7 +23,7 @@ static bool fields_fit(struct session *s, const struct request *r, const struct 
         return false;
     }
     for (uint32_t i = 2; i < r->args_n; i++) {
-        if (field_valid(c->field, r->args[i])) continue;
+        if (counter_field_valid(c, r->args[i])) continue;
         hit_refuse_field(s, r->args[1], r->args[i], out);
         return false;
     }

@@ -20,9 +20,8 @@ enum conf_mysql_durability { CONF_STRICT, CONF_RELAXED };
 enum conf_switch { CONF_OFF, CONF_ON };
 enum conf_local { CONF_LOCAL_OPEN, CONF_LOCAL_TOKEN };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
-/* As enum field_kind. */
-enum conf_field { CONF_FIELD_DATE, CONF_FIELD_HOUR, CONF_FIELD_INTEGER, CONF_FIELD_TEXT };
-enum conf_store { CONF_STORE_INTEGER, CONF_STORE_TEXT }; /* as enum store_kind */
+enum conf_missing { CONF_MISSING_INSERT, CONF_MISSING_REJECT, CONF_MISSING_DROP }; /* as enum missing */
+enum conf_store { CONF_STORE_INTEGER, CONF_STORE_TEXT };                           /* as enum store_kind */
 
 struct conf_addresses {
     struct address *all;
@@ -71,6 +70,16 @@ struct conf_lookup {
     char *names[CONF_LOOKUP_NAMES]; /* all, or none: not given */
 };
 
+/* Names with a value each, in the order of the file; a list's items are parted by ','. */
+#define CONF_MAP_MAX 16
+struct conf_pair {
+    char *name, *value; /* name: 1..64 letters, digits, '_' or '$' */
+};
+struct conf_map {
+    struct conf_pair *all;
+    size_t n; /* 0: not given */
+};
+
 /* The type of a kind's member. A URL may hold a password: never print it; the room that connects takes it apart. */
 #define CONF_TYPE_ADDRESSES struct conf_addresses
 #define CONF_TYPE_URL char *
@@ -81,6 +90,7 @@ struct conf_lookup {
 #define CONF_TYPE_PATTERN char *
 #define CONF_TYPE_IDENTIFIER char * /* NULL: not given */
 #define CONF_TYPE_LOOKUP struct conf_lookup
+#define CONF_TYPE_MAP struct conf_map
 #define CONF_TYPE_NUMBER int64_t
 #define CONF_TYPE_MS int64_t
 #define CONF_TYPE_SECONDS int64_t

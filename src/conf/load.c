@@ -227,6 +227,16 @@ static size_t headings_write(const char *path, const char *last, size_t from, st
     return level;
 }
 
+/* Of the map at "*" each name is a line in its group. */
+static void lines_write(const struct conf_map *map, size_t depth, struct buf *out)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        buf_printf(out, "%*s", (int)(2 * depth), "");
+        value_map_put(map, i, out);
+        buf_put_char(out, '\n');
+    }
+}
+
 static void options_write(const void *base, enum conf_owner owner, size_t from, struct buf *out)
 {
     const char *last = NULL;
@@ -236,8 +246,12 @@ static void options_write(const void *base, enum conf_owner owner, size_t from, 
         if (row->owner == owner && value_write(row, base, &value)) {
             const char *dot = strrchr(row->path, '.');
             size_t depth = headings_write(row->path, last, from, out);
-            buf_printf(out, "%*s%s: %.*s\n", (int)(2 * depth), "", dot == NULL ? row->path : dot + 1,
-                       (int)value.n, value.p);
+            if (dot != NULL && strcmp(dot, ".*") == 0)
+                lines_write((const struct conf_map *)(const void *)((const char *)base + row->at), depth,
+                            out);
+            else
+                buf_printf(out, "%*s%s: %.*s\n", (int)(2 * depth), "", dot == NULL ? row->path : dot + 1,
+                           (int)value.n, value.p);
             last = row->path;
         }
         buf_free(&value);

@@ -45,7 +45,9 @@
       "after this long; also how long the lock lives")                                                       \
     S("counters.*.columns",                                                                                  \
       "the table's columns. store: of the store; a key with <store> needs it, another must not have "        \
-      "it. field: of the field. count: of the count, any integer type")                                       \
+      "it. field: of the field, unless that is a pattern; a list of columns keeps a time in parts: "         \
+      "[year, month, day, hour]. count: of the count, any integer type. placeholder: one for each other "    \
+      "placeholder, by its name")                                                                            \
     S("counters.*.feeds",                                                                                    \
       "what each hit also moves: a time series, a timebox, and a log of events (name:type)")
 
@@ -161,6 +163,10 @@
       "strict|relaxed",                                                                                      \
       "relaxed: tallyd runs although innodb_flush_log_at_trx_commit is not 1. A crash of MySQL may "         \
       "then lose merged hits")                                                                               \
+    G(MYSQL_TIME_ZONE, "mysql.time_zone", PATTERN, mysql_time_zone, "", 1, 64, RESTART,                      \
+      "a time zone of MySQL's, such as Europe/Berlin or +02:00",                                             \
+      "in which times are written that a counter sets, and that columns set by themselves (ON UPDATE "       \
+      "CURRENT_TIMESTAMP). By default the server's")                                                         \
     G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 5000, 300000, RESTART,                    \
       "a duration from 5s to 5m",                                                                            \
       "tallyd treats a MySQL that has not answered for this long as lost. Keep it above the time "           \
@@ -278,13 +284,21 @@
       "does not count it")                                                                                   \
     C(COUNTER_KEY, "counters.*.key", PATTERN, key, NULL, 1, 512, RESTART,                                    \
       "a key such as \"s<store>:unique_visitors:daily\"",                                                    \
-      "the Redis hash that the apps increment; <store> stands for the store")                                \
+      "the Redis hash that the apps increment; <store> stands for the store. There may be more "             \
+      "placeholders, each with a column: \"store:<store>:product:<product>:views\"")                         \
     C(COUNTER_LOCK, "counters.*.lock", PATTERN, lock, "", 1, 512, RESTART,                                   \
       "a key such as \"s<store>:unique_visitors:sync\"",                                                     \
       "the lock that the merge of a hash takes. By default the key followed by \":sync\"")                   \
-    C(COUNTER_FIELD, "counters.*.field", WORD, field, NULL, 0, 0, RESTART,                                   \
-      "date|hour|integer|text",                                                                              \
-      "the kind of field: date (YYYYMMDD), hour (YYYYMMDDHH), integer or text")                              \
+    C(COUNTER_FIELD, "counters.*.field", PATTERN, field, NULL, 1, 255, RESTART,                              \
+      "date, hour, month, integer, text, or a pattern such as \"<product>:<day>\"",                          \
+      "the kind of field: date (YYYYMMDD), hour (YYYYMMDDHH), month (YYYYMM), integer or text; a time "      \
+      "also with another spelling, as kinds has them. Or a pattern, each of whose placeholders has a "       \
+      "column of its own")                                                                                   \
+    C(COUNTER_KINDS, "counters.*.kinds", MAP, kinds, "", 0, 0, RESTART,                                      \
+      "{ placeholder: kind }",                                                                               \
+      "what other placeholders than <store> stand for: integer (the default), text, date, hour or month; "   \
+      "a time also with its spelling: date 2024-05-01, hour 2024-05-01 13, month 2024-05, date seconds, "    \
+      "date milliseconds")                                                                                   \
     C(COUNTER_STORE, "counters.*.store", WORD, store, "integer", 0, 0, RESTART,                              \
       "integer|text",                                                                                        \
       "the kind of <store>: an integer, or a text without ':', '{' and '}'")                                 \
@@ -300,12 +314,28 @@
     C(COUNTER_COLUMN_STORE, "counters.*.columns.store", IDENTIFIER, column_store, "", 0, 0, RESTART,         \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
       "its column of the store. A key with <store> needs it, another must not have it")                      \
-    C(COUNTER_COLUMN_FIELD, "counters.*.columns.field", IDENTIFIER, column_field, NULL, 0, 0, RESTART,       \
+    C(COUNTER_COLUMN_FIELD, "counters.*.columns.field", IDENTIFIER, column_field, "", 0, 0, RESTART,       \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
       "its column of the field")                                                                             \
     C(COUNTER_COLUMN_COUNT, "counters.*.columns.count", IDENTIFIER, column_count, NULL, 0, 0, RESTART,       \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
       "its column of the count, any integer type")                                                            \
+    C(COUNTER_COLUMN_MORE, "counters.*.columns.*", MAP, columns, "", 0, 0, RESTART,                          \
+      "{ placeholder: column }",                                                                             \
+      "the column of each other placeholder, by its name")                                                   \
+    C(COUNTER_CONSTANTS, "counters.*.constants", MAP, constants, "", 0, 0, RESTART,                          \
+      "{ column: value }",                                                                                   \
+      "columns of the table's unique key that are the same in all rows of this counter: { type: post, "      \
+      "blog_id: 1 }")                                                                                        \
+    C(COUNTER_MISSING, "counters.*.missing", WORD, missing, "insert", 0, 0, RESTART,                         \
+      "insert|reject|drop",                                                                                  \
+      "what a hit on a row that is not there does. insert: it makes the row. reject: no INSERT is ever "     \
+      "sent, and the hit goes to tally_rejects. drop: the same, but only the books count it")                \
+    C(COUNTER_SET, "counters.*.set", MAP, set, "", 0, 0, RESTART,                                            \
+      "now, now at insert, now at update, a number or a text in quotes",                                     \
+      "columns that a merge also writes: { updated_at: now, created_at: now at insert, source: \"'web'\" }. " \
+      "A time goes into DATETIME, TIMESTAMP and DATE, and as seconds into an integer; a number or text "     \
+      "at insert")                                                                                           \
     C(COUNTER_LABELS, "counters.*.labels", LOOKUP, labels, "", 0, 0, RESTART,                                \
       "{ table, id, name }",                                                                                 \
       "a table of MySQL with names for the fields of this counter, its column of the field and its "         \

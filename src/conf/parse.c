@@ -19,6 +19,7 @@
 #define SHOWN_BYTES 40
 #define COUNTERS_PATH "counters"
 #define COUNTER_PATH "counters.*"
+#define COLUMNS_PATH "counters.*.columns"
 #define USERS_PATH "users"
 #define USER_PATH "users.*"
 #define NAME_BYTES_MAX 64
@@ -242,12 +243,51 @@ static void lookup_read(struct reader *r, const struct conf_row *row, const stru
                     SLICE_ARG(value_lookup_name(row, i)));
 }
 
+/* One name of a map, with a value or a list of them. */
+static void named_read(struct reader *r, const struct conf_row *row, const struct spot *at, struct slice name,
+                       yaml_node_t *value)
+{
+    yaml_node_t *one = value;
+    yaml_node_item_t *item = NULL, *end = NULL;
+    bool good = true;
+    if (value->type == YAML_SEQUENCE_NODE)
+        item = value->data.sequence.items.start, end = value->data.sequence.items.top;
+    do {
+        if (item != NULL) one = item < end ? yaml_document_get_node(r->doc, *item++) : NULL;
+        good = one != NULL && one->type == YAML_SCALAR_NODE && !is_null(one) &&
+               value_map_add(row, name, scalar_of(one), at->of);
+    } while (good && item < end);
+    if (good) return;
+    char what[128], shown[64];
+    describe(one == NULL ? value : one, row, what, sizeof(what));
+    problem(r, place_of(&value->start_mark), "%s of %s is %s, expected one of %s",
+            show_name(name, shown, sizeof(shown)), at->shown, what, row->expect);
+}
+
+static void names_read(struct reader *r, const struct conf_row *row, const struct spot *at, yaml_node_t *node)
+{
+    struct slice name;
+    char what[128];
+    if (node->type != YAML_MAPPING_NODE) {
+        describe(node, row, what, sizeof(what));
+        problem_expected(r, place_of(&node->start_mark), at->shown, row, what);
+        return;
+    }
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++)
+        if (name_read(r, node, p, &name))
+            named_read(r, row, at, name, yaml_document_get_node(r->doc, p->value));
+}
+
 static void option_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                         yaml_node_t *node)
 {
     at->places[row - conf_rows] = place_of(&node->start_mark);
     if (row->kind == KIND_LOOKUP) {
         lookup_read(r, row, at, node);
+        return;
+    }
+    if (row->kind == KIND_MAP) {
+        names_read(r, row, at, node);
         return;
     }
     if (!value_listed(row) || node->type != YAML_SEQUENCE_NODE) {
@@ -361,7 +401,13 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
                  path_join(in->shown, name, at.shown);
     const struct conf_row *row = plain ? conf_row_find(slice_str(at.path)) : NULL;
     if (plain && is_skipped(r, at.path)) return;
-    if (row != NULL)
+    /* Columns have names of the operator's own, and a field's may be a list. */
+    bool own =
+        plain && strcmp(in->path, COLUMNS_PATH) == 0 && (row == NULL || value->type == YAML_SEQUENCE_NODE);
+    if (own) {
+        at.places[CONF_COUNTER_COLUMN_MORE] = place_of(&key->start_mark);
+        named_read(r, &conf_rows[CONF_COUNTER_COLUMN_MORE], in, name, value);
+    } else if (row != NULL)
         option_read(r, row, &at, value);
     else if (plain && strcmp(at.path, COUNTERS_PATH) == 0)
         counters_read(r, value);
@@ -429,8 +475,18 @@ static void missing_group(struct reader *r, const struct conf_row *row, const st
     buf_free(&shown);
 }
 
+static bool map_has_name(const struct conf_map *map, const char *name)
+{
+    for (size_t i = 0; i < map->n; i++)
+        if (strcmp(map->all[i].name, name) == 0) return true;
+    return false;
+}
+
 static void counter_finish(struct reader *r, struct conf_counter *c)
 {
+    if (c->field != NULL && strchr(c->field, '<') == NULL && c->column_field == NULL &&
+        !map_has_name(&c->columns, "field"))
+        problem(r, c->place, "counters.%s.columns.field is missing, expected " MYSQL_NAME, c->name);
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         if (conf_rows[i].owner != OWNER_COUNTER) continue;
         missing_group(r, &conf_rows[i], c);
@@ -449,7 +505,10 @@ static void counter_finish(struct reader *r, struct conf_counter *c)
                 c->name);
     if (c->places[CONF_COUNTER_LOCK].line > 0) return;
     struct buf lock = {0};
-    buf_printf(&lock, "%s:sync", c->key);
+    /* What a text at the end stands for may end in anything. */
+    size_t n = strlen(c->key);
+    bool rest = n > 0 && c->key[n - 1] == '>' && !slice_ends(slice_of(c->key, n), SLICE("<store>"));
+    buf_printf(&lock, rest ? "sync:%s" : "%s:sync", c->key);
     c->lock = heap_strndup(lock.p, lock.n);
     buf_free(&lock);
 }

@@ -127,7 +127,8 @@ static size_t members_put(const struct structure *s, size_t i, struct conf_text 
     BUF_LIT(out, "{ ");
     for (size_t first = i; i < CONF_OPTION_COUNT && structure_of(&conf_rows[i]) == s; i++) {
         const struct conf_row *row = &conf_rows[i];
-        buf_printf(out, "%s%s", i == first ? "" : ", ", row->path + strlen(s->path) + 1);
+        const char *name = row->path + strlen(s->path) + 1;
+        buf_printf(out, "%s%s", i == first ? "" : ", ", name[0] == '*' ? "placeholder" : name);
         if (row->standard == NULL)
             t->standard = NULL;
         else if (row->standard[0] != '\0')

@@ -14,6 +14,7 @@ enum conf_kind {
     KIND_PATTERN,
     KIND_IDENTIFIER,
     KIND_LOOKUP,
+    KIND_MAP,
     KIND_NUMBER,
     KIND_MS,
     KIND_SECONDS,

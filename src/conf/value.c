@@ -8,6 +8,8 @@
 
 #include <ctype.h>
 
+#define TEXT_MOST 255 /* of a map's value */
+
 struct slice value_word(const char *words, int n)
 {
     for (; n > 0; n--) {
@@ -75,6 +77,27 @@ bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, v
     if (!name_valid(text, "_$")) return false;
     heap_free(to->names[i]);
     to->names[i] = heap_strndup(text.p, text.n);
+    return true;
+}
+
+/* An item of a list is a column. */
+bool value_map_add(const struct conf_row *row, struct slice name, struct slice text, void *base)
+{
+    struct conf_map *to = conf_member(row, base);
+    PRE(row->kind == KIND_MAP);
+    if (!name_valid(name, "_$") || !text_printable(text) || text.n > TEXT_MOST) return false;
+    if (to->n > 0 && slice_eq(slice_str(to->all[to->n - 1].name), name)) {
+        struct buf joined = {0};
+        if (!name_valid(text, "_$")) return false;
+        buf_printf(&joined, "%s," SLICE_FMT, to->all[to->n - 1].value, SLICE_ARG(text));
+        heap_free(to->all[to->n - 1].value);
+        to->all[to->n - 1].value = heap_strndup(joined.p, joined.n);
+        buf_free(&joined);
+        return true;
+    }
+    if (to->n == CONF_MAP_MAX) return false;
+    to->all = heap_realloc(to->all, (to->n + 1) * sizeof *to->all);
+    to->all[to->n++] = (struct conf_pair){heap_strndup(name.p, name.n), heap_strndup(text.p, text.n)};
     return true;
 }
 
@@ -150,6 +173,7 @@ bool value_read(const struct conf_row *row, struct slice text, bool quoted, void
     case KIND_WORD:
         return word_read(row, text, to);
     case KIND_LOOKUP: /* a map: value_lookup_set() */
+    case KIND_MAP:    /* value_map_add() */
         return false;
     }
     UNREACHABLE();
@@ -201,6 +225,27 @@ static bool lookup_write(const struct conf_row *row, const struct conf_lookup *l
     return true;
 }
 
+void value_map_put(const struct conf_map *map, size_t i, struct buf *out)
+{
+    const struct conf_pair *pair = &map->all[i];
+    buf_printf(out, "%s: ", pair->name);
+    if (strchr(pair->value, ',') != NULL)
+        buf_printf(out, "[%s]", pair->value);
+    else
+        text_write(pair->value, out);
+}
+
+/* False: it was not given. */
+static bool map_write(const struct conf_map *map, struct buf *out)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        buf_put_slice(out, slice_str(i == 0 ? "{ " : ", "));
+        value_map_put(map, i, out);
+    }
+    if (map->n > 0) BUF_LIT(out, " }");
+    return map->n > 0;
+}
+
 bool value_write(const struct conf_row *row, const void *base, struct buf *out)
 {
     const void *from = (const char *)base + row->at;
@@ -241,6 +286,8 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         return texts_write(from, out);
     case KIND_LOOKUP:
         return lookup_write(row, from, out);
+    case KIND_MAP:
+        return map_write(from, out);
     case KIND_WORD:
         buf_put_slice(out, value_word(row->expect, *(const int *)from));
         return true;
@@ -261,6 +308,16 @@ static void lookup_free(struct conf_lookup *lookup)
     for (size_t i = 0; i < CONF_LOOKUP_NAMES; i++)
         heap_free(lookup->names[i]);
     *lookup = (struct conf_lookup){0};
+}
+
+static void map_free(struct conf_map *map)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        heap_free(map->all[i].name);
+        heap_free(map->all[i].value);
+    }
+    heap_free(map->all);
+    *map = (struct conf_map){0};
 }
 
 void value_free(const struct conf_row *row, void *base)
@@ -289,6 +346,9 @@ void value_free(const struct conf_row *row, void *base)
         return;
     case KIND_LOOKUP:
         lookup_free(at);
+        return;
+    case KIND_MAP:
+        map_free(at);
         return;
     default:
         return;

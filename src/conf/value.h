@@ -17,6 +17,12 @@ bool value_secret(const struct conf_row *row); /* may its text hold a password? 
 bool value_write(const struct conf_row *row, const void *base, struct buf *out);
 void value_free(const struct conf_row *row, void *base);
 
+/* Adds a name to a KIND_MAP, or another item to its last name. False: nothing was stored. */
+bool value_map_add(const struct conf_row *row, struct slice name, struct slice text, void *base) MUST_CHECK;
+
+/* The i-th name of a map with its value, as YAML. */
+void value_map_put(const struct conf_map *map, size_t i, struct buf *out);
+
 /* Of a KIND_LOOKUP: what the file calls its i-th name; and sets it. False: it is no MySQL name, nothing was stored. */
 struct slice value_lookup_name(const struct conf_row *row, size_t i);
 bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, void *base) MUST_CHECK;

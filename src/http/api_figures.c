@@ -7,6 +7,7 @@
 #include "http/inside.h"
 #include "http/range.h"
 #include "http/route.h"
+#include "series/row.h"
 #include "series/zones.h"
 
 #include <stdio.h>
@@ -48,6 +49,8 @@ static bool counter_read(struct figures *f)
     struct slice name = exchange_part(f->x, 1);
     f->store = exchange_part(f->x, 0);
     f->counter = counters_find(counters, name);
+    if (f->counter != NULL && !counter_is_simple(f->counter))
+        f->counter = NULL; /* /api/counters has it not */
     if (f->counter == NULL) {
         exchange_refuse(f->x, 404, "see /api/counters", "no counter \"%s\" is configured",
                         slice_show(name, 70, shown, sizeof shown));
@@ -69,7 +72,7 @@ static bool given(const struct figures *f, const char *name, struct slice *value
 static bool field_read(struct figures *f)
 {
     char shown[64];
-    if (field_valid(f->counter->field, f->field)) return true;
+    if (counter_field_valid(f->counter, f->field)) return true;
     exchange_refuse(f->x, 400, "correct the parameter, or leave it out", "field is \"%s\", expected %s",
                     slice_show(f->field, 50, shown, sizeof shown), field_kind_expected(f->counter->field));
     return false;

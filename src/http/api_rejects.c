@@ -47,8 +47,7 @@ static void keys_of(const struct counters *counters, struct slice store, struct 
     *out = (struct keys){.all = heap_alloc((counters->n + 1) * sizeof *out->all)};
     for (size_t i = 0; i < counters->n; i++) {
         struct buf key = {0};
-        if (!counters->all[i].key.has_store) continue;
-        pattern_put(&counters->all[i].key, store, &key);
+        if (!counter_key(&counters->all[i], store, &key)) continue;
         out->all[out->n++] = slice_of(key.p, key.n);
     }
 }

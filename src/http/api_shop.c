@@ -4,6 +4,7 @@
 #include "http/inside.h"
 #include "http/route.h"
 #include "series/day.h"
+#include "series/row.h"
 #include "series/zones.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static void pattern_json(struct json *j, const char *key, const struct pattern *
         json_null(j, key);
         return;
     }
-    pattern_put(p, SLICE("<store>"), &text);
+    pattern_text(p, &text);
     json_slice(j, key, buf_slice(&text));
     buf_free(&text);
 }
@@ -56,7 +57,8 @@ void run_counters(struct exchange *x, struct worker *w)
     (void)w;
     json_open(&j, NULL, '[');
     for (size_t i = 0; i < counters->n; i++)
-        if (!bound || counters->all[i].key.has_store) counter_json(&j, &counters->all[i], counters->ops);
+        if (counter_is_simple(&counters->all[i]) && (!bound || counters->all[i].key.has_store))
+            counter_json(&j, &counters->all[i], counters->ops);
     json_close(&j, ']');
 }
 
@@ -109,7 +111,7 @@ static enum err names_read(struct exchange *x, struct worker *w, struct slice pr
     out->numbers = true;
     for (size_t i = 0; i < counters->n; i++) {
         const struct counter *c = &counters->all[i];
-        if (!c->key.has_store) continue;
+        if (!c->key.has_store || !counter_is_simple(c)) continue;
         out->numbers = out->numbers && c->store == STORE_INTEGER;
         if (panel_stores(&w->panel, c, prefix, n, names_add, out, e) != ERR_NONE) return e->code;
     }

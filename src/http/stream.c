@@ -245,9 +245,7 @@ static bool counter_moved(struct worker *w, const struct counter *c, struct slic
     uint64_t digest = s->digest, now_ms = mono_ms();
     size_t fields = 0;
     if (now_ms < s->moving_ms) return true;
-    pattern_put(&c->key, store, &key);
-    bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
-                digest_read(w, buf_slice(&key), &digest, &fields);
+    bool told = counter_key(c, store, &key) && digest_read(w, buf_slice(&key), &digest, &fields);
     buf_free(&key);
     bool moved = told && (!s->seen || digest != s->digest);
     if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;

@@ -75,7 +75,10 @@ static enum code_class adjust_once(struct db *db, const struct counter *c, const
     *outcome = fits ? ADJUST_DONE : ADJUST_FAR;
     if (class == CODE_OK && *outcome == ADJUST_FAR) return DB_EXEC(db, "ROLLBACK");
     if (class == CODE_OK) class = adjustment_insert(db, a);
-    if (class == CODE_OK) class = row_add(db, c, forms, key, a->delta);
+    bool missing = false;
+    if (class == CODE_OK) class = row_add(db, c, forms, key, a->delta, &missing);
+    if (missing) *outcome = ADJUST_MISSING;
+    if (missing) return DB_EXEC(db, "ROLLBACK");
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
 
@@ -123,11 +126,11 @@ enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, en
                 struct error *e)
 {
     struct columns forms;
-    struct slice store = {0};
+    struct table_row row;
     struct buf key = {0};
     if (fit_check(db, c, &forms, e) != ERR_NONE) return e->code;
-    INVARIANT(pattern_match(&c->key, c->store, a->key, &store));
-    sql_key(&key, c, &forms, store, a->field);
+    INVARIANT(counter_row(c, a->key, a->field, &row) == ROW_FITS);
+    sql_key(&key, c, &forms, &row);
     enum code_class class = adjust_try(db, c, &forms, a, buf_slice(&key), outcome);
     buf_free(&key);
     enum err code = class == CODE_OK || class == CODE_DUPLICATE ? ERR_NONE : db_error(db, e);

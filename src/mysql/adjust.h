@@ -18,9 +18,10 @@ struct adjustment {
 
 enum adjust_outcome {
     ADJUST_DONE,
-    ADJUST_KNOWN, /* this id was, with the same content: nothing was done now */
-    ADJUST_OTHER, /* this id was, with another */
-    ADJUST_FAR,   /* from the stored count to set_to are more than 64 bits */
+    ADJUST_KNOWN,   /* this id was, with the same content: nothing was done now */
+    ADJUST_OTHER,   /* this id was, with another */
+    ADJUST_MISSING, /* no row, and the counter makes none */
+    ADJUST_FAR,     /* from the stored count to set_to are more than 64 bits */
 };
 
 /* Adds a->delta to the row, or makes the row a->set_to; then a has the delta. The row and the adjustment are one

@@ -129,8 +129,8 @@ static void stored_select(const struct books_totals *t, const struct columns *fo
                           struct buf *sql)
 {
     const struct counter *c = t->counter;
-    struct slice store = {0};
-    INVARIANT(pattern_match(&c->key, c->store, t->all[a].key, &store));
+    struct table_row row;
+    INVARIANT(counter_row(c, t->all[a].key, t->all[a].fields[f], &row) == ROW_FITS);
     buf_printf(sql, "%sSELECT %zu, %zu, ", sql->n > 0 ? " UNION ALL " : "", a, f);
     sql_name(sql, c->column_count);
     BUF_LIT(sql, " FROM ");
@@ -138,7 +138,7 @@ static void stored_select(const struct books_totals *t, const struct columns *fo
     BUF_LIT(sql, " WHERE (");
     sql_key_names(sql, c, ",");
     BUF_LIT(sql, ") = (");
-    sql_key(sql, c, forms, store, t->all[a].fields[f]);
+    sql_key(sql, c, forms, &row);
     BUF_LIT(sql, ")");
 }
 
@@ -214,7 +214,7 @@ static bool totals_ask_right(const struct books_totals *t, const struct columns 
     for (size_t i = 0; i < t->n; i++) {
         if (!pattern_match(&c->key, c->store, t->all[i].key, NULL)) return false;
         for (size_t k = 0; k < t->all[i].fields_n; k++)
-            if (!field_valid(c->field, t->all[i].fields[k])) return false;
+            if (!counter_field_valid(c, t->all[i].fields[k])) return false;
     }
     return columns_fit(forms, c);
 }
@@ -241,7 +241,7 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
 /* --- one store --- */
 
 static enum code_class sum_query(struct db *db, struct books_store *s, const struct columns *forms,
-                                 struct slice store)
+                                 const struct table_row *row)
 {
     struct buf sql = {0};
     struct slice cell[2];
@@ -249,10 +249,8 @@ static enum code_class sum_query(struct db *db, struct books_store *s, const str
     sql_name(&sql, s->counter->column_count);
     BUF_LIT(&sql, "), 0) AS CHAR) FROM ");
     sql_name(&sql, s->counter->table);
-    if (s->counter->key.has_store) {
-        BUF_LIT(&sql, " WHERE ");
-        sql_store_is(&sql, s->counter, forms, store);
-    }
+    BUF_LIT(&sql, " WHERE ");
+    sql_key_is(&sql, s->counter, forms, row);
     enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, cell, 2)) {
         s->rows = cell_int(cell[0]);
@@ -276,16 +274,16 @@ enum err books_store_read(struct db *db, struct books_store *s, struct error *e)
 {
     const struct counter *c = s->counter;
     struct columns forms;
-    struct slice store = {0};
+    struct table_row row;
     int64_t highest = 0;
-    PRE(pattern_match(&c->key, c->store, s->key, &store));
+    PRE(counter_row_of_key(c, s->key, &row));
     enum code_class class = columns_read(db, c, &forms);
     if (class != CODE_OK) return db_error(db, e);
-    if (c->key.has_store && !column_fits_store(forms.store, c->store))
+    if (!columns_fit(&forms, c))
         return error_set(e, ERR_CONFIG, "table " SLICE_FMT " does not fit the counter; run tallyd check",
                          SLICE_ARG(c->table));
     class = snapshot_begin(db);
-    if (class == CODE_OK) class = sum_query(db, s, &forms, store);
+    if (class == CODE_OK) class = sum_query(db, s, &forms, &row);
     if (class == CODE_OK) class = rejects_query(db, s);
     if (class == CODE_OK) class = newest_read(db, &s->realm, c, s->gen, &highest);
     if (class == CODE_OK && s->ids_n > 0) class = chunks_read(db, s->ids, s->ids_n, &s->books);

@@ -29,8 +29,10 @@ static const struct {
     {1213, 1213, CODE_AGAIN},     /* deadlock */
     {1226, 1226, CODE_WAIT},      /* resource limit of this user */
     {1264, 1264, CODE_POISON},    /* out of range for the column */
+    {1267, 1267, CODE_POISON},    /* a text that the column's character set does not have */
     {1290, 1290, CODE_AWAY},      /* --read-only and its like */
     {1292, 1292, CODE_POISON},    /* truncated incorrect value */
+    {1300, 1300, CODE_POISON},    /* a text that is not UTF-8 */
     {1317, 1317, CODE_AGAIN},     /* query interrupted (KILL QUERY) */
     {1366, 1366, CODE_POISON},    /* incorrect value for the column */
     {1406, 1406, CODE_POISON},    /* data too long */

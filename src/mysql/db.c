@@ -188,14 +188,17 @@ static enum code_class connect_server(struct db *db)
     return CODE_OK;
 }
 
+/* The time zone is for what the shop's columns hold: tallyd's own times are UTC_TIMESTAMP. */
 static enum code_class session_set(struct db *db)
 {
     struct buf sql = {0};
+    const char *zone = db->config->time_zone;
     buf_printf(&sql,
                "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,"
                "NO_AUTO_VALUE_ON_ZERO',"
-               " time_zone = '+00:00', autocommit = 1, innodb_lock_wait_timeout = %u, lock_wait_timeout = %u,"
+               " time_zone = %s%s%s, autocommit = 1, innodb_lock_wait_timeout = %u, lock_wait_timeout = %u,"
                " wait_timeout = %u",
+               zone == NULL ? "" : "'", zone == NULL ? "@@GLOBAL.time_zone" : zone, zone == NULL ? "" : "'",
                (unsigned)db->config->lock_wait_s, (unsigned)db->config->lock_wait_s,
                (unsigned)db->config->idle_s);
     enum code_class class = db_exec_free(db, &sql);

@@ -26,6 +26,7 @@ struct db_config {
     bool reads;            /* where none takes writes, to the first that answers */
     char *socket;          /* path, of one host; goes before its name and port */
     char *user, *password, *database;
+    char *time_zone; /* of [A-Za-z0-9_/+:-]; NULL: the server's */
     enum db_tls tls;
     /* PEM files, read at each connect; cert and key together or not at all */
     char *tls_ca, *tls_cert, *tls_key;

@@ -35,6 +35,7 @@ void db_config_close(struct db_config *c)
     wipe_free(&c->user);
     wipe_free(&c->password);
     wipe_free(&c->database);
+    wipe_free(&c->time_zone);
     wipe_free(&c->tls_ca);
     wipe_free(&c->tls_cert);
     wipe_free(&c->tls_key);

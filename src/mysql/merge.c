@@ -1,5 +1,5 @@
 /* mysql/merge.c - the transaction of one chunk:
- *   START TRANSACTION; INSERT ledger row; upserts; INSERT rejects; UPDATE the counter's books; COMMIT
+ *   START TRANSACTION; INSERT ledger row; upserts (or UPDATEs of rows that are there); INSERT rejects; UPDATE the counter's books; COMMIT
  * Each answer of MySQL is judged: go on, the whole transaction again, or end with an outcome. A row that MySQL refuses
  * is found by bisection inside the transaction, without savepoints: InnoDB undoes a failed statement by itself and
  * leaves the transaction open, so the halves can be sent at once. (check refuses tables of other engines.) The halves
@@ -11,6 +11,7 @@
 #include "base/crash.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "base/rand.h"
 #include "base/stats.h"
 #include "mysql/plan.h"
@@ -40,7 +41,7 @@ struct work {
     const char *reject_reason;
     struct columns forms;
     struct plan plan;
-    struct buf sql;
+    struct buf sql, rows;
 };
 
 void merger_init(struct merger *m, struct db *db)
@@ -235,7 +236,7 @@ static enum verdict row_refuse(struct work *w, const struct plan_item *i, const 
 {
     struct plan *p = &w->plan;
     plan_refuse(p, i, reason);
-    if (p->refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
+    if (p->refused_n - p->missing_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
     char text[300];
     snprintf(text, sizeof text, "more than %u of %zu rows refused, the last for: %.180s",
              merge_refused_most(w->chunk->rows_n), w->chunk->rows_n, reason);
@@ -251,13 +252,59 @@ static enum verdict upsert_too_big(struct work *w, struct plan_item *i)
     return row_refuse(w, i, text);
 }
 
+static bool makes_rows(const struct work *w)
+{
+    return w->counter->missing == MISSING_INSERT;
+}
+
+/* The rows that are there, or not known to be missing, as a table. False: there are none. */
+static bool rows_statement(struct work *w, size_t first, size_t n)
+{
+    bool any = false;
+    buf_reset(&w->rows);
+    sql_rows_begin(&w->rows, w->counter);
+    for (size_t i = first; i < first + n; i++) {
+        const struct plan_item *item = &w->plan.items[i];
+        if (item->missing) continue;
+        sql_rows_add(&w->rows, i, plan_key(&w->plan, item), item->delta);
+        any = true;
+    }
+    return any;
+}
+
+/* (!) Rows that are there are locked until the end, so that what is said of a row here holds when it is updated. */
+static enum verdict rows_find(struct work *w, size_t first, size_t n)
+{
+    struct slice cell;
+    uint64_t at;
+    if (!rows_statement(w, first, n)) return GO_ON;
+    buf_reset(&w->sql);
+    sql_rows_find(&w->sql, w->counter, &w->forms, buf_slice(&w->rows));
+    if (n == 1 && (w->plan.items[first].too_big || w->sql.n > packet_most(w)))
+        return GO_ON; /* its UPDATE is refused */
+    enum verdict v = judge(w, db_query(w->db, buf_slice(&w->sql)));
+    if (v != GO_ON) return v;
+    for (size_t i = first; i < first + n; i++)
+        w->plan.items[i].missing = true;
+    while (db_row(w->db, &cell, 1))
+        if (num_parse_u64(cell, &at) && at >= first && at < first + n) w->plan.items[at].missing = false;
+    for (size_t i = first; i < first + n; i++)
+        if (w->plan.items[i].missing)
+            plan_miss(&w->plan, &w->plan.items[i], w->counter->missing == MISSING_DROP);
+    return GO_ON;
+}
+
 static void upsert_statement(struct work *w, size_t first, size_t n)
 {
     buf_reset(&w->sql);
+    if (!makes_rows(w)) {
+        if (rows_statement(w, first, n)) sql_rows_update(&w->sql, w->counter, &w->forms, buf_slice(&w->rows));
+        return;
+    }
     sql_upsert_head(&w->sql, w->counter);
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
-        sql_upsert_row(&w->sql, plan_key(&w->plan, item), item->delta, i == first);
+        sql_upsert_row(&w->sql, w->counter, &w->forms, plan_key(&w->plan, item), item->delta, i == first);
     }
     sql_upsert_tail(&w->sql, w->counter, &w->forms, db_dialect(w->db));
 }
@@ -267,6 +314,7 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     struct plan_item *one = &w->plan.items[first];
     upsert_statement(w, first, n);
     bool fits = w->sql.n <= packet_most(w);
+    if (fits && w->sql.n == 0 && !(n == 1 && one->too_big)) return GO_ON; /* none of them is there */
     if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
     if (n == 1 && class == CODE_POISON) return row_refuse(w, one, db_text(w->db));
@@ -282,13 +330,14 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
 
 static bool is_lowered(const struct work *w, const struct plan_item *i)
 {
-    return w->forms.bounded && i->delta < 0 && !i->too_big;
+    return makes_rows(w) && w->forms.bounded && i->delta < 0 && !i->too_big;
 }
 
 /* (!) A count with bounds may take the sum though it does not take the negative delta, which an upsert would insert. */
 static enum verdict lower(struct work *w, const struct plan_item *i)
 {
-    enum code_class class = row_add(w->db, w->counter, &w->forms, plan_key(&w->plan, i), i->delta);
+    bool missing;
+    enum code_class class = row_add(w->db, w->counter, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
     return class == CODE_POISON ? row_refuse(w, i, db_text(w->db)) : judge(w, class);
 }
 
@@ -311,6 +360,8 @@ static enum verdict upsert_all(struct work *w)
     for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
         bool lowered = is_lowered(w, &w->plan.items[first]);
         n = lowered ? 1 : upsert_rows(w, first);
+        if (!makes_rows(w)) v = rows_find(w, first, n);
+        if (v != GO_ON) break;
         v = lowered ? lower(w, &w->plan.items[first]) : upsert(w, first, n);
     }
     return v;
@@ -343,6 +394,10 @@ static enum verdict rejects_insert(struct work *w)
     const struct plan *p = &w->plan;
     enum verdict v = GO_ON;
     for (size_t i = 0; v == GO_ON && i < p->refused_n;) {
+        if (p->refused[i].dropped) {
+            i++;
+            continue;
+        }
         buf_reset(&w->sql);
         BUF_LIT(&w->sql, "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field,"
                          " delta, counted, reason, rejected_at) VALUES ");
@@ -356,7 +411,7 @@ static enum verdict rejects_insert(struct work *w)
                 w->sql.n = before - 1;
                 break;
             }
-        } while (++i < p->refused_n);
+        } while (++i < p->refused_n && !p->refused[i].dropped);
         BUF_LIT(&w->sql, REJECTS_TAIL);
         v = run(w);
     }
@@ -507,6 +562,7 @@ static void work_run(struct work *w)
         w->merger->statement_max *= 2;
     if (w->plan.chunk != NULL) plan_close(&w->plan);
     buf_free(&w->sql);
+    buf_free(&w->rows);
 }
 
 void merge_chunk(struct merger *m, struct chunk *c)

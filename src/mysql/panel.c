@@ -95,6 +95,7 @@ static enum err select_begin(struct panel *p, const struct panel_rows *r, struct
         sql_store_is(sql, c, forms, r->store);
     else
         BUF_LIT(sql, "TRUE");
+    sql_constants_are(sql, c, forms);
     return ERR_NONE;
 }
 
@@ -168,10 +169,7 @@ enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms
 
 bool panel_store_key(const struct counter *c, struct slice store, struct buf *key)
 {
-    struct slice found;
-    if (!c->key.has_store || store.n == 0 || store.n > TEXT_BYTES_MAX) return false;
-    pattern_put(&c->key, store, key);
-    return pattern_match(&c->key, c->store, buf_slice(key), &found) && slice_eq(found, store);
+    return store.n > 0 && store.n <= TEXT_BYTES_MAX && counter_key(c, store, key);
 }
 
 static enum err store_there(struct panel *p, const struct counter *c, struct slice store, bool *there,
@@ -185,6 +183,7 @@ static enum err store_there(struct panel *p, const struct counter *c, struct sli
     sql_name(&sql, c->table);
     BUF_LIT(&sql, " WHERE ");
     sql_store_is(&sql, c, forms, store);
+    sql_constants_are(&sql, c, forms);
     BUF_LIT(&sql, " LIMIT 1");
     enum code_class class = ask(p, &sql);
     while (class == CODE_OK && db_row(p->db, &cell, 1))
@@ -256,9 +255,13 @@ enum err panel_stores(struct panel *p, const struct counter *c, struct slice pre
     sql_name(&sql, c->column_store);
     BUF_LIT(&sql, " FROM ");
     sql_name(&sql, c->table);
-    if (prefix.n > 0) BUF_LIT(&sql, " WHERE ");
+    BUF_LIT(&sql, " WHERE (");
     if (prefix.n > 0)
         (forms->store == FORM_INTEGER ? integers_put : bytes_put)(&sql, c->column_store, prefix);
+    else
+        BUF_LIT(&sql, "TRUE");
+    BUF_LIT(&sql, ")");
+    sql_constants_are(&sql, c, forms);
     BUF_LIT(&sql, " ORDER BY ");
     sql_name(&sql, c->column_store);
     buf_printf(&sql, " LIMIT %u", n);

@@ -36,19 +36,17 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
 {
     const struct batch *b = p->chunk->batch;
     const struct batch_row *r = &b->rows[p->chunk->first + seq];
-    struct slice field = batch_field(b, r), store = {0};
+    struct table_row row;
     int64_t delta = 0;
     if (!num_parse(batch_value(b, r), &delta)) return refuse(p, seq, NULL, "the value is not an integer");
     if (!sum_takes(sum, delta)) return refuse(p, seq, NULL, "the sum of the chunk does not fit 64 bits");
     p->total += delta;
     if (counter == NULL) return refuse(p, seq, &delta, reason);
-    if (!pattern_match(&counter->key, counter->store, batch_hash_name(b, r->hash), &store))
-        return refuse(p, seq, &delta, "the hash's name does not match the counter's key");
-    if (!field_valid(counter->field, field))
-        return refuse(p, seq, &delta, "the field is not of the counter's kind");
+    enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
+    if (fault != ROW_FITS) return refuse(p, seq, &delta, row_fault_text(fault));
     struct plan_item *i = &p->items[p->items_n++];
     *i = (struct plan_item){.key_at = (uint32_t)p->keys.n, .seq = seq, .delta = delta};
-    sql_key(&p->keys, counter, forms, store, field);
+    sql_key(&p->keys, counter, forms, &row);
     i->key_n = (uint32_t)(p->keys.n - i->key_at);
 }
 
@@ -79,6 +77,9 @@ void plan_close(struct plan *p)
 void plan_again(struct plan *p)
 {
     p->refused_n = p->refused_first;
+    p->missing_n = 0;
+    for (size_t i = 0; i < p->items_n; i++)
+        p->items[i].missing = false;
     p->reasons.n = p->reasons_first;
     p->rejected = p->rejected_first;
 }
@@ -86,4 +87,12 @@ void plan_again(struct plan *p)
 void plan_refuse(struct plan *p, const struct plan_item *i, const char *reason)
 {
     refuse(p, i->seq, &i->delta, reason);
+}
+
+void plan_miss(struct plan *p, struct plan_item *i, bool drop)
+{
+    refuse(p, i->seq, &i->delta, ROW_MISSING);
+    p->refused[p->refused_n - 1].dropped = drop;
+    p->missing_n++;
+    i->missing = true;
 }

@@ -1,7 +1,8 @@
 /* mysql/plan.h - the rows of a chunk, ready for its transaction, and those that are refused without asking MySQL. Made
  * once a chunk; rows that MySQL refuses are added while merging and removed again before the next try. Pure. The rows
  * keep the batch's order: (length, bytes) of the pending hash, then of the field. That order is the same in all chunks
- * and processes, and no two rows have one primary key, so writers lock rows in one order. */
+ * and processes, so writers lock rows in one order, but for texts that a collation takes for one row: their deadlocks are tried
+ * again. */
 #ifndef MYSQL_PLAN_H
 #define MYSQL_PLAN_H
 
@@ -9,14 +10,16 @@
 #include "series/batch.h"
 
 struct plan_item {          /* one row that can be merged */
-    uint32_t key_at, key_n; /* its primary key as SQL text, in plan->keys */
+    uint32_t key_at, key_n; /* the counter's key as SQL text, in plan->keys */
     uint32_t seq;           /* its place in the chunk */
     bool too_big;           /* not even alone does it fit a packet: refused in every try */
+    bool missing;           /* of a counter that makes no rows: it is not there; in this try */
     int64_t delta;
 };
 
 struct refusal {
     uint32_t seq;
+    bool dropped;  /* in the books alone */
     bool counted;  /* false: the value is no integer, or does not fit the sum; it is in no total */
     int64_t delta; /* 0 when not counted */
     uint32_t reason_at, reason_n;
@@ -27,6 +30,7 @@ struct plan {
     struct plan_item *items;
     struct refusal *refused;
     size_t items_n, refused_n;
+    size_t missing_n;                        /* how many of the refused are only not there */
     size_t refused_first, reasons_first;     /* how many of them are refused in every try */
     int64_t total, rejected, rejected_first; /* sums of deltas; rejected is part of total */
     struct buf keys, reasons;
@@ -38,6 +42,7 @@ void plan_make(struct plan *p, const struct chunk *c, const struct counter *coun
 void plan_close(struct plan *p);
 void plan_again(struct plan *p); /* forgets what MySQL refused */
 void plan_refuse(struct plan *p, const struct plan_item *i, const char *reason);
+void plan_miss(struct plan *p, struct plan_item *i, bool drop); /* its row is not there */
 
 static inline struct slice plan_key(const struct plan *p, const struct plan_item *i)
 {

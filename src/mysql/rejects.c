@@ -123,28 +123,27 @@ enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice co
 }
 
 /* What the counter says against it; NULL: nothing. */
-static const char *reject_why(const struct counter *c, const struct reject *r, struct slice *store,
+static const char *reject_why(const struct counter *c, const struct reject *r, struct table_row *row,
                               int64_t *delta)
 {
     if (c == NULL) return "its counter is not configured";
     if (!num_parse(r->delta, delta)) return "the value is not an integer";
-    if (!pattern_match(&c->key, c->store, r->pending_hash, store))
-        return "the hash's name does not match the counter's key";
-    return field_valid(c->field, r->field) ? NULL : "the field is not of the counter's kind";
+    enum row_fault fault = counter_row(c, r->pending_hash, r->field, row);
+    return fault == ROW_FITS ? NULL : row_fault_text(fault);
 }
 
 /* *why: this reject cannot be replayed now; NULL: it can, and key is that of its row. */
 static enum code_class replay_key(struct db *db, const struct counter *c, const struct reject *r,
                                   struct columns *forms, struct buf *key, int64_t *delta, const char **why)
 {
-    struct slice store = {0};
+    struct table_row row;
     bool fits;
-    *why = reject_why(c, r, &store, delta);
+    *why = reject_why(c, r, &row, delta);
     if (*why != NULL) return CODE_OK;
     enum code_class class = table_fits(db, c, forms, &fits);
     if (class != CODE_OK) return class;
     if (fits)
-        sql_key(key, c, forms, store, r->field);
+        sql_key(key, c, forms, &row);
     else
         *why = "the table does not fit the counter; run tallyd check";
     return CODE_OK;
@@ -163,15 +162,16 @@ static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
 }
 
 static enum code_class replay_transaction(struct db *db, const struct counter *c, const struct columns *forms,
-                                          const struct reject *r, struct slice key, int64_t delta, bool *ours)
+                                          const struct reject *r, struct slice key, int64_t delta, bool *ours,
+                                          bool *missing)
 {
     struct buf sql = {0};
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
     if (class == CODE_OK) class = mark(db, r, ours);
     if (class == CODE_OK && !*ours) return DB_EXEC(db, "ROLLBACK");
     if (class != CODE_OK) return class;
-    class = row_add(db, c, forms, key, delta);
-    if (class != CODE_OK) return class;
+    class = row_add(db, c, forms, key, delta, missing);
+    if (class != CODE_OK || *missing) return class;
     sql_counter_make(&sql, c->name, &r->realm);
     class = db_exec_free(db, &sql);
     if (class != CODE_OK) return class;
@@ -184,12 +184,13 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
 
 /* A deadlock with a merge is no reason to stop: MySQL rolled it back, so it is tried again. */
 static enum code_class replay_try(struct db *db, const struct counter *c, const struct columns *forms,
-                                  const struct reject *r, struct slice key, int64_t delta, bool *ours)
+                                  const struct reject *r, struct slice key, int64_t delta, bool *ours,
+                                  bool *missing)
 {
-    enum code_class class = replay_transaction(db, c, forms, r, key, delta, ours);
+    enum code_class class = replay_transaction(db, c, forms, r, key, delta, ours, missing);
     for (int tries = 1; class == CODE_AGAIN && tries < AGAIN_MOST; tries++) {
         if (DB_EXEC(db, "ROLLBACK") != CODE_OK) return CODE_LINK;
-        class = replay_transaction(db, c, forms, r, key, delta, ours);
+        class = replay_transaction(db, c, forms, r, key, delta, ours, missing);
     }
     return class;
 }
@@ -210,14 +211,16 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
 {
     struct buf key = {0};
     int64_t delta = 0;
-    bool ours = false;
+    bool ours = false, missing = false;
     const struct counter *c = counters_find(run->counters, r->counter);
     const char *why;
     struct columns forms;
     enum code_class class = replay_key(db, c, r, &forms, &key, &delta, &why);
     enum err err = ERR_NONE;
     char text[300] = "";
-    if (why == NULL && class == CODE_OK) class = replay_try(db, c, &forms, r, buf_slice(&key), delta, &ours);
+    if (why == NULL && class == CODE_OK)
+        class = replay_try(db, c, &forms, r, buf_slice(&key), delta, &ours, &missing);
+    if (missing) why = ROW_MISSING;
     buf_free(&key);
     if (why == NULL && class == CODE_OK) return run->replayed += ours, ERR_NONE;
     if (why == NULL && class != CODE_POISON) err = db_error(db, e);

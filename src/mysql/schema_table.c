@@ -30,19 +30,22 @@ static const char *column_type_of_store(const struct counter *c)
     return c->store == STORE_INTEGER ? "BIGINT NOT NULL" : "VARBINARY(255) NOT NULL";
 }
 
-static const char *column_type_of_field(const struct counter *c)
+static const char *column_type_of(enum value_kind kind)
 {
-    switch (c->field) {
-    case FIELD_DATE:
-        return "DATE NOT NULL";
-    case FIELD_HOUR:
-        return "DATETIME NOT NULL";
-    case FIELD_INTEGER:
-        return "BIGINT NOT NULL";
-    case FIELD_TEXT:
-        return "VARBINARY(255) NOT NULL";
-    }
-    UNREACHABLE();
+    static const char *const types[] = {[VALUE_INTEGER] = "BIGINT NOT NULL",
+                                        [VALUE_TEXT] = "VARBINARY(255) NOT NULL",
+                                        [VALUE_DATE] = "DATE NOT NULL",
+                                        [VALUE_HOUR] = "DATETIME NOT NULL",
+                                        [VALUE_MONTH] = "DATE NOT NULL"};
+    return types[kind];
+}
+
+static const char *column_type_of_more(const struct key_column *column)
+{
+    int64_t v;
+    bool number = column->from == FROM_CONSTANT && num_parse(column->constant, &v);
+    if (number || column->piece != PIECE_WHOLE) return "BIGINT NOT NULL";
+    return column->from == FROM_CONSTANT ? "VARBINARY(255) NOT NULL" : column_type_of(column->kind);
 }
 
 static void key_columns_put(const struct counter *c, struct buf *out)
@@ -61,8 +64,14 @@ void schema_table_ddl(const struct counter *c, struct buf *out)
         sql_name(out, c->column_store);
         buf_printf(out, " %s,\n    ", column_type_of_store(c));
     }
-    sql_name(out, c->column_field);
-    buf_printf(out, " %s,\n    ", column_type_of_field(c));
+    if (c->column_field.n > 0) {
+        sql_name(out, c->column_field);
+        buf_printf(out, " %s,\n    ", column_type_of(counter_field_kind(c)));
+    }
+    for (uint32_t i = 0; i < c->more_n; i++) {
+        sql_name(out, c->more[i].name);
+        buf_printf(out, " %s,\n    ", column_type_of_more(&c->more[i]));
+    }
     sql_name(out, c->column_count);
     BUF_LIT(out, " BIGINT NOT NULL DEFAULT 0,\n    PRIMARY KEY ");
     key_columns_put(c, out);
@@ -95,6 +104,8 @@ static void text_set(char *to, size_t size, struct slice from)
 
 static bool is_key_column(const struct counter *c, const char *name)
 {
+    for (uint32_t i = 0; i < c->more_n; i++)
+        if (is_named(name, c->more[i].name)) return true;
     return is_named(name, c->column_field) || (c->key.has_store && is_named(name, c->column_store));
 }
 
@@ -188,63 +199,129 @@ static struct key_shape key_shape(const struct table *t, const char *key)
     return s;
 }
 
-/* Names of the columns that would do. */
-static void columns_put(const struct table *t, struct buf *out,
-                        bool (*fits)(const struct table *, enum column_form))
-{
-    for (size_t i = 0; i < t->columns_n; i++) {
-        const struct column *col = &t->columns[i];
-        if (!fits(t, column_form_of(slice_str(col->data_type), slice_str(col->collation)))) continue;
-        buf_printf(out, "%s%s", out->n > 0 ? ", " : "", col->name);
-    }
-    if (out->n == 0) BUF_LIT(out, "none");
-}
+/* A column that the configuration names, and what it must hold. */
+struct need {
+    const char *path; /* below the counter */
+    struct slice column;
+    const char *kind_text;
+    bool (*fits)(const struct need *n, enum column_form form);
+    enum value_kind kind;
+    enum store_kind store;
+    const struct key_column *more;
+    const struct set_column *set;
+};
 
-static bool count_fits(const struct table *t, enum column_form form)
+static bool count_fits(const struct need *n, enum column_form form)
 {
-    (void)t;
+    (void)n;
     return form == FORM_INTEGER;
 }
 
-static bool store_fits(const struct table *t, enum column_form form)
+static bool store_fits(const struct need *n, enum column_form form)
 {
-    return column_fits_store(form, t->c->store);
+    return column_fits_store(form, n->store);
 }
 
-static bool field_fits(const struct table *t, enum column_form form)
+static bool field_fits(const struct need *n, enum column_form form)
 {
-    return column_fits_field(form, t->c->field);
+    return column_fits(form, n->kind);
 }
 
-/* what: as in counters.*.columns. */
-static void column_check(struct table *t, const char *what, struct slice name,
-                         bool (*fits)(const struct table *, enum column_form), const char *kind)
+static bool more_fits(const struct need *n, enum column_form form)
 {
-    const struct column *col = column_find(t, name);
+    return column_fits_more(form, n->more);
+}
+
+static bool set_fits(const struct need *n, enum column_form form)
+{
+    return column_fits_set(form, n->set);
+}
+
+static enum column_form form_of(const struct column *col)
+{
+    return column_form_of(slice_str(col->data_type), slice_str(col->collation));
+}
+
+/* A TIMESTAMP is no key, but may be set. */
+static enum column_form set_form_of(const struct column *col)
+{
+    return slice_ieq(slice_str(col->data_type), SLICE("timestamp")) ? FORM_DATETIME : form_of(col);
+}
+
+/* Names of the columns that would do. */
+static void columns_put(const struct table *t, struct buf *out, const struct need *n)
+{
+    for (size_t i = 0; i < t->columns_n; i++)
+        if (n->fits(n, form_of(&t->columns[i])))
+            buf_printf(out, "%s%s", out->n > 0 ? ", " : "", t->columns[i].name);
+    if (out->n == 0) BUF_LIT(out, "none");
+}
+
+static void column_check(struct table *t, const struct need *n)
+{
+    const struct column *col = column_find(t, n->column);
     struct buf others = {0};
-    if (col != NULL && fits(t, column_form_of(slice_str(col->data_type), slice_str(col->collation)))) return;
-    bool text = col != NULL && fits(t, FORM_BYTES) && col->collation[0] != 0;
-    columns_put(t, &others, fits);
-    if (text || (col != NULL && fits(t, FORM_BYTES) && is_named(col->data_type, SLICE("binary"))))
-        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
-                    "column " SLICE_FMT "." SLICE_FMT
-                    " is %s %s, which takes different fields for one row (case, accents or trailing spaces); "
-                    "it must compare bytes. Columns that do for columns.%s: " SLICE_FMT,
-                    SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, col->collation, what,
-                    SLICE_ARG(buf_slice(&others)));
-    else
-        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
-                    "column " SLICE_FMT "." SLICE_FMT " is %s, which does not hold %s. Columns that do for "
-                    "columns.%s: " SLICE_FMT,
-                    SLICE_ARG(t->c->table), SLICE_ARG(name), col == NULL ? "missing" : col->type, kind, what,
-                    SLICE_ARG(buf_slice(&others)));
+    if (col != NULL && n->fits(n, n->set != NULL ? set_form_of(col) : form_of(col))) return;
+    columns_put(t, &others, n);
+    finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+                "column " SLICE_FMT "." SLICE_FMT
+                " is %s, which does not hold %s. Columns that do for %s: " SLICE_FMT,
+                SLICE_ARG(t->c->table), SLICE_ARG(n->column), col == NULL ? "missing" : col->type,
+                n->kind_text, n->path, SLICE_ARG(buf_slice(&others)));
     buf_free(&others);
 }
 
-/* A row is found by one unique key, which is that of the counter. Any other must not find another row first. */
-static void keys_check(struct table *t)
+static void fold_check(struct table *t, struct slice name)
 {
-    size_t wanted = t->c->key.has_store ? 2 : 1;
+    const struct column *col = column_find(t, name);
+    if (col == NULL || form_of(col) != FORM_TEXT) return;
+    finding_add(t->r, SCHEMA_WARN, t->c, NULL,
+                "column " SLICE_FMT "." SLICE_FMT
+                " is %s %s, which takes some texts for one row (as Shoes and shoes, "
+                "by its collation): their hits are counted in that row, and CTR.TOTAL says its count",
+                SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, col->collation);
+}
+
+static void columns_check(struct table *t)
+{
+    static const char *const kinds[] = {[VALUE_INTEGER] = "an integer",
+                                        [VALUE_TEXT] = "a text of 1 to 255 bytes",
+                                        [VALUE_DATE] = "a date",
+                                        [VALUE_HOUR] = "an hour",
+                                        [VALUE_MONTH] = "a month"};
+    const struct counter *c = t->c;
+    column_check(t, &(struct need){"columns.count", c->column_count, "a count", .fits = count_fits});
+    if (c->key.has_store) {
+        column_check(t, &(struct need){"columns.store", c->column_store,
+                                       c->store == STORE_INTEGER ? "an integer store id" : "a text store id",
+                                       .fits = store_fits, .store = c->store});
+        if (c->store == STORE_TEXT) fold_check(t, c->column_store);
+    }
+    if (c->column_field.n > 0) {
+        enum value_kind kind = counter_field_kind(c);
+        column_check(t, &(struct need){"columns.field", c->column_field, field_kind_expected(c->field),
+                                       .fits = field_fits, .kind = kind});
+        if (kind == VALUE_TEXT) fold_check(t, c->column_field);
+    }
+    for (uint32_t i = 0; i < c->more_n; i++) {
+        const struct key_column *m = &c->more[i];
+        bool constant = m->from == FROM_CONSTANT;
+        column_check(t, &(struct need){constant ? "constants" : "it in columns", m->name,
+                                       constant ? "that constant" : kinds[m->kind], .fits = more_fits,
+                                       .more = m});
+        if (!constant && m->kind == VALUE_TEXT) fold_check(t, m->name);
+    }
+    for (uint32_t i = 0; i < c->sets_n; i++)
+        column_check(t, &(struct need){"set", c->sets[i].name,
+                                       c->sets[i].constant.p == NULL ? "a time" : "that constant",
+                                       .fits = set_fits, .set = &c->sets[i]});
+}
+
+/* A row is found by one unique key, which is that of the counter. Any other must not find another row first. One is proposed only for
+ * columns that can be in it. */
+static void keys_check(struct table *t, bool columns_good)
+{
+    size_t wanted = (t->c->key.has_store ? 1 : 0) + (t->c->column_field.n > 0 ? 1 : 0) + t->c->more_n;
     struct buf mend = {0}, columns = {0};
     bool found = false;
     key_columns_put(t->c, &columns);
@@ -252,22 +329,31 @@ static void keys_check(struct table *t)
         if (i > 0 && strcmp(t->parts[i].key, t->parts[i - 1].key) == 0) continue;
         struct key_shape s = key_shape(t, t->parts[i].key);
         found |= s.own == wanted && s.others == 0;
-        if (s.own == wanted || s.free) continue;
+        if (s.own == wanted || s.free || t->c->missing != MISSING_INSERT) continue;
         finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
                     "the unique key %s of " SLICE_FMT " does not hold all of " SLICE_FMT
-                    ": a merge could count into another row. No counter can use this table as it is",
+                    ": a merge could count into another row",
                     t->parts[i].key, SLICE_ARG(t->c->table), SLICE_ARG(buf_slice(&columns)));
     }
     if (!found) {
-        alter(&mend, t->c, "ADD UNIQUE KEY");
-        buf_put_slice(&mend, buf_slice(&columns));
-        alter_end_key(&mend);
-        finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
+        if (columns_good) {
+            alter(&mend, t->c, "ADD UNIQUE KEY");
+            buf_put_slice(&mend, buf_slice(&columns));
+            alter_end_key(&mend);
+        }
+        finding_add(t->r, SCHEMA_REFUSE, t->c, columns_good ? &mend : NULL,
                     "no unique key of " SLICE_FMT " is exactly " SLICE_FMT
                     "; one can be added where no two rows have the same, and then none can be made any more",
                     SLICE_ARG(t->c->table), SLICE_ARG(buf_slice(&columns)));
     }
     buf_free(&columns);
+}
+
+static bool is_set_at_insert(const struct counter *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->sets_n; i++)
+        if (c->sets[i].at_insert && is_named(name, c->sets[i].name)) return true;
+    return false;
 }
 
 /* A column that the merge does not name must be nullable, have a default, or be generated. */
@@ -276,16 +362,18 @@ static void others_check(struct table *t)
     for (size_t i = 0; i < t->columns_n; i++) {
         const struct column *col = &t->columns[i];
         bool own = is_key_column(t->c, col->name);
-        if (own && col->auto_increment)
+        if (own && col->auto_increment && t->c->missing == MISSING_INSERT)
             finding_add(t->r, SCHEMA_WARN, t->c, NULL,
-                        "column " SLICE_FMT
-                        ".%s is AUTO_INCREMENT: a hit on an id that is not there makes a row",
+                        "column " SLICE_FMT ".%s is AUTO_INCREMENT: a hit on an id that is not there makes a "
+                        "row. With `missing: reject` it does not",
                         SLICE_ARG(t->c->table), col->name);
-        if (own || is_named(col->name, t->c->column_count)) continue;
+        if (own || is_named(col->name, t->c->column_count) || t->c->missing != MISSING_INSERT) continue;
+        if (is_set_at_insert(t->c, col->name)) continue;
         if (col->nullable || col->has_default || col->auto_increment || col->generated) continue;
         finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
-                    "column " SLICE_FMT
-                    ".%s is NOT NULL without a default: tallyd can make no row without it",
+                    "column " SLICE_FMT ".%s is NOT NULL without a default: tallyd can make no row without "
+                    "it. Write it with `set`, or make no rows "
+                    "with `missing: reject`",
                     SLICE_ARG(t->c->table), col->name);
     }
 }
@@ -343,12 +431,9 @@ static void table_judge(struct table *t, const char *engine)
                     "as they are",
                     SLICE_ARG(c->table), engine);
     }
-    column_check(t, "count", c->column_count, count_fits, "a count");
-    if (c->key.has_store)
-        column_check(t, "store", c->column_store, store_fits,
-                     c->store == STORE_INTEGER ? "an integer store id" : "a text store id");
-    column_check(t, "field", c->column_field, field_fits, field_kind_expected(c->field));
-    keys_check(t);
+    size_t refusals = schema_refusals(t->r);
+    columns_check(t);
+    keys_check(t, refusals == schema_refusals(t->r));
     others_check(t);
 }
 

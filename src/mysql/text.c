@@ -1,6 +1,8 @@
 /* mysql/text.c - see text.h. */
 #include "mysql/text.h"
 
+#include "base/num.h"
+
 void sql_hex(struct buf *b, struct slice bytes)
 {
     BUF_LIT(b, "x'");
@@ -40,56 +42,88 @@ void sql_ms(struct buf *b, int64_t wall_ms)
                (long long)wall_ms);
 }
 
-/* A TIMESTAMP cannot be the key: older servers change it by themselves on every update. BINARY(n) pads with NUL bytes,
- * and _bin collations except the two below pad with spaces, so that two Redis fields would become one row. */
+/* A TIMESTAMP cannot be the key: older servers change it by themselves on every update. Texts but those that compare as bytes do
+ * fold some values into one row: case, accents, spaces or NUL bytes at the end. */
 enum column_form column_form_of(struct slice data_type, struct slice collation)
 {
-    static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint"};
+    static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"};
+    static const char *const folding[] = {"varchar", "char", "binary"};
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         if (slice_ieq(data_type, slice_str(integers[i]))) return FORM_INTEGER;
     if (slice_ieq(data_type, SLICE("date"))) return FORM_DATE;
     if (slice_ieq(data_type, SLICE("datetime"))) return FORM_DATETIME;
     if (slice_ieq(data_type, SLICE("varbinary"))) return FORM_BYTES;
-    if (!slice_ieq(data_type, SLICE("varchar"))) return FORM_NONE;
     bool exact = slice_ends(collation, SLICE("_nopad_bin")) || slice_ends(collation, SLICE("_0900_bin"));
-    return exact ? FORM_BYTES : FORM_NONE;
+    if (slice_ieq(data_type, SLICE("varchar")) && exact) return FORM_BYTES;
+    for (size_t i = 0; i < sizeof folding / sizeof *folding; i++)
+        if (slice_ieq(data_type, slice_str(folding[i]))) return FORM_TEXT;
+    return FORM_NONE;
+}
+
+static bool form_is_text(enum column_form form)
+{
+    return form == FORM_BYTES || form == FORM_TEXT;
 }
 
 bool column_fits_store(enum column_form form, enum store_kind kind)
 {
-    return form == FORM_BYTES || (form == FORM_INTEGER && kind == STORE_INTEGER);
+    return form_is_text(form) || (form == FORM_INTEGER && kind == STORE_INTEGER);
 }
 
-bool column_fits_field(enum column_form form, enum field_kind kind)
+bool column_fits(enum column_form form, enum value_kind kind)
 {
     switch (form) {
     case FORM_NONE:
         return false;
     case FORM_INTEGER:
-        return kind != FIELD_TEXT;
+        return kind != VALUE_TEXT;
     case FORM_DATE:
-        return kind == FIELD_DATE; /* an hour would lose its hour, and 24 fields be one row */
+        return kind == VALUE_DATE ||
+               kind == VALUE_MONTH; /* an hour would lose its hour, and 24 fields be one row */
     case FORM_DATETIME:
-        return kind == FIELD_DATE || kind == FIELD_HOUR;
+        return kind == VALUE_DATE || kind == VALUE_HOUR || kind == VALUE_MONTH;
     case FORM_BYTES:
+    case FORM_TEXT:
         return true;
     }
     UNREACHABLE();
 }
 
-bool columns_fit(const struct columns *forms, const struct counter *c)
+/* A constant is what the operator wrote; what a column does not take of it, MySQL refuses. */
+bool column_fits_more(enum column_form form, const struct key_column *column)
 {
-    return column_fits_field(forms->field, c->field) &&
-           (!c->key.has_store || column_fits_store(forms->store, c->store));
+    int64_t v;
+    if (column->from == FROM_CONSTANT)
+        return form != FORM_NONE && (form != FORM_INTEGER || num_parse(column->constant, &v));
+    if (column->piece != PIECE_WHOLE) return form == FORM_INTEGER || form_is_text(form);
+    return column_fits(form, column->kind);
 }
 
-/* A time, YYYYMMDD or YYYYMMDDHH, becomes 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'. */
+bool column_fits_set(enum column_form form, const struct set_column *set)
+{
+    int64_t v;
+    if (set->constant.p == NULL) return form == FORM_INTEGER || form == FORM_DATE || form == FORM_DATETIME;
+    return form != FORM_NONE && (form != FORM_INTEGER || num_parse(set->constant, &v));
+}
+
+bool columns_fit(const struct columns *forms, const struct counter *c)
+{
+    if (c->column_field.n > 0 && !column_fits(forms->field, counter_field_kind(c))) return false;
+    for (uint32_t i = 0; i < c->more_n; i++)
+        if (!column_fits_more(forms->more[i], &c->more[i])) return false;
+    for (uint32_t i = 0; i < c->sets_n; i++)
+        if (!column_fits_set(forms->sets[i], &c->sets[i])) return false;
+    return !c->key.has_store || column_fits_store(forms->store, c->store);
+}
+
+/* A time of 6, 8 or 10 digits becomes 'YYYY-MM-01', 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'. */
 void sql_value(struct buf *b, enum column_form form, struct slice value)
 {
     const char *d = value.p;
     if (form == FORM_INTEGER) return buf_put_slice(b, value);
-    if (form == FORM_BYTES) return sql_hex(b, value);
-    buf_printf(b, "'%.4s-%.2s-%.2s", d, d + 4, d + 6);
+    if (form == FORM_TEXT) BUF_LIT(b, "_utf8mb4 "); /* so that it compares as the column does */
+    if (form_is_text(form)) return sql_hex(b, value);
+    buf_printf(b, "'%.4s-%.2s-%.2s", d, d + 4, value.n >= 8 ? d + 6 : "01");
     if (form == FORM_DATETIME) buf_printf(b, " %.2s:00:00", value.n == 10 ? d + 8 : "00");
     BUF_LIT(b, "'");
 }
@@ -103,22 +137,61 @@ void sql_store_is(struct buf *b, const struct counter *c, const struct columns *
 
 void sql_key_names(struct buf *b, const struct counter *c, const char *comma)
 {
-    if (c->key.has_store) {
-        sql_name(b, c->column_store);
-        buf_put_slice(b, slice_str(comma));
+    const struct slice first[] = {c->column_store, c->column_field};
+    size_t begin = b->n;
+    for (size_t i = 0; i < 2 + c->more_n; i++) {
+        struct slice name = i < 2 ? first[i] : c->more[i - 2].name;
+        if (name.n == 0) continue;
+        if (b->n > begin) buf_put_slice(b, slice_str(comma));
+        sql_name(b, name);
     }
-    sql_name(b, c->column_field);
 }
 
-void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store,
-             struct slice field)
+/* A text column keeps a time as the app spells it, and a constant is kept as it was written. */
+static void row_value_put(struct buf *b, enum column_form form, const struct key_column *column,
+                          const struct row_value *v)
 {
-    PRE(field_valid(c->field, field));
+    bool constant = column != NULL && column->from == FROM_CONSTANT;
+    if (constant && form != FORM_INTEGER && form != FORM_BYTES) form = FORM_TEXT;
+    sql_value(b, form, form_is_text(form) ? v->sent : v->plain);
+}
+
+void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, const struct table_row *row)
+{
+    if (c->key.has_store) row_value_put(b, forms->store, NULL, &row->store), BUF_LIT(b, ",");
+    if (c->column_field.n > 0) row_value_put(b, forms->field, NULL, &row->field), BUF_LIT(b, ",");
+    for (uint32_t i = 0; i < c->more_n; i++)
+        row_value_put(b, forms->more[i], &c->more[i], &row->more[i]), BUF_LIT(b, ",");
+    b->n--; /* the last comma */
+}
+
+static void more_is(struct buf *b, const struct counter *c, const struct columns *forms, uint32_t i,
+                    const struct row_value *v)
+{
+    BUF_LIT(b, " AND ");
+    sql_name(b, c->more[i].name);
+    BUF_LIT(b, " = ");
+    row_value_put(b, forms->more[i], &c->more[i], v);
+}
+
+void sql_constants_are(struct buf *b, const struct counter *c, const struct columns *forms)
+{
+    for (uint32_t i = 0; i < c->more_n; i++)
+        if (c->more[i].from == FROM_CONSTANT)
+            more_is(b, c, forms, i, &(struct row_value){c->more[i].constant, c->more[i].constant});
+}
+
+void sql_key_is(struct buf *b, const struct counter *c, const struct columns *forms,
+                const struct table_row *row)
+{
+    BUF_LIT(b, "TRUE");
     if (c->key.has_store) {
-        sql_value(b, forms->store, store);
-        BUF_LIT(b, ",");
+        BUF_LIT(b, " AND ");
+        sql_store_is(b, c, forms, row->store.sent);
     }
-    sql_value(b, forms->field, field);
+    for (uint32_t i = 0; i < c->more_n; i++)
+        if (c->more[i].from == FROM_KEY || c->more[i].from == FROM_CONSTANT)
+            more_is(b, c, forms, i, &row->more[i]);
 }
 
 void sql_upsert_head(struct buf *b, const struct counter *c)
@@ -129,7 +202,36 @@ void sql_upsert_head(struct buf *b, const struct counter *c)
     sql_key_names(b, c, ",");
     BUF_LIT(b, ",");
     sql_name(b, c->column_count);
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        if (!c->sets[i].at_insert) continue;
+        BUF_LIT(b, ",");
+        sql_name(b, c->sets[i].name);
+    }
     BUF_LIT(b, ") VALUES ");
+}
+
+static void set_value(struct buf *b, const struct counter *c, const struct columns *forms, uint32_t i)
+{
+    static const char *const now[] = {
+        [FORM_INTEGER] = "UNIX_TIMESTAMP()", [FORM_DATE] = "CURRENT_DATE()", [FORM_DATETIME] = "NOW()"};
+    enum column_form form = forms->sets[i];
+    struct slice constant = c->sets[i].constant;
+    if (constant.p == NULL) return buf_put_slice(b, slice_str(now[form]));
+    sql_value(b, form == FORM_INTEGER || form == FORM_BYTES ? form : FORM_TEXT, constant);
+}
+
+/* ", `updated_at` = NOW()" */
+static void sets_put(struct buf *b, const struct counter *c, const struct columns *forms)
+{
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        if (!c->sets[i].at_update) continue;
+        BUF_LIT(b, ", ");
+        sql_name(b, c->table);
+        BUF_LIT(b, ".");
+        sql_name(b, c->sets[i].name);
+        BUF_LIT(b, " = ");
+        set_value(b, c, forms, i);
+    }
 }
 
 void sql_lookup(struct buf *b, const struct lookup *l)
@@ -142,13 +244,19 @@ void sql_lookup(struct buf *b, const struct lookup *l)
     sql_name(b, l->table);
 }
 
-void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first)
+void sql_upsert_row(struct buf *b, const struct counter *c, const struct columns *forms, struct slice key,
+                    int64_t delta, bool first)
 {
     if (!first) BUF_LIT(b, ",");
     BUF_LIT(b, "(");
     buf_put_slice(b, key);
     BUF_LIT(b, ",");
     buf_int(b, delta);
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        if (!c->sets[i].at_insert) continue;
+        BUF_LIT(b, ",");
+        set_value(b, c, forms, i);
+    }
     BUF_LIT(b, ")");
 }
 
@@ -177,6 +285,117 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, const struct column
         BUF_LIT(b, "VALUES(");
     sql_name(b, c->column_count);
     if (dialect == DB_VALUES) BUF_LIT(b, ")");
+    sets_put(b, c, forms);
+}
+
+/* --- rows that are there --- */
+
+/* The i-th key column; n = 0: it has none such. */
+static struct slice key_name(const struct counter *c, size_t i)
+{
+    return i == 0 ? c->column_store : i == 1 ? c->column_field : c->more[i - 2].name;
+}
+
+/* A first row of names, which is in no result. */
+void sql_rows_begin(struct buf *b, const struct counter *c)
+{
+    BUF_LIT(b, "SELECT 0 AS s, 0 AS d");
+    for (size_t i = 0; i < 2 + c->more_n; i++)
+        if (key_name(c, i).n > 0) buf_printf(b, ", NULL AS k%zu", i);
+    BUF_LIT(b, " FROM DUAL WHERE FALSE");
+}
+
+void sql_rows_add(struct buf *b, size_t number, struct slice key, int64_t delta)
+{
+    buf_printf(b, " UNION ALL SELECT %zu,%lld,", number, (long long)delta);
+    buf_put_slice(b, key);
+}
+
+/* (!) A text compares as its column does. A character that the column's set does not have becomes another in it: then there is no
+ * such row. */
+static void text_on(struct buf *b, const struct column_text *text, size_t i)
+{
+    buf_printf(b,
+               "CONVERT(d.k%zu USING %s) COLLATE %s AND CONVERT(CONVERT(d.k%zu USING %s) USING utf8mb4) "
+               "COLLATE utf8mb4_bin = d.k%zu",
+               i, text->charset, text->collation, i, text->charset, i);
+}
+
+/* ` d STRAIGHT_JOIN table ON its key is d's`; the rows of d may be of the table itself. */
+static void rows_join(struct buf *b, const struct counter *c, const struct columns *forms, bool own)
+{
+    const char *and = " ON ";
+    BUF_LIT(b, " d STRAIGHT_JOIN ");
+    sql_name(b, c->table);
+    for (size_t i = 0; i < 2 + c->more_n; i++) {
+        if (key_name(c, i).n == 0) continue;
+        buf_put_slice(b, slice_str(and));
+        sql_name(b, c->table);
+        BUF_LIT(b, ".");
+        sql_name(b, key_name(c, i));
+        BUF_LIT(b, " = ");
+        if (forms->texts[i].charset[0] != 0 && !own)
+            text_on(b, &forms->texts[i], i);
+        else
+            buf_printf(b, "d.k%zu", i);
+        and = " AND ";
+    }
+}
+
+void sql_rows_find(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows)
+{
+    BUF_LIT(b, "SELECT d.s FROM (");
+    buf_put_slice(b, rows);
+    BUF_LIT(b, ")");
+    rows_join(b, c, forms, false);
+    BUF_LIT(b, " FOR UPDATE");
+}
+
+/* SELECT of the keys as the table has them, and the sum of each: a collation may take several of d for one row, which an UPDATE would
+ * change once. */
+static void rows_sum(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows)
+{
+    struct buf names = {0};
+    for (size_t i = 0; i < 2 + c->more_n; i++) {
+        if (key_name(c, i).n == 0) continue;
+        buf_put_slice(&names, slice_str(names.n > 0 ? ", " : ""));
+        sql_name(&names, c->table);
+        BUF_LIT(&names, ".");
+        sql_name(&names, key_name(c, i));
+        buf_printf(&names, " AS k%zu", i);
+    }
+    BUF_LIT(b, "SELECT ");
+    buf_put_slice(b, buf_slice(&names));
+    BUF_LIT(b, ", CAST(SUM(d.d) AS SIGNED) AS d FROM (");
+    buf_put_slice(b, rows);
+    BUF_LIT(b, ")");
+    rows_join(b, c, forms, false);
+    BUF_LIT(b, " GROUP BY 1");
+    for (size_t i = 1, n = (c->column_store.n > 0) + (c->column_field.n > 0) + c->more_n; i < n; i++)
+        buf_printf(b, ", %zu", i + 1);
+    buf_free(&names);
+}
+
+void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows)
+{
+    bool folds = false;
+    for (size_t i = 0; i < 2 + c->more_n; i++)
+        folds |= forms->texts[i].charset[0] != 0;
+    BUF_LIT(b, "UPDATE (");
+    if (folds)
+        rows_sum(b, c, forms, rows);
+    else
+        buf_put_slice(b, rows);
+    BUF_LIT(b, ")");
+    rows_join(b, c, forms, folds);
+    BUF_LIT(b, " SET ");
+    sql_name(b, c->table);
+    BUF_LIT(b, ".");
+    sql_name(b, c->column_count);
+    BUF_LIT(b, " = ");
+    count_put(b, c, forms);
+    BUF_LIT(b, " + d.d");
+    sets_put(b, c, forms);
 }
 
 void sql_update_row(struct buf *b, const struct counter *c, const struct columns *forms, struct slice key,
@@ -188,24 +407,47 @@ void sql_update_row(struct buf *b, const struct counter *c, const struct columns
     sql_name(b, c->column_count);
     BUF_LIT(b, " = ");
     count_put(b, c, forms);
-    buf_printf(b, " + (%lld) WHERE (", (long long)delta);
+    buf_printf(b, " + (%lld)", (long long)delta);
+    sets_put(b, c, forms);
+    BUF_LIT(b, " WHERE (");
     sql_key_names(b, c, ",");
     BUF_LIT(b, ") = (");
     buf_put_slice(b, key);
     BUF_LIT(b, ")");
 }
 
-enum code_class row_add(struct db *db, const struct counter *c, const struct columns *forms, struct slice key,
-                        int64_t delta)
+/* Locked, so that it stays. */
+static enum code_class row_look(struct db *db, const struct counter *c, struct slice key, bool *missing)
 {
     struct buf sql = {0};
-    if (forms->bounded) {
+    struct slice cell;
+    BUF_LIT(&sql, "SELECT 1 FROM ");
+    sql_name(&sql, c->table);
+    BUF_LIT(&sql, " WHERE (");
+    sql_key_names(&sql, c, ",");
+    BUF_LIT(&sql, ") = (");
+    buf_put_slice(&sql, key);
+    BUF_LIT(&sql, ") FOR UPDATE");
+    enum code_class class = db_query_free(db, &sql);
+    *missing = class == CODE_OK && !db_row(db, &cell, 1);
+    return class;
+}
+
+enum code_class row_add(struct db *db, const struct counter *c, const struct columns *forms, struct slice key,
+                        int64_t delta, bool *missing)
+{
+    struct buf sql = {0};
+    bool only = c->missing != MISSING_INSERT;
+    *missing = false;
+    enum code_class class = only ? row_look(db, c, key, missing) : CODE_OK;
+    if (class != CODE_OK || *missing) return class;
+    if (only || forms->bounded) {
         sql_update_row(&sql, c, forms, key, delta);
-        enum code_class class = db_exec_free(db, &sql);
-        if (class != CODE_OK || db_affected(db) > 0) return class;
+        class = db_exec_free(db, &sql);
+        if (class != CODE_OK || only || db_affected(db) > 0) return class;
     }
     sql_upsert_head(&sql, c);
-    sql_upsert_row(&sql, key, delta, true);
+    sql_upsert_row(&sql, c, forms, key, delta, true);
     sql_upsert_tail(&sql, c, forms, db_dialect(db));
     return db_exec_free(db, &sql);
 }
@@ -239,11 +481,24 @@ void sql_realm(struct buf *b, const struct batch_id *realm)
         sql_id(b, realm);
 }
 
-static void column_read(const struct counter *c, const struct slice cell[5], struct columns *out)
+static void column_text_read(const struct slice cell[6], enum column_form form, struct column_text *out)
+{
+    if (!form_is_text(form) || cell[2].n == 0) return;
+    slice_show(cell[5], sizeof out->charset - 1, out->charset, sizeof out->charset);
+    slice_show(cell[2], sizeof out->collation - 1, out->collation, sizeof out->collation);
+}
+
+static void column_read(const struct counter *c, const struct slice cell[6], struct columns *out)
 {
     enum column_form form = column_form_of(cell[1], cell[2]);
-    if (c->key.has_store && slice_ieq(cell[0], c->column_store)) out->store = form;
-    if (slice_ieq(cell[0], c->column_field)) out->field = form;
+    for (size_t i = 0; i < 2 + c->more_n; i++) {
+        if (key_name(c, i).n == 0 || !slice_ieq(cell[0], key_name(c, i))) continue;
+        *(i == 0 ? &out->store : i == 1 ? &out->field : &out->more[i - 2]) = form;
+        column_text_read(cell, form, &out->texts[i]);
+    }
+    for (uint32_t i = 0; i < c->sets_n; i++)
+        if (slice_ieq(cell[0], c->sets[i].name))
+            out->sets[i] = slice_ieq(cell[1], SLICE("timestamp")) ? FORM_DATETIME : form;
     if (!slice_ieq(cell[0], c->column_count)) return;
     out->nullable = slice_ieq(cell[3], SLICE("YES"));
     out->bounded =
@@ -253,14 +508,15 @@ static void column_read(const struct counter *c, const struct slice cell[5], str
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out)
 {
     struct buf sql = {0};
-    *out = (struct columns){FORM_NONE, FORM_NONE, false, false};
+    *out = (struct columns){.store = FORM_NONE};
     buf_printf(&sql,
-               "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE"
+               "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE,"
+               " COALESCE(CHARACTER_SET_NAME, '')"
                " FROM information_schema.COLUMNS"
                " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" SLICE_FMT "'",
                SLICE_ARG(c->table));
     enum code_class class = db_query_free(db, &sql);
-    for (struct slice cell[5]; class == CODE_OK && db_row(db, cell, 5);)
+    for (struct slice cell[6]; class == CODE_OK && db_row(db, cell, 6);)
         column_read(c, cell, out);
     return class;
 }

@@ -1,9 +1,10 @@
-/* series/counter.c - see counter.h. Whether two patterns can make the same name is decided by candidates: if they can,
- * then one of a few short names is such a name (candidate_find). Each candidate is proved by matching. */
+/* series/counter.c - see counter.h. */
 #include "series/counter.h"
 
+#include "base/heap.h"
 #include "base/num.h"
 #include "series/names.h"
+#include "series/row.h"
 
 #define INTEGER_DIGITS_MAX 19
 #define OWN_PREFIX SLICE("tally:")
@@ -22,12 +23,18 @@ static const char *pattern_fault(const struct pattern *p)
         for (size_t i = 0; i < parts[part].n; i++) {
             char c = parts[part].p[i];
             if (c == '<' || c == '>') return "may hold one <store>, and no other '<' or '>'";
-            if (c == '{' || c == '}')
-                return "may not hold '{' or '}', which Redis Cluster reads as a hash tag";
             if (is_control(c)) return "may not hold control bytes";
         }
     }
     return NULL;
+}
+
+static enum err pattern_refuse(struct slice text, const char *fault, struct error *e)
+{
+    char shown[80];
+    return error_set(e, ERR_CONFIG,
+                     "the key pattern \"%s\" %s; expected one like s<store>:unique_visitors:daily",
+                     slice_show(text, 60, shown, sizeof shown), fault);
 }
 
 enum err pattern_parse(struct slice text, struct pattern *out, struct error *e)
@@ -37,12 +44,22 @@ enum err pattern_parse(struct slice text, struct pattern *out, struct error *e)
     struct pattern p = {.prefix = slice_of(text.p, at), .suffix = SLICE(""), .has_store = at < text.n};
     if (p.has_store) p.suffix = slice_of(text.p + at + 7, text.n - at - 7);
     const char *fault = pattern_fault(&p);
-    char shown[80];
-    if (fault != NULL)
-        return error_set(e, ERR_CONFIG,
-                         "the key pattern \"%s\" %s; expected one like s<store>:unique_visitors:daily",
-                         slice_show(text, 60, shown, sizeof shown), fault);
+    if (fault != NULL) return pattern_refuse(text, fault, e);
     *out = p;
+    return ERR_NONE;
+}
+
+enum err pattern_parse_places(struct slice text, struct pattern *out, struct error *e)
+{
+    struct places p;
+    const char *why;
+    if (!places_parse(text, &p, &why)) return pattern_refuse(text, why, e);
+    bool store = places_find(&p, SLICE("store")) != NULL;
+    if (p.n == (store ? 1 : 0)) return pattern_parse(text, out, e);
+    if (text.n > KEY_BYTES_MAX) return pattern_refuse(text, "is longer than 512 bytes", e);
+    *out = (struct pattern){.prefix = p.text[0], .suffix = p.text[p.n], .has_store = store};
+    out->places = heap_alloc(sizeof *out->places);
+    *out->places = p;
     return ERR_NONE;
 }
 
@@ -57,11 +74,22 @@ static bool store_valid(enum store_kind kind, struct slice store)
     return true;
 }
 
+static bool places_match_store(const struct places *places, struct slice name, struct slice *store)
+{
+    struct slice values[PLACES_MAX];
+    if (!places_match(places, name, values)) return false;
+    for (uint32_t i = 0; i < places->n; i++)
+        if (slice_eq(places->at[i].name, SLICE("store"))) *store = values[i];
+    return true;
+}
+
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store)
 {
     struct slice found = SLICE("");
     if (name.n > KEY_BYTES_MAX) return false;
-    if (!p->has_store) {
+    if (p->places != NULL) {
+        if (!places_match_store(p->places, name, &found)) return false;
+    } else if (!p->has_store) {
         if (!slice_eq(name, p->prefix)) return false;
     } else {
         if (name.n <= p->prefix.n + p->suffix.n) return false;
@@ -79,64 +107,30 @@ struct key_pattern {
     enum store_kind kind;
 };
 
-struct candidate {
-    char p[2 * KEY_BYTES_MAX + 1];
-    size_t n;
-};
-
-static bool in_both(struct key_pattern a, struct key_pattern b, const struct candidate *c)
+static struct places pattern_places(struct key_pattern f)
 {
-    return pattern_match(a.pattern, a.kind, slice_of(c->p, c->n), NULL) &&
-           pattern_match(b.pattern, b.kind, slice_of(c->p, c->n), NULL);
+    if (f.pattern->places != NULL) return *f.pattern->places;
+    struct places p = {.text = {f.pattern->prefix, f.pattern->suffix}, .n = f.pattern->has_store};
+    p.at[0] = (struct place){SLICE("store"),
+                             {f.kind == STORE_TEXT ? VALUE_TEXT : VALUE_INTEGER, SPELLED_DIGITS, 0}};
+    return p;
 }
 
-static void candidate_make(struct candidate *c, struct slice head, const char *middle, struct slice tail)
+static bool families_overlap(struct key_pattern a, struct key_pattern b, struct buf *both)
 {
-    struct slice parts[] = {head, slice_str(middle), tail};
-    PRE(head.n + tail.n < sizeof c->p);
-    c->n = 0;
-    for (size_t i = 0; i < 3; i++) {
-        if (parts[i].n > 0) memcpy(c->p + c->n, parts[i].p, parts[i].n);
-        c->n += parts[i].n;
-    }
-}
-
-/* A name that both patterns can make, if there is one. It begins with the longer prefix and ends with the longer
- * suffix. What is between them does not matter, except for one digit (a capture must not be empty; "1" where "0" would
- * be a leading zero). With nothing between them they may also overlap, in any length in which they agree. A shorter
- * name is always at least as good: a part of a text is a text, and of two numbers the shorter is in range when the
- * longer is. */
-static bool candidate_find(struct key_pattern a, struct key_pattern b, struct candidate *c)
-{
-    struct slice head = a.pattern->prefix.n > b.pattern->prefix.n ? a.pattern->prefix : b.pattern->prefix;
-    struct slice tail = a.pattern->suffix.n > b.pattern->suffix.n ? a.pattern->suffix : b.pattern->suffix;
-    for (size_t shared = 0; shared <= head.n && shared <= tail.n; shared++) {
-        if (!slice_ends(head, slice_of(tail.p, shared))) continue;
-        candidate_make(c, head, "", slice_of(tail.p + shared, tail.n - shared));
-        if (in_both(a, b, c)) return true;
-    }
-    candidate_make(c, head, "0", tail);
-    if (in_both(a, b, c)) return true;
-    candidate_make(c, head, "1", tail);
-    return in_both(a, b, c);
+    const struct places of_a = pattern_places(a), of_b = pattern_places(b);
+    return places_overlap(&of_a, &of_b, both);
 }
 
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b, enum store_kind kb)
 {
-    struct candidate c;
-    return candidate_find((struct key_pattern){a, ka}, (struct key_pattern){b, kb}, &c);
+    return families_overlap((struct key_pattern){a, ka}, (struct key_pattern){b, kb}, NULL);
 }
 
 bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct slice lead)
 {
-    struct slice prefix = p->prefix;
-    if (!p->has_store || prefix.n >= lead.n) return slice_starts(prefix, lead);
-    if (!slice_starts(lead, prefix)) return false;
-    for (size_t at = prefix.n + 1; at <= lead.n; at++)
-        if (store_valid(kind, slice_of(lead.p + prefix.n, at - prefix.n)) &&
-            slice_starts(p->suffix, slice_of(lead.p + at, lead.n - at)))
-            return true;
-    return false;
+    const struct places places = pattern_places((struct key_pattern){p, kind});
+    return places_can_begin(&places, lead);
 }
 
 /* How many bytes at the end of s are hex digits. */
@@ -150,19 +144,29 @@ static size_t hex_tail(struct slice s)
     return n;
 }
 
-/* Can it make a name that ends in '_' and 32 hex digits? A text capture can hold the '_' itself, so it does whenever
- * the suffix is short and all hex. The digits of an integer only join a prefix that ends in '_' and hex to the
- * suffix. */
+/* Can it make a name that ends in '_' and 32 hex digits? A text before hex digits can, and so can an integer that joins two texts
+ * of them. */
 static bool makes_claimed_name(struct key_pattern f)
 {
-    struct slice prefix = f.pattern->prefix, suffix = f.pattern->suffix;
-    if (!f.pattern->has_store) return claimed_split(prefix, NULL, NULL);
-    if (suffix.n > HEX_ID) return claimed_split(suffix, NULL, NULL);
-    if (hex_tail(suffix) < suffix.n) return false;
-    if (f.kind == STORE_TEXT) return true;
-    size_t hex = hex_tail(prefix);
-    if (hex == prefix.n || prefix.p[prefix.n - 1 - hex] != '_') return false;
-    return hex + suffix.n < HEX_ID && hex + suffix.n + INTEGER_DIGITS_MAX >= HEX_ID;
+    const struct places p = pattern_places(f);
+    struct slice tail = p.text[p.n], before = p.n == 0 ? tail : p.text[p.n - 1];
+    if (p.n == 0 || tail.n > HEX_ID) return claimed_split(tail, NULL, NULL);
+    if (hex_tail(tail) < tail.n) return false;
+    if (p.at[p.n - 1].type.kind == VALUE_TEXT) return true;
+    size_t hex = hex_tail(before);
+    if (hex == before.n || before.p[before.n - 1 - hex] != '_') return false;
+    return hex + tail.n < HEX_ID && hex + tail.n + INTEGER_DIGITS_MAX >= HEX_ID;
+}
+
+/* A key that does is refused name by name (counters_match), and with it a lock that ends as its key does. */
+static bool lock_makes_claimed_name(const struct counter *c, struct key_pattern lock)
+{
+    const struct places of_key = pattern_places((struct key_pattern){&c->key, c->store}),
+                        of_lock = pattern_places(lock);
+    if (!makes_claimed_name(lock)) return false;
+    return of_key.n == 0 || of_lock.n == 0 || !slice_eq(of_key.text[of_key.n], of_lock.text[of_lock.n]) ||
+           !slice_eq(of_key.at[of_key.n - 1].name, of_lock.at[of_lock.n - 1].name) ||
+           of_lock.at[of_lock.n - 1].type.kind != VALUE_TEXT;
 }
 
 static struct key_pattern key_family(const struct counter *c)
@@ -207,13 +211,9 @@ static enum err names_validate(const struct counter *c, struct error *e)
         return refuse(c, "its key can begin with tally:, as tallyd's own keys do; choose another prefix", e);
     if (pattern_can_begin(&c->lock, c->store, OWN_PREFIX))
         return refuse(c, "its lock can begin with tally:, as tallyd's own keys do; choose another prefix", e);
-    if (makes_claimed_name(key_family(c)))
-        return refuse(
-            c,
-            "its key can end in '_' and 32 hex digits, as claimed hashes do; let it end in some other "
-            "text, such as :daily",
-            e);
-    if (makes_claimed_name(lock_family(c)))
+    if (c->key.places == NULL && !c->key.has_store && claimed_split(c->key.prefix, NULL, NULL))
+        return refuse(c, "its key ends in '_' and 32 hex digits, as claimed hashes do; choose another", e);
+    if (lock_makes_claimed_name(c, lock_family(c)))
         return refuse(
             c,
             "its lock can end in '_' and 32 hex digits, as claimed hashes do; let it end in some other "
@@ -231,24 +231,47 @@ static enum err labels_validate(const struct counter *c, struct error *e)
 {
     if (!lookup_valid(&c->labels))
         return refuse(c, "labels.table, labels.id and labels.name are each 1 to 64 of A-Z a-z 0-9 _ $", e);
-    if (c->labels.table.n > 0 && (c->field == FIELD_DATE || c->field == FIELD_HOUR))
-        return refuse(c, "labels are names for items, but its field is a time; take them out", e);
+    if (c->labels.table.n > 0 && c->field != FIELD_INTEGER && c->field != FIELD_TEXT)
+        return refuse(c, "labels are names for items, but its field is none; take them out", e);
     return ERR_NONE;
+}
+
+/* The i-th of all columns; n = 0: it has none such. */
+static struct slice column_at(const struct counter *c, size_t i)
+{
+    const struct slice first[] = {c->column_count, c->column_store, c->column_field};
+    if (i < 3) return first[i];
+    return i - 3 < c->more_n ? c->more[i - 3].name : c->sets[i - 3 - c->more_n].name;
 }
 
 static enum err columns_validate(const struct counter *c, struct error *e)
 {
-    if (!is_identifier(c->table) || !is_identifier(c->column_field) || !is_identifier(c->column_count))
+    if (!is_identifier(c->table) || !is_identifier(c->column_count) ||
+        (c->more_n == 0 && !is_identifier(c->column_field)))
         return refuse(c, "table, columns.field and columns.count are each 1 to 64 of A-Z a-z 0-9 _ $", e);
     if (c->key.has_store && !is_identifier(c->column_store))
         return refuse(
             c, "its key holds <store>, so columns.store must name a column, 1 to 64 of A-Z a-z 0-9 _ $", e);
     if (!c->key.has_store && c->column_store.n > 0)
         return refuse(c, "its key holds no <store>, so columns.store would have no value; take it out", e);
-    if (slice_ieq(c->column_field, c->column_count) || slice_ieq(c->column_store, c->column_field) ||
-        slice_ieq(c->column_store, c->column_count))
-        return refuse(c, "columns.store, columns.field and columns.count must be different columns", e);
+    for (size_t i = 0; i < 3 + c->more_n + c->sets_n; i++) {
+        if (column_at(c, i).n > 0 && !is_identifier(column_at(c, i)))
+            return refuse(c, "a column is 1 to 64 of A-Z a-z 0-9 _ $", e);
+        for (size_t k = 0; k < i; k++)
+            if (column_at(c, i).n > 0 && slice_ieq(column_at(c, i), column_at(c, k)))
+                return refuse(c, "all of columns, constants and set must be different columns", e);
+    }
     return ERR_NONE;
+}
+
+/* A lock that lacks a placeholder would be shared by hashes that the key tells apart. */
+static bool places_same(const struct pattern *a, const struct pattern *b)
+{
+    if ((a->places == NULL) != (b->places == NULL) || a->has_store != b->has_store) return false;
+    if (a->places == NULL) return true;
+    for (uint32_t i = 0; i < a->places->n; i++)
+        if (places_find(b->places, a->places->at[i].name) == NULL) return false;
+    return a->places->n == b->places->n;
 }
 
 static enum err alone_validate(const struct counter *c, struct error *e)
@@ -261,13 +284,15 @@ static enum err alone_validate(const struct counter *c, struct error *e)
             c, "its key holds <store>, so its lock must hold it, too, or all stores would share one lock", e);
     if (!c->key.has_store && c->lock.has_store)
         return refuse(c, "its key holds no <store>, so its lock cannot hold it either", e);
+    if (!places_same(&c->key, &c->lock))
+        return refuse(c, "its lock must hold the placeholders of its key", e);
     enum err code = names_validate(c, e);
     if (code == ERR_NONE) code = columns_validate(c, e);
     return code != ERR_NONE ? code : labels_validate(c, e);
 }
 
 static enum err refuse_overlap(const struct counter *c, const char *mine, const struct counter *other,
-                               const char *theirs, const struct candidate *both, struct error *e)
+                               const char *theirs, const struct buf *both, struct error *e)
 {
     char name[NAME_BYTES_MAX + 4], other_name[NAME_BYTES_MAX + 4], example[200];
     return error_set(
@@ -276,21 +301,24 @@ static enum err refuse_overlap(const struct counter *c, const char *mine, const 
         "two patterns",
         slice_show(c->name, NAME_BYTES_MAX, name, sizeof name), mine, theirs,
         slice_show(other->name, NAME_BYTES_MAX, other_name, sizeof other_name),
-        slice_show(slice_of(both->p, both->n), 190, example, sizeof example));
+        slice_show(buf_slice(both), 190, example, sizeof example));
 }
 
 static enum err overlap_validate(const struct counter *c, const struct counter *other, struct error *e)
 {
-    struct candidate both;
-    if (candidate_find(key_family(c), key_family(other), &both))
-        return refuse_overlap(c, "key", other, "key", &both, e);
-    if (candidate_find(key_family(c), lock_family(other), &both))
-        return refuse_overlap(c, "key", other, "lock", &both, e);
-    if (candidate_find(lock_family(c), key_family(other), &both))
-        return refuse_overlap(c, "lock", other, "key", &both, e);
-    if (candidate_find(lock_family(c), lock_family(other), &both))
-        return refuse_overlap(c, "lock", other, "lock", &both, e);
-    return ERR_NONE;
+    static const char *const names[] = {"key", "lock"};
+    const struct key_pattern mine[] = {key_family(c), lock_family(c)},
+                             theirs[] = {key_family(other), lock_family(other)};
+    struct buf both = {0};
+    enum err code = ERR_NONE;
+    for (size_t i = 0; i < 4 && code == ERR_NONE; i++) {
+        size_t a = i / 2, b = i % 2;
+        if (c == other && a >= b) continue;
+        if (families_overlap(mine[a], theirs[b], &both))
+            code = refuse_overlap(c, names[a], other, names[b], &both, e);
+    }
+    buf_free(&both);
+    return code;
 }
 
 static enum err refuse_table(const struct counter *c, const struct counter *other, struct error *e)
@@ -318,11 +346,8 @@ static enum err pair_validate(const struct counter *c, const struct counter *oth
 static enum err one_validate(const struct counters *cs, size_t at, struct error *e)
 {
     const struct counter *c = &cs->all[at];
-    struct candidate both;
     enum err code = alone_validate(c, e);
-    if (code != ERR_NONE) return code;
-    if (candidate_find(key_family(c), lock_family(c), &both))
-        return refuse_overlap(c, "key", c, "lock", &both, e);
+    if (code == ERR_NONE) code = overlap_validate(c, c, e);
     for (size_t i = 0; i < at && code == ERR_NONE; i++)
         code = pair_validate(c, &cs->all[i], e);
     return code;
@@ -354,72 +379,92 @@ const struct counter *counters_find(const struct counters *cs, struct slice name
     return NULL;
 }
 
-/* The value of the n <= 8 digits at p; -1 when one of them is not a digit. */
-static int digits_value(const char *p, size_t n)
-{
-    int v = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9') return -1;
-        v = v * 10 + (p[i] - '0');
-    }
-    return v;
-}
-
-static bool date_valid(const char *p)
-{
-    static const int days_of[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int year = digits_value(p, 4), month = digits_value(p + 4, 2), day = digits_value(p + 6, 2);
-    if (year < 1000 || month < 1 || month > 12 || day < 1) return false;
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return day <= days_of[month - 1] + (leap && month == 2 ? 1 : 0);
-}
-
 bool field_valid(enum field_kind kind, struct slice field)
 {
+    static const struct value_type hour = {VALUE_HOUR, SPELLED_DIGITS, 0},
+                                   month = {VALUE_MONTH, SPELLED_DIGITS, 0};
+    char digits[PLAIN_BYTES];
     int64_t value;
-    int hour;
     switch (kind) {
     case FIELD_DATE:
-        return field.n == 8 && date_valid(field.p);
+        return date_is(field);
     case FIELD_HOUR:
-        hour = field.n == 10 ? digits_value(field.p + 8, 2) : -1;
-        return hour >= 0 && hour <= 23 && date_valid(field.p);
+        return value_plain(&hour, field, digits, &field);
+    case FIELD_MONTH:
+        return value_plain(&month, field, digits, &field);
     case FIELD_INTEGER:
         return num_parse(field, &value);
     case FIELD_TEXT:
         return field.n >= 1 && field.n <= TEXT_BYTES_MAX;
+    case FIELD_PLACES:
+        break;
     }
     UNREACHABLE();
 }
 
+bool counter_field_valid(const struct counter *c, struct slice field)
+{
+    struct slice values[PLACES_MAX], plain;
+    char digits[PLAIN_BYTES];
+    if (c->field == FIELD_PLACES)
+        return field.n <= TEXT_BYTES_MAX && places_match(c->field_places, field, values);
+    if (c->spelled.spelling != SPELLED_DIGITS) return value_plain(&c->spelled, field, digits, &plain);
+    return field_valid(c->field, field);
+}
+
 const char *field_kind_name(enum field_kind kind)
 {
-    static const char *const names[] = {"date", "hour", "integer", "text"};
-    PRE(kind >= FIELD_DATE && kind <= FIELD_TEXT);
+    static const char *const names[] = {"date", "hour", "integer", "text", "month", "pattern"};
+    PRE(kind >= FIELD_DATE && kind <= FIELD_PLACES);
     return names[kind];
 }
 
 const char *field_kind_expected(enum field_kind kind)
 {
-    static const char *const texts[] = {"a date as YYYYMMDD", "an hour as YYYYMMDDHH", "an integer",
-                                        "a text of 1 to 255 bytes"};
-    PRE(kind >= FIELD_DATE && kind <= FIELD_TEXT);
+    static const char *const texts[] = {"a date as YYYYMMDD", "an hour as YYYYMMDDHH",
+                                        "an integer",         "a text of 1 to 255 bytes",
+                                        "a month as YYYYMM",  "as in its pattern"};
+    PRE(kind >= FIELD_DATE && kind <= FIELD_PLACES);
     return texts[kind];
+}
+
+void counter_field_expected(const struct counter *c, struct buf *out)
+{
+    static const char *const examples[] = {
+        [VALUE_DATE] = "20240501", [VALUE_HOUR] = "2024050113", [VALUE_MONTH] = "202405"};
+    if (c->field == FIELD_PLACES) {
+        BUF_LIT(out, "as ");
+        places_text(c->field_places, out);
+    } else if (c->spelled.spelling != SPELLED_DIGITS) {
+        buf_printf(out, "a%s %s as ", c->field == FIELD_HOUR ? "n" : "", field_kind_name(c->field));
+        value_spell(&c->spelled, slice_str(examples[c->spelled.kind]), out);
+    } else {
+        buf_put_slice(out, slice_str(field_kind_expected(c->field)));
+    }
 }
 
 void pattern_put(const struct pattern *p, struct slice store, struct buf *out)
 {
+    PRE(p->places == NULL);
     buf_put_slice(out, p->prefix);
     if (!p->has_store) return;
     buf_put_slice(out, store);
     buf_put_slice(out, p->suffix);
 }
 
+void pattern_text(const struct pattern *p, struct buf *out)
+{
+    if (p->places != NULL)
+        places_text(p->places, out);
+    else
+        pattern_put(p, SLICE("<store>"), out);
+}
+
 bool counter_key(const struct counter *c, struct slice store, struct buf *out)
 {
     size_t begin = out->n;
     struct slice found;
-    if (!c->key.has_store) return false;
+    if (!c->key.has_store || c->key.places != NULL) return false;
     pattern_put(&c->key, store, out);
     struct slice key = slice_of(out->p + begin, out->n - begin);
     if (pattern_match(&c->key, c->store, key, &found) && slice_eq(found, store)) return true;
@@ -435,8 +480,20 @@ struct slice counter_store(const struct counter *c, struct slice key)
     return store;
 }
 
+/* A lock has the placeholders of its key, in any order; a feed has none but <store>. */
+static void places_beside(const struct counter *c, const struct places *p, struct slice key, struct buf *out)
+{
+    struct slice of_key[PLACES_MAX], values[PLACES_MAX];
+    bool matched = places_match(c->key.places, key, of_key);
+    PRE(matched);
+    for (uint32_t i = 0; i < p->n; i++)
+        values[i] = of_key[places_find(c->key.places, p->at[i].name) - c->key.places->at];
+    places_put(p, values, out);
+}
+
 static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
 {
+    if (p->places != NULL) return places_beside(c, p->places, key, out);
     pattern_put(p, counter_store(c, key), out);
 }
 

@@ -6,18 +6,20 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "series/places.h"
 
-#define KEY_BYTES_MAX 512  /* of a pending hash's name; so ledger keys fit their column */
-#define TEXT_BYTES_MAX 255 /* of a field or a store that is a text; so InnoDB's keys have room for them */
-#define NAME_BYTES_MAX 64  /* of a counter's name */
+#define KEY_BYTES_MAX 512 /* of a pending hash's name; so ledger keys fit their column */
+#define NAME_BYTES_MAX 64 /* of a counter's name */
 #define DELTA_MAX (INT64_C(1) << 53)
 
 enum field_kind {
     FIELD_DATE,
     FIELD_HOUR,
     FIELD_INTEGER,
-    FIELD_TEXT
-}; /* YYYYMMDD, YYYYMMDDHH, int64, bytes */
+    FIELD_TEXT,
+    FIELD_MONTH,
+    FIELD_PLACES
+}; /* YYYYMMDD, YYYYMMDDHH, int64, bytes, YYYYMM, a pattern of its own */
 enum store_kind {
     STORE_INTEGER,
     STORE_TEXT
@@ -27,6 +29,8 @@ enum store_kind {
 struct pattern {
     struct slice prefix, suffix;
     bool has_store;
+    struct places
+        *places; /* NULL, or all of it when it has other placeholders; the pattern's owner frees it */
 };
 
 enum feed { FEED_SERIES, FEED_TIMEBOX, FEED_EVENT };
@@ -38,17 +42,32 @@ struct lookup {
     struct slice key, value;
 };
 
+struct key_column; /* row.h */
+struct set_column;
+enum missing {
+    MISSING_INSERT,
+    MISSING_REJECT,
+    MISSING_DROP
+}; /* what a hit on a row that is not there does */
+
 struct counter {
     struct slice name;  /* [a-z0-9_]{1,64} */
     struct pattern key; /* of the pending hash */
     struct pattern lock;
     enum field_kind field;
     enum store_kind store;
-    int64_t hits;              /* due at that many */
-    uint32_t every_s;          /* due after that long; also the lock's life */
-    struct slice table;        /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
-    struct slice column_store; /* n = 0 when the pattern has no <store> */
-    struct slice column_field, column_count;
+    int64_t hits;                            /* due at that many */
+    uint32_t every_s;                        /* due after that long; also the lock's life */
+    struct slice table;                      /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
+    struct slice column_store;               /* n = 0 when the pattern has no <store> */
+    struct slice column_field, column_count; /* no column_field: `more` has what the field says */
+    struct value_type spelled;               /* of a field that is a time, unless it is spelled in digits */
+    const struct places *field_places;       /* FIELD_PLACES */
+    const struct key_column *more;           /* of other placeholders, of parts of a time, of constants */
+    uint32_t more_n;
+    const struct set_column *sets; /* written with the count */
+    uint32_t sets_n;
+    enum missing missing;
     struct lookup labels; /* names for fields, integer or text */
     /* What the same hit also moves, by enum feed; an empty pattern: nothing. An event's is "<its name>:<its type>",
      * split at the last ':'. */
@@ -65,13 +84,17 @@ struct counters {
     const struct op_limits *ops; /* of series, timeboxes, events and visitors */
 };
 
-/* "s<store>:x" -> pattern. Refuses: more than one <store>, other <...>, an empty text, braces, control bytes. */
+/* "s<store>:x" -> pattern. Refuses: more than one <store>, other <...>, an empty text, control bytes. */
 enum err pattern_parse(struct slice text, struct pattern *out, struct error *e);
+/* The same with other placeholders, whose types the caller sets. */
+enum err pattern_parse_places(struct slice text, struct pattern *out, struct error *e);
 
 /* Does name match, and what is its store? store may be NULL. The store is checked against kind. */
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store);
 
-/* Appends the name with that store to out (without <store> it is ignored). */
+void pattern_text(const struct pattern *p, struct buf *out); /* as in the configuration */
+
+/* Appends the name with that store to out (without <store> it is ignored). It has no other placeholders. */
 void pattern_put(const struct pattern *p, struct slice store, struct buf *out);
 static inline bool pattern_empty(const struct pattern *p)
 {
@@ -81,7 +104,7 @@ static inline bool pattern_empty(const struct pattern *p)
 /* Can it make a name that begins with lead? */
 bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct slice lead);
 
-/* Could any name match both? Decided from the patterns alone; exact for one capture each. */
+/* Could any name match both? Decided from the patterns alone (places_overlap). */
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b,
                      enum store_kind kb);
 
@@ -94,12 +117,15 @@ enum err counters_validate(const struct counters *cs, size_t *which, struct erro
 const struct counter *counters_match(const struct counters *cs, struct slice key);
 const struct counter *counters_find(const struct counters *cs, struct slice name);
 
-/* Is this field of the counter's kind? Dates must exist (20140931 does not); text is 1..255 bytes. */
+/* Is this field of that kind, which is not FIELD_PLACES? Dates must exist (20140931 does not); text is 1..255 bytes. */
 bool field_valid(enum field_kind kind, struct slice field);
+bool counter_field_valid(const struct counter *c, struct slice field);
 const char *field_kind_name(enum field_kind kind);     /* "date" */
 const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" */
+/* What a client is told that a field must be: "a date as 2024-05-01"; appended to out. */
+void counter_field_expected(const struct counter *c, struct buf *out);
 
-/* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores. */
+/* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores, or a store has several. */
 bool counter_key(const struct counter *c, struct slice store, struct buf *out);
 
 /* The store of a key that matched c; n = 0: c has none. */

@@ -195,6 +195,12 @@ enum err uniq_feed_validate(const struct counters *cs, struct error *e)
                          " has the field %s, but a visitor counts in the field of the day: "
                          "name a counter whose field is date",
                          SLICE_ARG(c->name), field_kind_name(c->field));
+    if (c->spelled.spelling != SPELLED_DIGITS || c->key.places != NULL)
+        return error_set(e, ERR_CONFIG,
+                         "a visitor counts in the field of the day: name a counter whose field is date as "
+                         "YYYYMMDD and whose key "
+                         "has no placeholder but <store>; counter " SLICE_FMT " is none",
+                         SLICE_ARG(c->name));
     if (at.name->has_store != c->key.has_store)
         return error_set(
             e, ERR_CONFIG,

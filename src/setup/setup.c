@@ -25,9 +25,8 @@
 #define LEDGER_KEEP_TIMES                                                                                    \
     10 /* a third of it is the age at which a batch is let go (sync/README.md, rule S17) */
 
-/* counter: CONF_GLOBAL for an option that is no counter's. */
-static void problem_add(const struct conf *conf, size_t counter, enum conf_option option,
-                        const struct error *e, struct buf *problems)
+void setup_counter_problem(const struct conf *conf, size_t counter, enum conf_option option,
+                           const struct error *e, struct buf *problems)
 {
     char where[WHERE_BYTES];
     buf_printf(problems, "%s: ", conf_where(conf, counter, option, where, sizeof(where)));
@@ -42,7 +41,7 @@ static void problem_add(const struct conf *conf, size_t counter, enum conf_optio
 void setup_problem(const struct conf *conf, enum conf_option option, const struct error *e,
                    struct buf *problems)
 {
-    problem_add(conf, CONF_GLOBAL, option, e, problems);
+    setup_counter_problem(conf, CONF_GLOBAL, option, e, problems);
 }
 
 _Static_assert(CONF_COUNTER_FEED_BOX - CONF_COUNTER_FEED_SERIES == FEED_TIMEBOX &&
@@ -64,7 +63,7 @@ static bool feeds_init(struct setup *s, size_t i, struct buf *problems)
         if (texts[k] == NULL ||
             pattern_parse(slice_str(texts[k]), &s->counters.all[i].feeds[k], &e) == ERR_NONE)
             continue;
-        problem_add(s->conf, i, feed_option((enum feed)k), &e, problems);
+        setup_counter_problem(s->conf, i, feed_option((enum feed)k), &e, problems);
         good = false;
     }
     return good;
@@ -80,24 +79,18 @@ static bool counter_init(struct setup *s, size_t i, struct buf *problems)
 {
     const struct conf_counter *from = &s->conf->counters[i];
     struct counter *to = &s->counters.all[i];
-    struct error e;
     *to = (struct counter){.name = slice_str(from->name),
-                           .field = (enum field_kind)from->field,
                            .store = (enum store_kind)from->store,
+                           .missing = (enum missing)from->missing,
                            .hits = from->hits,
                            .every_s = (uint32_t)from->every_s,
                            .table = slice_str(from->table),
                            .column_store =
                                from->column_store == NULL ? slice_of(NULL, 0) : slice_str(from->column_store),
-                           .column_field = slice_str(from->column_field),
                            .column_count = slice_str(from->column_count),
                            .labels = lookup_of(&from->labels)};
-    bool key = pattern_parse(slice_str(from->key), &to->key, &e) == ERR_NONE;
-    if (!key) problem_add(s->conf, i, CONF_COUNTER_KEY, &e, problems);
-    bool lock = pattern_parse(slice_str(from->lock), &to->lock, &e) == ERR_NONE;
-    if (!lock && key)
-        problem_add(s->conf, i, CONF_COUNTER_LOCK, &e, problems); /* a bad key makes a bad lock */
-    return feeds_init(s, i, problems) && key && lock;
+    bool shape = setup_shape(s, i, problems);
+    return feeds_init(s, i, problems) && shape;
 }
 
 static bool counters_init(struct setup *s, struct buf *problems)
@@ -111,7 +104,7 @@ static bool counters_init(struct setup *s, struct buf *problems)
     for (size_t i = 0; i < s->counters.n; i++)
         good = counter_init(s, i, problems) && good;
     if (!good || counters_validate(&s->counters, &which, &e) == ERR_NONE) return good;
-    problem_add(s->conf, which, CONF_COUNTER_KEY, &e, problems);
+    setup_counter_problem(s->conf, which, CONF_COUNTER_KEY, &e, problems);
     return false;
 }
 
@@ -180,7 +173,7 @@ static bool uniq_feed_init(struct setup *s, struct buf *problems)
         s->ops.uniq_counter = uniq_counter(s, &e);
         if (s->ops.uniq_counter != NULL && uniq_feed_validate(&s->counters, &e) == ERR_NONE) return true;
     }
-    problem_add(conf, CONF_GLOBAL, at, &e, problems);
+    setup_counter_problem(conf, CONF_GLOBAL, at, &e, problems);
     return false;
 }
 
@@ -199,7 +192,7 @@ static bool feeds_lanes_check(struct setup *s, struct buf *problems)
                 "slots of the cluster, so no frame can move both; put <store> into it, or use a cluster "
                 "with redis.lanes: 1",
                 s->lanes);
-            problem_add(s->conf, i, feed_option((enum feed)k), &e, problems);
+            setup_counter_problem(s->conf, i, feed_option((enum feed)k), &e, problems);
             good = false;
         }
     }
@@ -214,7 +207,7 @@ static bool feeds_check(struct setup *s, struct buf *problems)
     struct error e;
     if (!feeds_lanes_check(s, problems)) return false;
     if (feeds_validate(&s->counters, &which, &feed, &e) == ERR_NONE) return true;
-    problem_add(s->conf, which, feed_option(feed), &e, problems);
+    setup_counter_problem(s->conf, which, feed_option(feed), &e, problems);
     return false;
 }
 
@@ -225,7 +218,7 @@ static bool lanes_init(struct setup *s, struct buf *problems)
     s->lanes = !s->redis.cluster ? 1 : given == 0 ? LANES_DEFAULT : (uint32_t)given;
     if (s->redis.cluster || given <= 1) return true;
     error_set(&e, ERR_CONFIG, "is for a Redis Cluster (redis+cluster://); a Redis of its own has one lane");
-    problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_LANES, &e, problems);
+    setup_counter_problem(s->conf, CONF_GLOBAL, CONF_REDIS_LANES, &e, problems);
     return false;
 }
 
@@ -233,7 +226,7 @@ static bool redis_init(struct setup *s, struct buf *problems)
 {
     struct error e;
     if (redis_url_parse(slice_str(s->conf->redis_url), &s->redis, &e) != ERR_NONE) {
-        problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_URL, &e, problems);
+        setup_counter_problem(s->conf, CONF_GLOBAL, CONF_REDIS_URL, &e, problems);
         return false;
     }
     if (s->conf->redis_password != NULL)
@@ -242,7 +235,7 @@ static bool redis_init(struct setup *s, struct buf *problems)
         error_set(&e, ERR_CONFIG,
                   "replicas protects nothing while redis.replicas is 0: set that to how many replicas must "
                   "have a batch before tallyd merges it");
-        problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_DURABILITY, &e, problems);
+        setup_counter_problem(s->conf, CONF_GLOBAL, CONF_REDIS_DURABILITY, &e, problems);
         return false;
     }
     return setup_redis_tls(s, problems) && lanes_init(s, problems);
@@ -314,7 +307,7 @@ static bool mysql_init(struct setup *s, struct buf *problems)
     struct error e;
     db_config_init(&s->mysql);
     if (db_config_parse(slice_str(s->conf->mysql_url), &s->mysql, &e) != ERR_NONE) {
-        problem_add(s->conf, CONF_GLOBAL, CONF_MYSQL_URL, &e, problems);
+        setup_counter_problem(s->conf, CONF_GLOBAL, CONF_MYSQL_URL, &e, problems);
         return false;
     }
     if (s->conf->mysql_password != NULL)
@@ -325,6 +318,14 @@ static bool mysql_init(struct setup *s, struct buf *problems)
         setup_problem(s->conf, CONF_MYSQL_KEEP, &e, problems);
         return false;
     }
+    const char *zone = s->conf->mysql_time_zone;
+    if (zone != NULL &&
+        zone[strspn(zone, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/+:-")] != 0) {
+        error_set(&e, ERR_CONFIG, "is no time zone, expected one such as Europe/Berlin or +02:00");
+        setup_problem(s->conf, CONF_MYSQL_TIME_ZONE, &e, problems);
+        return false;
+    }
+    if (zone != NULL) s->mysql.time_zone = heap_strdup(zone);
     s->mysql.read_timeout_s = (uint32_t)((s->conf->mysql_timeout_ms + 999) / 1000);
     s->mysql.write_timeout_s = s->mysql.read_timeout_s;
     return setup_mysql_tls(s, problems);
@@ -401,7 +402,7 @@ static bool control_check(const struct conf *conf, struct buf *problems)
     for (size_t i = 0; i < conf->listen_control.n; i++) {
         if (conf->listen_control.all[i].path != NULL) continue;
         error_set(&e, ERR_CONFIG, "is no unix socket, expected one such as unix:///run/tallyd/control.sock");
-        problem_add(conf, CONF_GLOBAL, CONF_LISTEN_CONTROL, &e, problems);
+        setup_counter_problem(conf, CONF_GLOBAL, CONF_LISTEN_CONTROL, &e, problems);
         return false;
     }
     return true;
@@ -430,6 +431,13 @@ void setup_close(struct setup *s)
     redis_url_close(&s->sentinels.access);
     db_config_close(&s->mysql);
     tls_context_destroy(&s->doors);
+    for (size_t i = 0; i < s->counters.n; i++) {
+        heap_free(s->counters.all[i].key.places);
+        heap_free(s->counters.all[i].lock.places);
+        heap_free((void *)s->counters.all[i].field_places);
+        heap_free((void *)s->counters.all[i].more);
+        heap_free((void *)s->counters.all[i].sets);
+    }
     heap_free(s->counters.all);
     users_close(&s->users);
     *s = (struct setup){0};

@@ -56,7 +56,7 @@ static void problem_tell(struct seen *s, const char *next, const char *what, ...
 
 static bool value_read(struct seen *s, struct slice field, struct slice value, int64_t *out)
 {
-    bool good = num_parse(value, out) && field_valid(s->proof->counter->field, field);
+    bool good = num_parse(value, out) && counter_field_valid(s->proof->counter, field);
     s->odd += !good;
     return good;
 }

@@ -303,11 +303,15 @@ def test_discarded_and_not_replicated(island, make_rig, mysql):
     cluster, partition = island
     rig = make_rig(cluster)
     with rig.daemon.client() as client:
-        # more in one claim than are packed: the batch has a hash of its own
-        assert client.pipeline([("HINCRBY", "s1:product_views", field, 3) for field in range(9)]) == [3] * 9
+        # A first hit is due at once, and its lock stays for a minute: what follows is claimed together. That is more than are packed,
+        # so the batch has a hash of its own.
+        assert client.call("HINCRBY", "s1:product_views", 0, 1) == 1
+        wait_until(lambda: mysql.query("SELECT views FROM product_views") == ((1,),), 30, "the first is merged")
+        wait_until(lambda: cluster.nodes[0].client().zcard("tally:batches") == 0, 30, "and discarded")
+        assert client.pipeline([("HINCRBY", "s1:product_views", field, 3) for field in range(1, 10)]) == [3] * 9
         partition.on_request = (b"unpack(KEYS", partition.cut)
         client.send(encode("CTR.SYNC", "ALL"))
-        wait_until(lambda: mysql.query("SELECT views FROM product_views") == ((3,),) * 9, 30, "merged")
+        wait_until(lambda: mysql.query("SELECT views FROM product_views WHERE product_id > 0") == ((3,),) * 9, 30, "merged")
         wait_until(lambda: not partition.whole.is_set(), 30, "discarded where nobody hears of it")
     new = wait_until(lambda: [each for each in cluster.nodes[1:] if cluster.says_master(each)], 30, "another is promoted")[0]
     assert new.client().zcard("tally:batches") == 1
@@ -315,7 +319,7 @@ def test_discarded_and_not_replicated(island, make_rig, mysql):
     began = time.monotonic()
     wait_until(lambda: new.client().zcard("tally:batches") == 0, 30, "adopted")
     print(f"\nadopted {time.monotonic() - began:.2f} s after the switch")
-    assert mysql.query("SELECT views FROM product_views") == ((3,),) * 9
+    assert mysql.query("SELECT views FROM product_views WHERE product_id > 0") == ((3,),) * 9
     partition.heal()
     wait_until(lambda: cluster.nodes[0].role() == "slave", 60, "the old one follows")
 

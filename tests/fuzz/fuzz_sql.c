@@ -63,7 +63,7 @@ struct db {
     struct entry now; /* what it did so far */
     struct entry in[CHUNKS_MAX];
     struct buf texts;         /* never moves */
-    struct slice cells[3][5]; /* a result */
+    struct slice cells[3][6]; /* a result */
     size_t cells_n, cells_at;
     char numbers[2][24];
 };
@@ -159,7 +159,8 @@ static struct slice time_read(struct sql *s, enum column_form form, enum field_k
 
 static struct slice value_read(struct sql *s, enum column_form form, enum field_kind kind)
 {
-    if (form == FORM_BYTES) return bytes_read(s);
+    if (form == FORM_TEXT) sql_expect(s, "_utf8mb4 ");
+    if (form == FORM_BYTES || form == FORM_TEXT) return bytes_read(s);
     if (form != FORM_INTEGER) return time_read(s, form, kind);
     struct slice digits = digits_read(s);
     int64_t v;
@@ -506,14 +507,15 @@ static void cell_number(struct db *db, size_t which, int64_t v, struct slice *ce
 
 static void columns_answer(struct db *db)
 {
-    static const char *const types[] = {"text", "bigint", "date", "datetime", "varbinary"};
+    static const char *const types[] = {"text", "bigint", "date", "datetime", "varbinary", "varchar"};
+    const struct slice none = SLICE("");
     const struct counter *c = db->counter;
     const char *count = db->forms.bounded ? "int" : "bigint";
-    const struct slice cells[3][5] = {
+    const struct slice cells[3][6] = {
         {c->column_count, slice_str(count), SLICE(""), db->forms.nullable ? SLICE("YES") : SLICE("NO"),
-         slice_str(count)},
-        {c->column_field, slice_str(types[db->forms.field]), SLICE(""), SLICE("NO"), SLICE("")},
-        {c->column_store, slice_str(types[db->forms.store]), SLICE(""), SLICE("NO"), SLICE("")}};
+         slice_str(count), none},
+        {c->column_field, slice_str(types[db->forms.field]), none, SLICE("NO"), none, none},
+        {c->column_store, slice_str(types[db->forms.store]), none, SLICE("NO"), none, none}};
     memcpy(db->cells, cells, sizeof cells);
     db->cells_n = c->key.has_store ? 3 : 2;
 }
@@ -541,9 +543,10 @@ enum code_class db_query(struct db *db, struct slice text)
         MUST(db->in_transaction);
         ledger_answer(db, &s);
     } else {
-        sql_expect(&s, "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE"
-                       " FROM information_schema.COLUMNS"
-                       " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '");
+        sql_expect(&s,
+                   "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE,"
+                   " COALESCE(CHARACTER_SET_NAME, '') FROM information_schema.COLUMNS"
+                   " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '");
         MUST(slice_eq(take_bytes(&s.rest, db->counter->table.n), db->counter->table));
         sql_expect(&s, "'");
         end_expect(&s);
@@ -555,7 +558,7 @@ enum code_class db_query(struct db *db, struct slice text)
 
 bool db_row(struct db *db, struct slice *cells, unsigned cells_n)
 {
-    MUST(cells_n <= 5);
+    MUST(cells_n <= 6);
     if (db->cells_at == db->cells_n) return false;
     memcpy(cells, db->cells[db->cells_at++], cells_n * sizeof *cells);
     return true;
@@ -693,8 +696,12 @@ static struct slice field_take(struct slice *in, enum field_kind kind, char out[
     case FIELD_HOUR:
         n = snprintf(out, 24, "201409%02u%02u", how % 30 + 1, how / 10);
         break;
+    case FIELD_MONTH:
+        n = snprintf(out, 24, "2014%02u", how % 12 + 1);
+        break;
     case FIELD_INTEGER:
     case FIELD_TEXT:
+    case FIELD_PLACES:
         n = snprintf(out, 24, "%d", (int)how - 100);
         break;
     }
@@ -786,10 +793,11 @@ static bool counter_take(struct counter *c, uint8_t shape, struct slice *in)
 
 static struct columns forms_of(const struct counter *c, uint8_t wish)
 {
-    struct columns forms = {wish & 1 && c->store == STORE_INTEGER ? FORM_INTEGER : FORM_BYTES,
-                            (enum column_form)(FORM_INTEGER + wish / 2 % 4), (wish & 8) != 0,
-                            (wish & 16) != 0};
-    if (!column_fits_field(forms.field, c->field)) forms.field = FORM_BYTES;
+    struct columns forms = {.store = wish & 1 && c->store == STORE_INTEGER ? FORM_INTEGER : FORM_BYTES,
+                            .field = (enum column_form)(FORM_INTEGER + wish / 32 % 5),
+                            .nullable = (wish & 8) != 0,
+                            .bounded = (wish & 16) != 0};
+    if (!column_fits(forms.field, counter_field_kind(c))) forms.field = FORM_BYTES;
     return forms;
 }
 

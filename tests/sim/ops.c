@@ -18,9 +18,9 @@ const struct op_limits ops_limits = {
 
 void ops_feed(struct counter *c)
 {
-    c->feeds[FEED_SERIES] = (struct pattern){SLICE("f"), SLICE(""), true};
-    c->feeds[FEED_TIMEBOX] = (struct pattern){SLICE("fed"), SLICE(""), false};
-    c->feeds[FEED_EVENT] = (struct pattern){SLICE("f"), SLICE(":hit"), true};
+    c->feeds[FEED_SERIES] = (struct pattern){SLICE("f"), SLICE(""), true, NULL};
+    c->feeds[FEED_TIMEBOX] = (struct pattern){SLICE("fed"), SLICE(""), false, NULL};
+    c->feeds[FEED_EVENT] = (struct pattern){SLICE("f"), SLICE(":hit"), true, NULL};
 }
 
 /* The store of a hash is the text between its 's' and the ':'. */

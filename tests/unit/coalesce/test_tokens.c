@@ -119,7 +119,7 @@ static void what_is_wrong_is_refused_at_the_door(void **state)
 static void a_counter_that_feeds_takes_none(void **state)
 {
     struct counter all[2] = {counters_all[0], counters_all[1]};
-    all[1].feeds[FEED_TIMEBOX] = (struct pattern){SLICE("p"), SLICE(""), true};
+    all[1].feeds[FEED_TIMEBOX] = (struct pattern){SLICE("p"), SLICE(""), true, NULL};
     struct counters feeding = {.all = all, .n = 2, .ops = &limits_two};
     world_close(state);
     world_make_of(&coalesce_config_default, &feeding);

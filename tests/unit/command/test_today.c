@@ -134,7 +134,7 @@ static void what_is_refused(void **state)
     say(client, "CTR.HIT s1:views\r\n");
     heard(client,
           "-ERR counter 'views' counts by integer, so it has no field of today; CTR.HIT is for counters "
-          "by date or hour, use HINCRBY\r\n");
+          "by date, hour or month, use HINCRBY\r\n");
     assert_int_equal(fake.adds, 0);
 }
 

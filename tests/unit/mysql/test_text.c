@@ -183,11 +183,13 @@ static const struct counter views = {
 static void upsert_is(enum db_dialect dialect, bool nullable, const char *expected)
 {
     struct buf sql = {0}, key = {0};
-    struct columns forms = {FORM_BYTES, FORM_DATETIME, nullable, false};
-    sql_key(&key, &views, &forms, SLICE("a'b"), SLICE("2014092013"));
+    struct columns forms = {.store = FORM_BYTES, .field = FORM_DATETIME, .nullable = nullable};
+    const struct table_row row = {.store = {SLICE("a'b"), SLICE("a'b")},
+                                  .field = {SLICE("2014092013"), SLICE("2014092013")}};
+    sql_key(&key, &views, &forms, &row);
     sql_upsert_head(&sql, &views);
-    sql_upsert_row(&sql, buf_slice(&key), 5, true);
-    sql_upsert_row(&sql, buf_slice(&key), -7, false);
+    sql_upsert_row(&sql, &views, &forms, buf_slice(&key), 5, true);
+    sql_upsert_row(&sql, &views, &forms, buf_slice(&key), -7, false);
     sql_upsert_tail(&sql, &views, &forms, dialect);
     assert_slice(buf_slice(&sql), expected);
     buf_free(&sql);
@@ -214,7 +216,8 @@ static void upsert_text(void **state)
 static void update_text(void **state)
 {
     struct buf sql = {0};
-    const struct columns forms = {FORM_BYTES, FORM_DATETIME, true, true};
+    const struct columns forms = {
+        .store = FORM_BYTES, .field = FORM_DATETIME, .nullable = true, .bounded = true};
     (void)state;
     sql_update_row(&sql, &views, &forms, SLICE("x'61',7"), -5);
     assert_slice(buf_slice(&sql), "UPDATE `product_views` SET `n` = COALESCE(`product_views`.`n`, 0) + (-5)"
@@ -224,19 +227,20 @@ static void update_text(void **state)
 
 static void key_text(void **state)
 {
-    struct counter c = {.field = FIELD_DATE, .key.has_store = false};
-    struct columns forms = {FORM_NONE, FORM_INTEGER, false, false};
+    const struct counter c = {.field = FIELD_DATE, .column_field = SLICE("d")};
+    const struct table_row row = {.field = {SLICE("20140920"), SLICE("20140920")}};
+    struct columns forms = {.field = FORM_INTEGER};
     struct buf key = {0};
     (void)state;
-    sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
+    sql_key(&key, &c, &forms, &row);
     assert_slice(buf_slice(&key), "20140920");
     buf_reset(&key);
     forms.field = FORM_DATE;
-    sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
+    sql_key(&key, &c, &forms, &row);
     assert_slice(buf_slice(&key), "'2014-09-20'");
     buf_reset(&key);
     forms.field = FORM_DATETIME;
-    sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
+    sql_key(&key, &c, &forms, &row);
     assert_slice(buf_slice(&key), "'2014-09-20 00:00:00'");
     buf_free(&key);
 }
@@ -250,17 +254,17 @@ static void forms(void **state)
     assert_int_equal(column_form_of(SLICE("datetime"), SLICE("")), FORM_DATETIME);
     assert_int_equal(column_form_of(SLICE("timestamp"), SLICE("")), FORM_NONE);
     assert_int_equal(column_form_of(SLICE("varbinary"), SLICE("")), FORM_BYTES);
-    assert_int_equal(column_form_of(SLICE("binary"), SLICE("")), FORM_NONE);
-    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_general_ci")), FORM_NONE);
-    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_bin")), FORM_NONE);
+    assert_int_equal(column_form_of(SLICE("binary"), SLICE("")), FORM_TEXT);
+    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_general_ci")), FORM_TEXT);
+    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_bin")), FORM_TEXT);
     assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_nopad_bin")), FORM_BYTES);
     assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_0900_bin")), FORM_BYTES);
     assert_int_equal(column_form_of(SLICE("text"), SLICE("utf8mb4_nopad_bin")), FORM_NONE);
     assert_int_equal(column_form_of(SLICE("double"), SLICE("")), FORM_NONE);
-    assert_false(column_fits_field(FORM_DATE, FIELD_HOUR));
-    assert_true(column_fits_field(FORM_DATETIME, FIELD_DATE));
-    assert_false(column_fits_field(FORM_DATETIME, FIELD_INTEGER));
-    assert_false(column_fits_field(FORM_INTEGER, FIELD_TEXT));
+    assert_false(column_fits(FORM_DATE, VALUE_HOUR));
+    assert_true(column_fits(FORM_DATETIME, VALUE_DATE));
+    assert_false(column_fits(FORM_DATETIME, VALUE_INTEGER));
+    assert_false(column_fits(FORM_INTEGER, VALUE_TEXT));
     assert_false(column_fits_store(FORM_INTEGER, STORE_TEXT));
     assert_false(column_fits_store(FORM_DATE, STORE_INTEGER));
     assert_true(column_fits_store(FORM_BYTES, STORE_INTEGER));

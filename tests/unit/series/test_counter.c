@@ -41,8 +41,8 @@ static void other_patterns_are_refused(void **state)
     static char long_text[KEY_BYTES_MAX + 2];
     memset(long_text, 'x', KEY_BYTES_MAX + 1);
     const char *texts[] = {
-        "",     "<store><store>", "s<store>:<store>", "s<shop>:x", "s<store>:<x", "a>b",   "s{1}",
-        "a\nb", "a\x7f",          "<Store>",          "<store",    "<<store>>",   "{a}:b", long_text};
+        "",     "<store><store>", "s<store>:<store>", "s<shop>:x", "s<store>:<x", "a>b",
+        "a\nb", "a\x7f",          "<Store>",          "<store",    "<<store>>",   long_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct pattern p;
         struct error e = {0};
@@ -300,21 +300,22 @@ static void own_names_are_refused(void **state)
 static void claimed_names_are_refused(void **state)
 {
     (void)state;
-    expect_one("x_" HEX, "y", STORE_INTEGER, "its key can end in '_' and 32 hex digits");
+    expect_one("x_" HEX, "y", STORE_INTEGER, "its key ends in '_' and 32 hex digits");
     expect_one("y", "x_" HEX, STORE_INTEGER, "its lock can end in '_' and 32 hex digits");
-    expect_one("s<store>_" HEX, "y<store>", STORE_INTEGER, "its key can end");
-    expect_one("s<store>" HEX, "y<store>", STORE_INTEGER, NULL);
-    expect_one("s<store>" HEX, "y<store>:", STORE_TEXT, "its key can end");
-    expect_one("s<store>", "y<store>:", STORE_TEXT, "its key can end");
-    expect_one("s<store>:x", "lock:<store>", STORE_TEXT, "its lock can end");
-    expect_one("s<store>abc", "y<store>:", STORE_TEXT, "its key can end");
-    expect_one("s<store>abcx", "y<store>:", STORE_TEXT, NULL);
-    expect_one("s_0123456789abc<store>", "y<store>", STORE_INTEGER, "its key can end"); /* 13 + 19 */
-    expect_one("s_0123456789ab<store>", "y<store>", STORE_INTEGER, NULL);               /* 12 + 19 */
-    expect_one("s_0123456789ab<store>f", "y<store>", STORE_INTEGER, "its key can end");
-    expect_one("s_0123456789abcdef0123<store>0123456789ab", "y<store>", STORE_INTEGER, NULL);
-    expect_one("s_0123456789abcdef0123<store>0123456789a", "y<store>", STORE_INTEGER, "its key can end");
-    expect_one("s-0123456789abc<store>", "y<store>", STORE_INTEGER, NULL);
+    expect_one("y<store>", "s<store>_" HEX, STORE_INTEGER, "its lock can end");
+    expect_one("y<store>", "s<store>" HEX, STORE_INTEGER, NULL);
+    expect_one("y<store>:", "s<store>" HEX, STORE_TEXT, "its lock can end");
+    expect_one("y<store>:", "s<store>", STORE_TEXT, "its lock can end");
+    expect_one("y:<store>", "s:<store>", STORE_TEXT,
+               NULL); /* where the lock would, the key does, and is refused */
+    expect_one("y<store>:", "s<store>abc", STORE_TEXT, "its lock can end");
+    expect_one("y<store>:", "s<store>abcx", STORE_TEXT, NULL);
+    expect_one("y<store>", "s_0123456789abc<store>", STORE_INTEGER, "its lock can end"); /* 13 + 19 */
+    expect_one("y<store>", "s_0123456789ab<store>", STORE_INTEGER, NULL);                /* 12 + 19 */
+    expect_one("y<store>", "s_0123456789ab<store>f", STORE_INTEGER, "its lock can end");
+    expect_one("y<store>", "s_0123456789abcdef0123<store>0123456789ab", STORE_INTEGER, NULL);
+    expect_one("y<store>", "s_0123456789abcdef0123<store>0123456789a", STORE_INTEGER, "its lock can end");
+    expect_one("y<store>", "s-0123456789abc<store>", STORE_INTEGER, NULL);
 }
 
 static void incomplete_counters_are_refused(void **state)
@@ -404,19 +405,20 @@ static void what_passes_makes_no_claimed_name(void **state)
         struct counter c = counter_of("a", text, "lock<store>:", i < n * n ? STORE_INTEGER : STORE_TEXT);
         struct error e = {0};
         size_t which, bad = 0;
+        const struct counters cs = {.all = &c, .n = 1};
         for (size_t s = 0; s < sizeof stores / sizeof *stores; s++) {
             (void)snprintf(name, sizeof name, "%s%s%s", ends[i % n], stores[s], ends[i / n % n]);
             if (!pattern_match(&c.key, c.store, slice_str(name), NULL)) continue;
             size_t length = strlen(name);
             bad += strncmp(name, "tally:", 6) == 0;
-            bad += length >= 33 && name[length - 33] == '_' &&
+            bad += counters_match(&cs, slice_str(name)) != NULL && length >= 33 && name[length - 33] == '_' &&
                    strspn(name + length - 32, "0123456789abcdef") == 32;
         }
-        bool ok = counters_validate(&(struct counters){.all = &c, .n = 1}, &which, &e) == ERR_NONE;
+        bool ok = counters_validate(&cs, &which, &e) == ERR_NONE;
         if (ok && bad > 0) fail_msg("%s (kind %d) passed", text, c.store);
         passed += ok, refused += bad > 0;
     }
-    assert_true(passed > 20 && refused > 20);
+    assert_true(passed > 20 && refused > 0);
 }
 
 static void keys_find_their_counter(void **state)

@@ -77,9 +77,11 @@ static void test_places(void **state)
             "mysql: \"mysql://u:" SECRET "@h\"\n"
             "counters:\n" COUNTER("a", "s<store>:a"),
             "t.yaml:1:8: redis.url: ", "\nt.yaml:2:8: mysql.url: ");
-    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:<x>")
+    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:<X>")
                 COUNTER("b", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "<");
+    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:<x>"),
+            "t.yaml:3:3: counters.a.columns.*: lacks the column of <x>", "<");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x") COUNTER("b", "s<store>:x"),
             "t.yaml:9:10: counters.b.key: ", "a");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),
@@ -135,7 +137,7 @@ static void test_ops(void **state)
 static void test_feeds(void **state)
 {
     (void)state;
-    refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"{x}\" }\n",
+    refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"a>x\" }\n",
             "t.yaml:8:22: counters.a.feeds.series: ", "\nt.yaml:8:43: counters.a.feeds.box: ");
     refused(GOOD "    feeds: { event: \"s<store>:a\" }\n",
             "t.yaml:8:21: counters.a.feeds.event: ", "can be the key of counter a");

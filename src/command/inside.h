@@ -11,7 +11,7 @@
  *   ops.c      SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
- *   total.c    CTR.TOTAL
+ *   total.c    CTR.TOTAL, HGET, HMGET
  *   wait.c     WAIT, WAITAOF
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
@@ -245,11 +245,11 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
 /* asks.c */
 /* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
 void ask_begin(struct session *s);
-/* True: it was done, and the client is there for the reply. Answers refusals itself. Frees s->key. */
+/* True: it was done, and the client is there for the reply. Answers refusals itself. */
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
 /* The error line, without '-', of a request that is not ASK_DONE. */
 const char *ask_refusal(const struct session *s, enum ask_outcome outcome, const char *text);
-void ask_end(struct session *s); /* last: s may be gone after it */
+void ask_end(struct session *s); /* frees s->key; last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
 enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
@@ -302,7 +302,7 @@ enum taken run_uniq_count(struct session *s, const struct request *r, struct buf
 /* Asks, once the name fits a kind. q's name and type are borrowed for the call. */
 enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out);
 
-/* total.c */
+/* total.c: CTR.TOTAL, HGET, HMGET */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
 
 /* wait.c */
@@ -329,6 +329,8 @@ enum taken run_client_kill(struct session *s, const struct request *r, struct bu
 
 /* tracking.c */
 void tracking_off(struct session *s);
+/* Behind the answer to a command whose answers libraries cache: a client that may do so is told to forget it. */
+void tracking_forget(const struct session *s, struct slice key, struct buf *out);
 /* 0: no client was named, -1: tracking is off */
 static inline int64_t tracking_redirect(const struct session *s)
 {

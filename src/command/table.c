@@ -65,6 +65,8 @@ const struct spec specs[] = {
     {"info", -1, 0, run_info, "server", "State and statistics [section]", NULL},
     {"role", 1, SPEC_QUEUES | SPEC_FAST, run_role, "server", "master: tallyd has no replicas", NULL},
     {"time", 1, SPEC_QUEUES | SPEC_FAST, run_time, "server", "Seconds and microseconds since 1970", NULL},
+    {"hget", 3, READ, run_total, "hash", "A live total, as of CTR.TOTAL", NULL},
+    {"hmget", -3, READ, run_total, "hash", "Live totals, as of CTR.TOTAL", NULL},
     {0},
 };
 

@@ -45,6 +45,8 @@ const struct grant grants[] = {
     {"role", GRANT_FREE, NAMES_NONE},
     {"info", GRANT_FREE, NAMES_NONE}, /* without GRANT_ADMIN no figures, only what client libraries read */
     {"time", GRANT_FREE, NAMES_NONE},
+    {"hget", GRANT_READ, NAMES_KEY},
+    {"hmget", GRANT_READ, NAMES_KEY},
 };
 const size_t grants_n = sizeof(grants) / sizeof(grants[0]);
 _Static_assert(sizeof(grants) / sizeof(grants[0]) <= 64, "bits of a word");

@@ -145,6 +145,7 @@ EVERYTHING = [
     ("BOX.RECENT", "{s}:views", 0, 5), ("BOX.TOP", "{s}:views", 5), ("BOX.BOTTOM", "{s}:views", 5),
     ("EVENT.ADD", "{s}", "view"), ("EVENT.ADD", "{s}:sub", "view"), ("EVENT.RANGE", "{s}", "view", 0, 9999999999),
     ("EVENT.COUNT", "{s}", "view", 60, 5), ("UNIQ.ADD", "{s}:visitors", DAY, 7), ("UNIQ.COUNT", "{s}:visitors", DAY),
+    ("HGET", "{s}:product_views", "7"), ("HMGET", "{s}:product_views", "7"),
 ]
 
 

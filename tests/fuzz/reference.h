@@ -105,7 +105,7 @@ static const char *const of_group[] = {
     [GRANT_FREE] = (" ping echo hello auth select client quit reset multi exec discard watch unwatch command "
                     "config info time acl role "),
     [GRANT_READ] = (" ctr.pending ctr.total series.get box.recent box.top box.bottom event.range event.count "
-                    "uniq.count "),
+                    "uniq.count hget hmget "),
     [GRANT_WRITE] = " hincrby ctr.incrby ctr.hit series.incrby box.incrby event.add uniq.add wait waitaof ",
     [GRANT_ADMIN] = " ctr.sync ctr.recover series.list ",
 };

@@ -12,6 +12,7 @@
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
  *   total.c    CTR.TOTAL, HGET, HMGET
+ *   keyspace.c EXPIRE and the like, EXISTS, TTL
  *   wait.c     WAIT, WAITAOF
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
@@ -47,12 +48,14 @@ enum spec_flag {
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
-    SPEC_READ = 16,   /* reads counts */
+    SPEC_READ = 16,   /* reads */
     SPEC_ADMIN = 32,  /* a subcommand for admins only, of a command that is for all */
     SPEC_FAST = 64,
     SPEC_ASKS = 128,     /* asynchronous: its client waits */
     SPEC_STRANGER = 256, /* also before the client has authenticated */
     SPEC_KEY = 512,      /* its first argument is a key, or the name of a series, timebox, log or day */
+    SPEC_KEYS = 1024,    /* all its arguments are keys, which it checks itself (guard_names) */
+    SPEC_EXPIRY = 2048,  /* a write of Redis', which does nothing here */
 };
 
 struct spec {
@@ -230,6 +233,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
 
 /* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
+void hit_refuse_key(struct slice key, struct buf *out); /* the error line for a key of no counter */
 /* The error line for a field that is not of its counter's kind. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
@@ -304,6 +308,11 @@ enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q,
 
 /* total.c: CTR.TOTAL, HGET, HMGET */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
+
+/* keyspace.c */
+enum taken run_expire(struct session *s, const struct request *r, struct buf *out); /* and PERSIST */
+enum taken run_exists(struct session *s, const struct request *r, struct buf *out);
+enum taken run_ttl(struct session *s, const struct request *r, struct buf *out); /* and PTTL */
 
 /* wait.c */
 enum taken run_wait(struct session *s, const struct request *r, struct buf *out);

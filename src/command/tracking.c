@@ -3,8 +3,8 @@
  * With tracking on, Redis tells a client when a key changes that it read with one of Redis' reading commands, so that
  * it may cache values. Of those tallyd has HGET and HMGET, whose totals change at any time. So the client is told right
  * behind each answer that the key has changed (RESP3; in RESP2 the message would need a subscriber, whom tallyd has
- * not). No library caches the answers of tallyd's own commands (CTR.TOTAL, SERIES.GET ...). BCAST mode is refused: in it
- * a client is told of every write to a prefix, read or not. */
+ * not). No library caches the answers of tallyd's own commands (CTR.TOTAL, SERIES.GET ...), and those of EXISTS and TTL
+ * do not change. BCAST mode is refused: in it a client is told of every write to a prefix, read or not. */
 #include "command/inside.h"
 
 struct options {

@@ -1,4 +1,5 @@
-"""What shops' apps send beside HINCRBY, with redis-py: HGET and HMGET read live totals."""
+"""What shops' apps send beside HINCRBY, with redis-py: HGET and HMGET read live totals, EXPIRE and the like and TTL leave counts as
+they are, EXISTS is a health check. Texts that Redis has are a redis-server's."""
 import os
 import shutil
 import tempfile
@@ -8,7 +9,7 @@ import redis as redis_py
 
 from harness.daemon import Daemon, counters
 from harness.redis_server import RedisServer
-from harness.resp import RespError
+from harness.resp import Resp, RespError
 from harness.wait import patience
 
 KEY, DAYS, NOWHERE = "s1:product_views", "s1:unique_visitors:daily", "elsewhere"
@@ -41,6 +42,12 @@ def daemon(pair):
 def shop(daemon):
     with redis_py.Redis(unix_socket_path=daemon.socket, socket_timeout=patience(60), decode_responses=True) as client:
         yield client
+
+
+def refused(ask):
+    with pytest.raises(redis_py.ResponseError) as why:
+        ask()
+    return f"ERR {why.value}"
 
 
 # ---- HGET, HMGET ----
@@ -82,3 +89,56 @@ def test_a_client_that_caches_asks_again(daemon):
         assert client.call("HGET", "s3:product_views", "7") == b"0"
         assert client.reply() == [b"invalidate", [b"s3:product_views"]]
         assert client.call("PING") == "PONG"
+
+
+# ---- EXPIRE and the like, EXISTS, TTL ----
+
+def test_expiry_beside_hits(daemon, shop):
+    """The usual way to count a day: one transaction, with the lifetime of the key in it."""
+    with shop.pipeline() as pipe:
+        assert pipe.hincrby("s4:product_views", "7", 2).expire("s4:product_views", 86400).hincrby(
+            "s4:product_views", "7", 1).ttl("s4:product_views").execute() == [2, True, 3, -1]
+    with shop.pipeline(transaction=False) as pipe:
+        assert pipe.hincrby("s4:product_views", "7", 1).pexpire("s4:product_views", 1).execute() == [4, True]
+    for answer in (shop.expireat("s4:product_views", 1), shop.pexpireat("s4:product_views", 1), shop.persist("s4:product_views"),
+                   shop.expire("s4:product_views", 5, nx=True), shop.expire("s4:product_views", -1, lt=True)):
+        assert answer is True
+    assert shop.ttl("s4:product_views") == shop.pttl("s4:product_views") == -1
+    assert daemon.redis.client().ttl("s4:product_views") == -1  # what is pending does not expire
+    daemon.sync_all()
+    assert shop.hget("s4:product_views", "7") == "4"
+    daemon.verify()
+
+
+BAD = [("EXPIRE", "{key}"), ("EXPIRE", "{key}", "x"), ("PEXPIRE", "{key}", "1.5"), ("EXPIREAT", "{key}", ""),
+       ("EXPIRE", "{key}", "9223372036854775807"), ("PEXPIRE", "{key}", "9223372036854775807"),
+       ("EXPIREAT", "{key}", "-9223372036854775807"), ("EXPIRE", "{key}", "1", "YY"), ("EXPIRE", "{key}", "x", "YY"),
+       ("EXPIRE", "{key}", "1", "NX", "GT"), ("PEXPIREAT", "{key}", "1", "gt", "lt"), ("PERSIST", "{key}", "x"), ("PERSIST",),
+       ("EXISTS",), ("TTL",), ("PTTL", "{key}", "x"), ("HGET", "{key}"), ("HMGET", "{key}"), ("HGET", "{key}", "1", "2")]
+GOOD = [("EXPIRE", "{key}", "100", "NX"), ("EXPIREAT", "{key}", "9223372036854775"), ("PEXPIREAT", "{key}", "9223372036854775807"),
+        ("EXISTS", "{key}", "{key}", NOWHERE), ("TTL", NOWHERE), ("PTTL", NOWHERE)]
+
+
+@pytest.mark.parametrize("words", BAD + GOOD, ids=lambda words: " ".join(words).replace("{key} ", ""))
+def test_as_redis(words, pair):
+    daemon, plain = pair
+    if not plain.client().info("server")["redis_version"].startswith("7."):
+        pytest.skip("others have other words")
+    plain.client().flushall()
+    said = []
+    for server in (daemon, plain):
+        with Resp(server.socket) as client:
+            client.call("HINCRBY", KEY, "7", "1")
+            said.append(client.call(*(word.format(key=KEY) for word in words)))
+    assert said[0] == said[1] and isinstance(said[0], RespError) == (words in BAD)
+
+
+def test_no_counter_no_expiry(shop):
+    said = refused(lambda: shop.expire(NOWHERE, 60))
+    assert said == refused(lambda: shop.hincrby(NOWHERE, "7", 1)) == refused(lambda: shop.persist(NOWHERE))
+
+
+def test_exists_is_no_error_for_any_key(shop):
+    assert shop.exists(NOWHERE) == 0 and shop.exists("", "tally:dirty", "s1:product_views:sync") == 0
+    assert shop.exists(KEY, NOWHERE, DAYS) == 2 and shop.exists("s77:product_views") == 1  # never counted
+    assert shop.ttl(NOWHERE) == shop.pttl(NOWHERE) == -2

@@ -250,7 +250,8 @@ def test_command_list(as_they_are):
 
 
 SHARED = ("hincrby", "ping", "echo", "hello", "auth", "select", "quit", "reset", "multi", "exec", "discard", "role", "time",
-          "client", "command", "acl", "hget", "hmget")
+          "client", "command", "acl", "expire", "pexpire", "expireat", "pexpireat", "persist", "exists", "ttl", "pttl", "hget",
+          "hmget")
 OF_REDIS = {b"noscript", b"loading", b"stale", b"allow_busy", b"skip_slowlog",  # of scripts and replicas
             b"admin", b"dangerous", b"no_multi"}
 
@@ -281,7 +282,7 @@ def test_every_command_says_its_key(as_they_are):
         assert len(keyed) > 15
         for info in keyed:
             words = [info[0], *[b"word%d" % at for at in range(1, abs(info[1]))]]
-            assert info[3:6] == [1, 1, 1] and client.call("COMMAND", "GETKEYS", *words) == [b"word1"]
+            assert info[3:6] == [1, -1 if info[0] == b"exists" else 1, 1] and client.call("COMMAND", "GETKEYS", *words) == [b"word1"]
             assert {"@write", "@read", "@admin"} & set(info[6]), info
         assert client.call("COMMAND", "GETKEYS", "CTR.SYNC", "ALL") == []
 

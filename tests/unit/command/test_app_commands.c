@@ -1,8 +1,13 @@
-/* What an app sends beside HINCRBY: HGET and HMGET read totals. */
+/* What an app sends beside HINCRBY: HGET and HMGET read totals, EXPIRE and the like change nothing, EXISTS and TTL tell the
+ * configuration. Texts that Redis has are those of redis-server 7.0.15. */
 #include "unit/command/world.h"
 
 #define ARITY(name) "-ERR wrong number of arguments for '" name "' command\r\n"
+#define NOT_INT "-ERR value is not an integer or out of range\r\n"
 #define NO_COUNTER "-ERR no counter is configured for key 'other'\r\n"
+#define BAD_TIME(name) "-ERR invalid expire time in '" name "' command\r\n"
+#define NX_ALONE "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n"
+#define GT_OR_LT "-ERR GT and LT options at the same time are not compatible\r\n"
 #define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 struct vector {
@@ -109,6 +114,93 @@ static void a_client_that_caches_is_told_to_forget(void **state)
     heard(client, "$1\r\n5\r\n"); /* RESP2 has no pushes */
 }
 
+/* ---- EXPIRE and the like, EXISTS, TTL ---- */
+
+static void expiry_is_taken_and_does_nothing(void **state)
+{
+    (void)state;
+    static const struct vector vectors[] = {
+        {"EXPIRE s1:views 60", ":1\r\n"},
+        {"pexpire s1:views 60000", ":1\r\n"},
+        {"EXPIREAT s1:views 1411200060", ":1\r\n"},
+        {"PEXPIREAT s1:views 1411200060000", ":1\r\n"},
+        {"PERSIST s1:views", ":1\r\n"},
+        {"EXPIRE s1:views 60 NX", ":1\r\n"},
+        {"EXPIRE s1:views 60 xx gt", ":1\r\n"},
+        {"EXPIRE s1:views -1 XX LT LT", ":1\r\n"},
+        {"EXPIRE other 60", NO_COUNTER},
+        {"PERSIST other", NO_COUNTER},
+        {"EXPIRE s1:views", ARITY("expire")},
+        {"PEXPIRE s1:views", ARITY("pexpire")},
+        {"EXPIREAT s1:views", ARITY("expireat")},
+        {"PEXPIREAT s1:views", ARITY("pexpireat")},
+        {"PERSIST s1:views 1", ARITY("persist")},
+        {"EXPIRE s1:views soon", NOT_INT},
+        {"EXPIRE other soon", NOT_INT},
+        {"EXPIRE s1:views soon AB", "-ERR Unsupported option AB\r\n"},
+        {"EXPIRE s1:views 60 NX LT", NX_ALONE},
+        {"EXPIRE s1:views 60 NX XX", NX_ALONE},
+        {"EXPIRE s1:views 60 GT LT", GT_OR_LT},
+    };
+    SAY_ALL(vectors);
+}
+
+static void times_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    static const struct vector vectors[] = {
+        {"EXPIRE s1:views 9223372036854776", BAD_TIME("expire")},
+        {"EXPIRE s1:views -9223372036854776", BAD_TIME("expire")},
+        {"EXPIRE s1:views 9223370625654774", ":1\r\n"},
+        {"EXPIRE s1:views 9223370625654775", BAD_TIME("expire")}, /* from now */
+        {"PEXPIRE s1:views 9223372036854775807", BAD_TIME("pexpire")},
+        {"EXPIREAT s1:views 9223372036854775", ":1\r\n"},
+        {"EXPIREAT s1:views 9223372036854776", BAD_TIME("expireat")},
+        {"PEXPIREAT s1:views 9223372036854775807", ":1\r\n"},
+    };
+    SAY_ALL(vectors);
+}
+
+static void the_configuration_tells_what_exists(void **state)
+{
+    (void)state;
+    static const struct vector vectors[] = {
+        {"EXISTS s1:views", ":1\r\n"},
+        {"EXISTS other", ":0\r\n"},
+        {"EXISTS s1:views other s2:views s1:views", ":3\r\n"},
+        {"EXISTS", ARITY("exists")},
+        {"TTL s1:views", ":-1\r\n"},
+        {"PTTL s1:views", ":-1\r\n"},
+        {"TTL other", ":-2\r\n"},
+        {"PTTL other", ":-2\r\n"},
+        {"TTL", ARITY("ttl")},
+        {"PTTL s1:views 1", ARITY("pttl")},
+    };
+    SAY_ALL(vectors);
+}
+
+static void in_a_transaction_beside_hits(void **state)
+{
+    (void)state;
+    say(client, "MULTI\r\n" HIT(1) "EXPIRE s1:views 60\r\nTTL s1:views\r\nEXISTS s1:views other\r\n"
+                                   "PERSIST s1:views\r\nEXEC\r\n");
+    buf_reset(&client->said);
+    frame_answered();
+    conn_flush(client);
+    heard(client, ":1\r\n:1\r\n:-1\r\n:1\r\n:1\r\n");
+    assert_int_equal(fake.adds, 1);
+}
+
+static void replies_keep_their_place_in_a_pipeline(void **state)
+{
+    (void)state;
+    say(client, HIT(1) "EXPIRE s1:views 60\r\n" HIT(2) "TTL s1:views\r\n");
+    heard(client, "");
+    frame_answered();
+    conn_flush(client);
+    heard(client, ":1\r\n:1\r\n:2\r\n:-1\r\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +208,11 @@ int main(void)
         TEST(totals_as_bulks),
         TEST(reads_refuse_as_ctr_total),
         TEST(a_client_that_caches_is_told_to_forget),
+        TEST(expiry_is_taken_and_does_nothing),
+        TEST(times_that_overflow_are_refused),
+        TEST(the_configuration_tells_what_exists),
+        TEST(in_a_transaction_beside_hits),
+        TEST(replies_keep_their_place_in_a_pipeline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 #define BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
+#define NOPERM_KEY "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"
 #define MULTI_MOST 800    /* of ann */
 #define STRANGERS_MOST 64 /* a quarter of the world's 100 clients, but at least this many */
 
@@ -119,6 +120,20 @@ static void from_inside_while_all_ask(void **state)
     heard(inside, "+PONG\r\n");
     conn_close(inside);
     strangers_end(all);
+}
+
+/* To EXISTS a key that the user may not name is none; TTL refuses it. */
+static void only_own_keys_are_those_of_counters(void **state)
+{
+    (void)state;
+    struct conn *c = conn_open();
+    say(c, "EXISTS s1:views\r\n");
+    heard(c, "-NOAUTH Authentication required.\r\n");
+    say(c, "AUTH ann secret\r\n");
+    proofs_come(c);
+    say(c, "EXISTS s1:views s2:views s1:views\r\nTTL s2:views\r\nEXPIRE s2:views 60\r\n");
+    heard(c, "+OK\r\n:2\r\n" NOPERM_KEY NOPERM_KEY);
+    conn_close(c);
 }
 
 /* What a HELLO says, the user after it, and the name; as in redis-server 7.0.15 with `user ann on >secret`. An error in a later
@@ -370,11 +385,17 @@ int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),         test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),        test(hello_word_by_word),
-        test(transactions_of_a_user),           test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost),     test(too_many_passwords_wait),
-        test(others_connections_are_an_admins), test(a_quiet_client_becomes_a_user),
+        test(the_oldest_stranger_goes),
+        test(one_too_many_while_all_ask),
+        test(from_inside_while_all_ask),
+        test(hello_word_by_word),
+        test(transactions_of_a_user),
+        test(guessing_from_many_addresses),
+        test(nobody_costs_what_users_cost),
+        test(too_many_passwords_wait),
+        test(others_connections_are_an_admins),
+        test(a_quiet_client_becomes_a_user),
+        test(only_own_keys_are_those_of_counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
  *   total.c    CTR.TOTAL, HGET, HMGET
- *   keyspace.c EXPIRE and the like, EXISTS, TTL
+ *   keyspace.c EXPIRE and the like, EXISTS, TTL; what a counter's key refuses
  *   wait.c     WAIT, WAITAOF
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
@@ -145,7 +145,8 @@ extern const struct spec specs[]; /* ends with a name of NULL */
 const struct spec *spec_find(const struct spec *table, struct slice name);
 /* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was
  * found, if any, even if r does not fit it. */
-const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
+const struct spec *spec_resolve(const struct session *s, const struct request *r, const struct spec **whole,
+                                struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
 bool spec_is_attack(const struct request *r);                 /* a browser talks to us: `POST`, `Host:` */
@@ -313,6 +314,9 @@ enum taken run_total(struct session *s, const struct request *r, struct buf *out
 enum taken run_expire(struct session *s, const struct request *r, struct buf *out); /* and PERSIST */
 enum taken run_exists(struct session *s, const struct request *r, struct buf *out);
 enum taken run_ttl(struct session *s, const struct request *r, struct buf *out); /* and PTTL */
+/* The error line, without '-', for a command of Redis' that would set or delete a count; NULL: r is none of those, or
+ * not of a counter's key that s may name. */
+const char *counter_refusal(const struct session *s, const struct request *r);
 
 /* wait.c */
 enum taken run_wait(struct session *s, const struct request *r, struct buf *out);

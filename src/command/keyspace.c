@@ -1,5 +1,6 @@
 /* command/keyspace.c - what apps send about a counter's key as a key: EXPIRE and the like, which are accepted and do nothing, since
- * the hash leaves Redis when it is merged; EXISTS and TTL, which the configuration answers. */
+ * the hash leaves Redis when it is merged; EXISTS and TTL, which the configuration answers; and the commands of Redis that would
+ * set or delete a count, which are refused. Refused ones are in no list of commands. */
 #include "command/inside.h"
 
 static const struct counter *key_counter(const struct session *s, struct slice key)
@@ -78,4 +79,27 @@ enum taken run_ttl(struct session *s, const struct request *r, struct buf *out)
 {
     reply_int(out, key_counter(s, r->args[1]) != NULL ? -1 : -2);
     return TAKEN;
+}
+
+/* ---- what would set or delete ---- */
+
+static bool sets_or_deletes(struct slice name)
+{
+    static const char *const all[] = {"set",    "setnx",  "setex",   "psetex", "getset",      "getdel",
+                                      "mset",   "append", "incr",    "incrby", "incrbyfloat", "decr",
+                                      "decrby", "del",    "unlink",  "hset",   "hsetnx",      "hmset",
+                                      "hdel",   "rename", "renamenx"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (slice_ieq(name, slice_str(all[i]))) return true;
+    return false;
+}
+
+const char *counter_refusal(const struct session *s, const struct request *r)
+{
+    bool is_float = word_is(r->args[0], "HINCRBYFLOAT");
+    if (r->args_n < 2 || (!is_float && !sets_or_deletes(r->args[0]))) return NULL;
+    if (!guard_names(s, r->args[1]) || key_counter(s, r->args[1]) == NULL) return NULL;
+    return is_float ? "ERR counts are integers: send HINCRBY key field n with an integer n"
+                    : "ERR counters only go by increments: send HINCRBY key field n; an operator corrects a "
+                      "count with 'tallyd adjust'";
 }

@@ -154,11 +154,16 @@ static void reply_arity(const struct spec *whole, const struct spec *sub, struct
         reply_errorf(out, "ERR wrong number of arguments for '%s|%s' command", whole->name, sub->name);
 }
 
-const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out)
+const struct spec *spec_resolve(const struct session *s, const struct request *r, const struct spec **whole,
+                                struct buf *out)
 {
     const struct spec *spec = *whole = spec_find(specs, r->args[0]);
     if (spec == NULL) {
-        reply_unknown(r, out);
+        const char *refusal = counter_refusal(s, r);
+        if (refusal != NULL)
+            reply_error(out, refusal);
+        else
+            reply_unknown(r, out);
         return NULL;
     }
     if (spec->subs != NULL && r->args_n >= 2) {

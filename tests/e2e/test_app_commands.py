@@ -1,6 +1,7 @@
 """What shops' apps send beside HINCRBY, with redis-py: HGET and HMGET read live totals, EXPIRE and the like and TTL leave counts as
-they are, EXISTS is a health check. Texts that Redis has are a redis-server's."""
+they are, EXISTS is a health check, and what would set or delete a count says what to send. Texts that Redis has are a redis-server's."""
 import os
+import re
 import shutil
 import tempfile
 
@@ -11,6 +12,7 @@ from harness.daemon import Daemon, counters
 from harness.redis_server import RedisServer
 from harness.resp import Resp, RespError
 from harness.wait import patience
+from test_redis_suite import errors_of
 
 KEY, DAYS, NOWHERE = "s1:product_views", "s1:unique_visitors:daily", "elsewhere"
 
@@ -142,3 +144,23 @@ def test_exists_is_no_error_for_any_key(shop):
     assert shop.exists(NOWHERE) == 0 and shop.exists("", "tally:dirty", "s1:product_views:sync") == 0
     assert shop.exists(KEY, NOWHERE, DAYS) == 2 and shop.exists("s77:product_views") == 1  # never counted
     assert shop.ttl(NOWHERE) == shop.pttl(NOWHERE) == -2
+
+
+# ---- what would set or delete ----
+
+def test_counters_only_go_by_increments(daemon, shop):
+    increments, integers = errors_of("Setting and deleting")
+    shop.hincrby("s5:product_views", "7", 3)
+    key = "s5:product_views"
+    for ask in (lambda: shop.set(key, 1), lambda: shop.delete(key), lambda: shop.unlink(key), lambda: shop.hset(key, "7", 1),
+                lambda: shop.hdel(key, "7"), lambda: shop.getset(key, 1), lambda: shop.getdel(key), lambda: shop.incr(key),
+                lambda: shop.setex(key, 60, 1), lambda: shop.rename(key, NOWHERE)):
+        assert refused(ask) == increments
+    assert refused(lambda: shop.hincrbyfloat(key, "7", 0.5)) == integers
+    with daemon.client() as client:
+        said = client.pipeline([("MULTI",), ("HINCRBY", key, "7", 1), ("HDEL", key, "7"), ("EXEC",)])
+        assert said[2] == increments and said[3].startswith("EXECABORT")
+    assert shop.hget(key, "7") == "3"
+    assert re.match("ERR unknown command 'SET'", refused(lambda: shop.set(NOWHERE, 1)))
+    listed = set(shop.command())
+    assert {"hget", "hmget", "expire", "exists", "ttl"} <= listed and not {"set", "del", "hincrbyfloat"} & listed

@@ -1,5 +1,5 @@
 /* What an app sends beside HINCRBY: HGET and HMGET read totals, EXPIRE and the like change nothing, EXISTS and TTL tell the
- * configuration. Texts that Redis has are those of redis-server 7.0.15. */
+ * configuration, and what would set or delete a count is refused. Texts that Redis has are those of redis-server 7.0.15. */
 #include "unit/command/world.h"
 
 #define ARITY(name) "-ERR wrong number of arguments for '" name "' command\r\n"
@@ -8,6 +8,10 @@
 #define BAD_TIME(name) "-ERR invalid expire time in '" name "' command\r\n"
 #define NX_ALONE "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n"
 #define GT_OR_LT "-ERR GT and LT options at the same time are not compatible\r\n"
+#define INCREMENTS                                                                                           \
+    "-ERR counters only go by increments: send HINCRBY key field n; an operator corrects a count with "      \
+    "'tallyd adjust'\r\n"
+#define INTEGERS "-ERR counts are integers: send HINCRBY key field n with an integer n\r\n"
 #define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 struct vector {
@@ -201,6 +205,35 @@ static void replies_keep_their_place_in_a_pipeline(void **state)
     heard(client, ":1\r\n:1\r\n:2\r\n:-1\r\n");
 }
 
+/* ---- what would set or delete ---- */
+
+static void counters_only_go_by_increments(void **state)
+{
+    (void)state;
+    static const struct vector vectors[] = {
+        {"HINCRBYFLOAT s1:views 7 0.5", INTEGERS},
+        {"hincrbyfloat s1:views 7 1", INTEGERS},
+        {"SET s1:views 1", INCREMENTS},
+        {"del s1:views", INCREMENTS},
+        {"UNLINK s1:views s2:views", INCREMENTS},
+        {"HSET s1:views 7 1", INCREMENTS},
+        {"HSETNX s1:views 7 1", INCREMENTS},
+        {"HMSET s1:views 7 1", INCREMENTS},
+        {"HDEL s1:views 7", INCREMENTS},
+        {"GETSET s1:views 1", INCREMENTS},
+        {"GETDEL s1:views", INCREMENTS},
+        {"SETEX s1:views 60 1", INCREMENTS},
+        {"INCRBY s1:views 1", INCREMENTS},
+        {"RENAME s1:views other", INCREMENTS},
+        {"MULTI\r\nHDEL s1:views 7\r\nEXEC", "+OK\r\n" INCREMENTS ABORTED},
+        {"SET other 1", "-ERR unknown command 'SET', with args beginning with: 'other' '1' \r\n"},
+        {"DEL", "-ERR unknown command 'DEL', with args beginning with: \r\n"},
+        {"HSTRLEN s1:views 7",
+         "-ERR unknown command 'HSTRLEN', with args beginning with: 's1:views' '7' \r\n"},
+    };
+    SAY_ALL(vectors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +246,7 @@ int main(void)
         TEST(the_configuration_tells_what_exists),
         TEST(in_a_transaction_beside_hits),
         TEST(replies_keep_their_place_in_a_pipeline),
+        TEST(counters_only_go_by_increments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,17 +122,23 @@ static void from_inside_while_all_ask(void **state)
     strangers_end(all);
 }
 
-/* To EXISTS a key that the user may not name is none; TTL refuses it. */
+/* Of a store that it may not name a user learns nothing, and a stranger of none: not even what is a counter's key. */
 static void only_own_keys_are_those_of_counters(void **state)
 {
     (void)state;
     struct conn *c = conn_open();
-    say(c, "EXISTS s1:views\r\n");
-    heard(c, "-NOAUTH Authentication required.\r\n");
+    say(c, "EXISTS s1:views\r\nSET s1:views 1\r\n");
+    heard(c, "-NOAUTH Authentication required.\r\n"
+             "-ERR unknown command 'SET', with args beginning with: 's1:views' '1' \r\n");
     say(c, "AUTH ann secret\r\n");
     proofs_come(c);
-    say(c, "EXISTS s1:views s2:views s1:views\r\nTTL s2:views\r\nEXPIRE s2:views 60\r\n");
-    heard(c, "+OK\r\n:2\r\n" NOPERM_KEY NOPERM_KEY);
+    say(c, "EXISTS s1:views s2:views s1:views\r\nTTL s2:views\r\nEXPIRE s2:views 60\r\nSET s2:views 1\r\n"
+           "SET s1:views 1\r\n");
+    heard(c,
+          "+OK\r\n:2\r\n" NOPERM_KEY NOPERM_KEY
+          "-ERR unknown command 'SET', with args beginning with: 's2:views' '1' \r\n"
+          "-ERR counters only go by increments: send HINCRBY key field n; an operator corrects a count with "
+          "'tallyd adjust'\r\n");
     conn_close(c);
 }
 

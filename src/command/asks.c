@@ -32,7 +32,6 @@ void ask_begin(struct session *s)
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text)
 {
     PRE(s->state == SESSION_ASKING);
-    buf_free(&s->key);
     if (s->gone || session_is_quiet(s)) return false;
     if (outcome != ASK_DONE) reply_error(&s->outlet->out, ask_refusal(s, outcome, text));
     return outcome == ASK_DONE;
@@ -41,6 +40,7 @@ bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text)
 void ask_end(struct session *s)
 {
     const struct client_ports *client = &s->command->config.client;
+    buf_free(&s->key);
     if (!s->gone) {
         session_state(s, s->last ? SESSION_ENDING : SESSION_TAKING);
         session_replies_next(s);

@@ -1,5 +1,5 @@
 /* command/commands.c - COMMAND: the command table (table.c) as Redis 7.0 shows its own. Flags, ACL categories and key
- * positions come from a row's flags and group; every command has one key, in front, or none. */
+ * positions come from a row's flags and group; a command has one key, in front, or none, and EXISTS has keys alone. */
 #include "command/inside.h"
 #include "users/glob.h"
 
@@ -36,7 +36,7 @@ static bool has(const struct spec *spec, unsigned flags)
 static struct words flags_of(const struct spec *spec)
 {
     struct words w = {.n = 0};
-    word_add(&w, has(spec, SPEC_HIT | SPEC_OP), "write");
+    word_add(&w, has(spec, SPEC_HIT | SPEC_OP | SPEC_EXPIRY), "write");
     word_add(&w, has(spec, SPEC_READ), "readonly");
     word_add(&w, has(spec, SPEC_HIT | SPEC_OP), "denyoom");
     word_add(&w, has(spec, SPEC_ADMIN), "admin");
@@ -51,8 +51,10 @@ static struct words flags_of(const struct spec *spec)
 static struct words categories_of(const struct spec *spec)
 {
     struct words w = {.n = 0};
+    bool has_keys = has(spec, SPEC_KEY | SPEC_KEYS);
+    word_add(&w, has_keys && strcmp(spec->group, "generic") == 0, "@keyspace");
     word_add(&w, has(spec, SPEC_READ), "@read");
-    word_add(&w, has(spec, SPEC_HIT | SPEC_OP), "@write");
+    word_add(&w, has(spec, SPEC_HIT | SPEC_OP | SPEC_EXPIRY), "@write");
     word_add(&w, strcmp(spec->group, "hash") == 0, "@hash");
     word_add(&w, has(spec, SPEC_ADMIN), "@admin");
     word_add(&w, has(spec, SPEC_FAST), "@fast");
@@ -103,8 +105,9 @@ static void put_nine(const struct spec *whole, const struct spec *spec, int resp
     reply_bulk(out, full_name(whole, spec, name));
     reply_int(out, spec->arity);
     words_put(&flags, resp, out);
-    for (int i = 0; i < 3; i++)
-        reply_int(out, has(spec, SPEC_KEY));
+    reply_int(out, has(spec, SPEC_KEY | SPEC_KEYS));
+    reply_int(out, has(spec, SPEC_KEYS) ? -1 : has(spec, SPEC_KEY));
+    reply_int(out, has(spec, SPEC_KEY | SPEC_KEYS));
     words_put(&categories, resp, out);
     for (int i = 0; i < 2; i++)
         reply_set(out, resp, 0);
@@ -266,14 +269,16 @@ static enum taken run_command_getkeys(struct session *s, const struct request *r
     if (spec != NULL && spec->subs != NULL && r->args_n > 3) spec = spec_find(spec->subs, r->args[3]);
     if (spec == NULL)
         reply_error(out, "ERR Invalid command specified");
-    else if (!has(spec, SPEC_KEY))
+    else if (!has(spec, SPEC_KEY | SPEC_KEYS))
         reply_error(out, "ERR The command has no key arguments");
     else if (!spec_arity_fits(spec, r->args_n - 2))
         reply_error(out, "ERR Invalid number of arguments specified for command");
     else {
         bool none = spec->run == run_sync && word_is(r->args[3], "ALL");
-        reply_array(out, none ? 0 : 1);
-        if (!none) reply_bulk(out, r->args[3]);
+        uint32_t n = none ? 0 : has(spec, SPEC_KEYS) ? r->args_n - 3 : 1;
+        reply_array(out, n);
+        for (uint32_t i = 0; i < n; i++)
+            reply_bulk(out, r->args[3 + i]);
     }
     return TAKEN;
 }

@@ -3,7 +3,7 @@
 #include "base/stats.h"
 #include "command/inside.h"
 
-static void hit_refuse_key(struct slice key, struct buf *out)
+void hit_refuse_key(struct slice key, struct buf *out)
 {
     char shown[4 * SHOWN_BYTES];
     reply_errorf(out, "ERR no counter is configured for key '%s'",

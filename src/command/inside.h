@@ -11,7 +11,8 @@
  *   ops.c      SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
- *   total.c    CTR.TOTAL
+ *   total.c    CTR.TOTAL, HGET, HMGET
+ *   keyspace.c EXPIRE and the like, EXISTS, TTL; what a counter's key refuses
  *   wait.c     WAIT, WAITAOF
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
@@ -47,12 +48,14 @@ enum spec_flag {
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
-    SPEC_READ = 16,   /* reads counts */
+    SPEC_READ = 16,   /* reads */
     SPEC_ADMIN = 32,  /* a subcommand for admins only, of a command that is for all */
     SPEC_FAST = 64,
     SPEC_ASKS = 128,     /* asynchronous: its client waits */
     SPEC_STRANGER = 256, /* also before the client has authenticated */
     SPEC_KEY = 512,      /* its first argument is a key, or the name of a series, timebox, log or day */
+    SPEC_KEYS = 1024,    /* all its arguments are keys, which it checks itself (guard_names) */
+    SPEC_EXPIRY = 2048,  /* a write of Redis', which does nothing here */
 };
 
 struct spec {
@@ -142,7 +145,8 @@ extern const struct spec specs[]; /* ends with a name of NULL */
 const struct spec *spec_find(const struct spec *table, struct slice name);
 /* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was
  * found, if any, even if r does not fit it. */
-const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
+const struct spec *spec_resolve(const struct session *s, const struct request *r, const struct spec **whole,
+                                struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
 bool spec_is_attack(const struct request *r);                 /* a browser talks to us: `POST`, `Host:` */
@@ -230,6 +234,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
 
 /* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
+void hit_refuse_key(struct slice key, struct buf *out); /* the error line for a key of no counter */
 /* The error line for a field that is not of its counter's kind. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
@@ -245,11 +250,11 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
 /* asks.c */
 /* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
 void ask_begin(struct session *s);
-/* True: it was done, and the client is there for the reply. Answers refusals itself. Frees s->key. */
+/* True: it was done, and the client is there for the reply. Answers refusals itself. */
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
 /* The error line, without '-', of a request that is not ASK_DONE. */
 const char *ask_refusal(const struct session *s, enum ask_outcome outcome, const char *text);
-void ask_end(struct session *s); /* last: s may be gone after it */
+void ask_end(struct session *s); /* frees s->key; last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
 enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
@@ -302,8 +307,16 @@ enum taken run_uniq_count(struct session *s, const struct request *r, struct buf
 /* Asks, once the name fits a kind. q's name and type are borrowed for the call. */
 enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out);
 
-/* total.c */
+/* total.c: CTR.TOTAL, HGET, HMGET */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
+
+/* keyspace.c */
+enum taken run_expire(struct session *s, const struct request *r, struct buf *out); /* and PERSIST */
+enum taken run_exists(struct session *s, const struct request *r, struct buf *out);
+enum taken run_ttl(struct session *s, const struct request *r, struct buf *out); /* and PTTL */
+/* The error line, without '-', for a command of Redis' that would set or delete a count; NULL: r is none of those, or
+ * not of a counter's key that s may name. */
+const char *counter_refusal(const struct session *s, const struct request *r);
 
 /* wait.c */
 enum taken run_wait(struct session *s, const struct request *r, struct buf *out);
@@ -329,6 +342,8 @@ enum taken run_client_kill(struct session *s, const struct request *r, struct bu
 
 /* tracking.c */
 void tracking_off(struct session *s);
+/* Behind the answer to a command whose answers libraries cache: a client that may do so is told to forget it. */
+void tracking_forget(const struct session *s, struct slice key, struct buf *out);
 /* 0: no client was named, -1: tracking is off */
 static inline int64_t tracking_redirect(const struct session *s)
 {

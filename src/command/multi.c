@@ -135,7 +135,7 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
 {
     struct multi *m = s->multi;
     const struct spec *whole;
-    const struct spec *spec = spec_resolve(r, &whole, out);
+    const struct spec *spec = spec_resolve(s, r, &whole, out);
     s->ran = spec != NULL ? spec : whole;
     if (spec != NULL && s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)) spec = NULL;
     if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return calls_run(s, whole, spec, r, out);
@@ -223,7 +223,7 @@ static void exec_write(struct session *s, const struct spec *spec, const struct 
 static void exec_one(struct session *s, const struct request *r)
 {
     const struct spec *whole;
-    const struct spec *spec = spec_resolve(r, &whole, &s->command->exec);
+    const struct spec *spec = spec_resolve(s, r, &whole, &s->command->exec);
     INVARIANT(spec != NULL);
     if ((spec->flags & (SPEC_HIT | SPEC_OP)) != 0)
         exec_write(s, spec, r);

@@ -149,7 +149,7 @@ static enum taken run(struct session *s, const struct request *r)
     if (s->multi != NULL) {
         taken = multi_take(s, r, out);
     } else {
-        const struct spec *spec = spec_resolve(r, &whole, out);
+        const struct spec *spec = spec_resolve(s, r, &whole, out);
         s->ran = spec != NULL ? spec : whole;
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = calls_run(s, whole, spec, r, out);

@@ -6,6 +6,8 @@
 
 #define WRITE (SPEC_QUEUES | SPEC_FAST | SPEC_KEY)
 #define READ (SPEC_READ | SPEC_ASKS | SPEC_KEY)
+#define EXPIRY (SPEC_EXPIRY | WRITE)
+#define LOOK (SPEC_READ | SPEC_QUEUES | SPEC_FAST)
 
 const struct spec specs[] = {
     [SPEC_HINCRBY] = {"hincrby", 4, SPEC_HIT | WRITE, hit_run, "hash",
@@ -65,6 +67,19 @@ const struct spec specs[] = {
     {"info", -1, 0, run_info, "server", "State and statistics [section]", NULL},
     {"role", 1, SPEC_QUEUES | SPEC_FAST, run_role, "server", "master: tallyd has no replicas", NULL},
     {"time", 1, SPEC_QUEUES | SPEC_FAST, run_time, "server", "Seconds and microseconds since 1970", NULL},
+    {"hget", 3, READ, run_total, "hash", "A live total, as of CTR.TOTAL", NULL},
+    {"hmget", -3, READ, run_total, "hash", "Live totals, as of CTR.TOTAL", NULL},
+    {"expire", -3, EXPIRY, run_expire, "generic", "Accepted: a counter does not expire", NULL},
+    {"pexpire", -3, EXPIRY, run_expire, "generic", "Accepted: a counter does not expire", NULL},
+    {"expireat", -3, EXPIRY, run_expire, "generic", "Accepted: a counter does not expire", NULL},
+    {"pexpireat", -3, EXPIRY, run_expire, "generic", "Accepted: a counter does not expire", NULL},
+    {"persist", 2, EXPIRY, run_expire, "generic", "Accepted: a counter does not expire", NULL},
+    {"exists", -2, SPEC_KEYS | LOOK, run_exists, "generic", "How many of the keys are those of counters",
+     NULL},
+    {"ttl", 2, SPEC_KEY | LOOK, run_ttl, "generic", "-1: a counter's key, which does not expire; -2: none",
+     NULL},
+    {"pttl", 2, SPEC_KEY | LOOK, run_ttl, "generic", "-1: a counter's key, which does not expire; -2: none",
+     NULL},
     {0},
 };
 
@@ -139,11 +154,16 @@ static void reply_arity(const struct spec *whole, const struct spec *sub, struct
         reply_errorf(out, "ERR wrong number of arguments for '%s|%s' command", whole->name, sub->name);
 }
 
-const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out)
+const struct spec *spec_resolve(const struct session *s, const struct request *r, const struct spec **whole,
+                                struct buf *out)
 {
     const struct spec *spec = *whole = spec_find(specs, r->args[0]);
     if (spec == NULL) {
-        reply_unknown(r, out);
+        const char *refusal = counter_refusal(s, r);
+        if (refusal != NULL)
+            reply_error(out, refusal);
+        else
+            reply_unknown(r, out);
         return NULL;
     }
     if (spec->subs != NULL && r->args_n >= 2) {

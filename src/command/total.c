@@ -1,19 +1,35 @@
-/* command/total.c - CTR.TOTAL key field [field ...]: what a merchant would see if all were merged now. The numbers
- * come from sync/ (total.c). */
+/* command/total.c - CTR.TOTAL key field [field ...], and HMGET and HGET with Redis' shapes of a reply: what a merchant would see
+ * if all were merged now. The numbers come from sync/ (total.c). */
 #include "base/heap.h"
 #include "command/inside.h"
 
-static void total_done(struct total_request *t)
+static void total_answer(struct total_request *t, bool is_array, void (*put)(struct buf *out, int64_t total))
 {
     struct session *s = CONTAINER_OF(t, struct session, ask.total);
     struct buf *out = &s->outlet->out;
     heap_free((void *)t->fields);
     if (ask_answers(s, t->outcome, t->text)) {
-        reply_array(out, t->fields_n);
+        if (is_array) reply_array(out, t->fields_n);
         for (uint32_t i = 0; i < t->fields_n; i++)
-            reply_int(out, t->totals[i]);
+            put(out, t->totals[i]);
+        if (put == reply_bulk_int) tracking_forget(s, t->key, out);
     }
     ask_end(s);
+}
+
+static void total_done(struct total_request *t)
+{
+    total_answer(t, true, reply_int);
+}
+
+static void hmget_done(struct total_request *t)
+{
+    total_answer(t, true, reply_bulk_int);
+}
+
+static void hget_done(struct total_request *t)
+{
+    total_answer(t, false, reply_bulk_int);
 }
 
 static bool fields_fit(struct session *s, const struct request *r, const struct counter *c, struct buf *out)
@@ -51,10 +67,14 @@ static void fields_keep(struct session *s, const struct request *r, struct total
 enum taken run_total(struct session *s, const struct request *r, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
+    bool is_hget = word_is(r->args[0], "HGET"), is_hmget = word_is(r->args[0], "HMGET");
     const struct counter *c = hit_counter(s, r->args[1], out);
     if (c == NULL || !fields_fit(s, r, c, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.total = (struct total_request){.counter = c, .done = total_done};
+    s->ask.total = (struct total_request){.counter = c,
+                                          .done = is_hget    ? hget_done
+                                                  : is_hmget ? hmget_done
+                                                             : total_done};
     fields_keep(s, r, &s->ask.total);
     ask_begin(s);
     ports->total(ports->arg, s->lane, &s->ask.total);

@@ -1,9 +1,10 @@
 /* command/tracking.c - CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO.
  *
  * With tracking on, Redis tells a client when a key changes that it read with one of Redis' reading commands, so that
- * it may cache values. tallyd has none of those commands, and no library caches its own (CTR.TOTAL, SERIES.GET ...). So
- * no key is ever tracked and +OK is true. BCAST mode is refused: in it a client is told of every write to a prefix,
- * read or not. */
+ * it may cache values. Of those tallyd has HGET and HMGET, whose totals change at any time. So the client is told right
+ * behind each answer that the key has changed (RESP3; in RESP2 the message would need a subscriber, whom tallyd has
+ * not). No library caches the answers of tallyd's own commands (CTR.TOTAL, SERIES.GET ...), and those of EXISTS and TTL
+ * do not change. BCAST mode is refused: in it a client is told of every write to a prefix, read or not. */
 #include "command/inside.h"
 
 struct options {
@@ -67,6 +68,15 @@ void tracking_off(struct session *s)
 {
     s->tracking = 0;
     s->redirect = 0;
+}
+
+void tracking_forget(const struct session *s, struct slice key, struct buf *out)
+{
+    if ((s->tracking & TRACKING_ON) == 0 || s->resp == 2) return;
+    reply_push(out, 2);
+    reply_bulk_str(out, "invalidate");
+    reply_array(out, 1);
+    reply_bulk(out, key);
 }
 
 enum taken run_tracking(struct session *s, const struct request *r, struct buf *out)

@@ -98,3 +98,8 @@ void reply_map(struct buf *out, int resp, size_t pairs)
     else
         put_head(out, '%', (int64_t)pairs);
 }
+
+void reply_push(struct buf *out, size_t n)
+{
+    put_head(out, '>', (int64_t)n);
+}

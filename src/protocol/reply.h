@@ -21,5 +21,6 @@ void reply_null(struct buf *out, int resp);                        /* RESP2: a n
 void reply_array(struct buf *out, size_t n);                       /* n replies follow */
 void reply_set(struct buf *out, int resp, size_t n);               /* RESP2: an array */
 void reply_map(struct buf *out, int resp, size_t pairs); /* pairs x 2 replies follow; RESP2: a flat array */
+void reply_push(struct buf *out, size_t n);              /* n replies follow; RESP3 only */
 
 #endif

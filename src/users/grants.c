@@ -45,6 +45,16 @@ const struct grant grants[] = {
     {"role", GRANT_FREE, NAMES_NONE},
     {"info", GRANT_FREE, NAMES_NONE}, /* without GRANT_ADMIN no figures, only what client libraries read */
     {"time", GRANT_FREE, NAMES_NONE},
+    {"hget", GRANT_READ, NAMES_KEY},
+    {"hmget", GRANT_READ, NAMES_KEY},
+    {"expire", GRANT_WRITE, NAMES_KEY},
+    {"pexpire", GRANT_WRITE, NAMES_KEY},
+    {"expireat", GRANT_WRITE, NAMES_KEY},
+    {"pexpireat", GRANT_WRITE, NAMES_KEY},
+    {"persist", GRANT_WRITE, NAMES_KEY},
+    {"exists", GRANT_FREE, NAMES_NONE}, /* a key that the user may not name is none of a counter's */
+    {"ttl", GRANT_FREE, NAMES_KEY},     /* the configuration alone tells */
+    {"pttl", GRANT_FREE, NAMES_KEY},
 };
 const size_t grants_n = sizeof(grants) / sizeof(grants[0]);
 _Static_assert(sizeof(grants) / sizeof(grants[0]) <= 64, "bits of a word");

@@ -145,6 +145,9 @@ EVERYTHING = [
     ("BOX.RECENT", "{s}:views", 0, 5), ("BOX.TOP", "{s}:views", 5), ("BOX.BOTTOM", "{s}:views", 5),
     ("EVENT.ADD", "{s}", "view"), ("EVENT.ADD", "{s}:sub", "view"), ("EVENT.RANGE", "{s}", "view", 0, 9999999999),
     ("EVENT.COUNT", "{s}", "view", 60, 5), ("UNIQ.ADD", "{s}:visitors", DAY, 7), ("UNIQ.COUNT", "{s}:visitors", DAY),
+    ("HGET", "{s}:product_views", "7"), ("HMGET", "{s}:product_views", "7"), ("EXPIRE", "{s}:product_views", 60),
+    ("PEXPIRE", "{s}:product_views", 60), ("EXPIREAT", "{s}:product_views", 60), ("PEXPIREAT", "{s}:product_views", 60),
+    ("PERSIST", "{s}:product_views"), ("TTL", "{s}:product_views"), ("PTTL", "{s}:product_views"),
 ]
 
 

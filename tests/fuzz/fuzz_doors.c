@@ -369,7 +369,7 @@ static void port_total(void *arg, uint32_t lane, struct total_request *q)
     (void)lane;
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.total);
-    must_name(rule_of(s), "ctr.total", q->key);
+    must_name(rule_of(s), s->ran->name, q->key); /* or HGET, HMGET */
     ask_keep(s, q, total_answer);
 }
 static void port_wait(void *arg, uint32_t lane, struct wait_request *q)

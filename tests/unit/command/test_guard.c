@@ -10,6 +10,7 @@
 
 #define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 #define BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
+#define NOPERM_KEY "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"
 #define MULTI_MOST 800    /* of ann */
 #define STRANGERS_MOST 64 /* a quarter of the world's 100 clients, but at least this many */
 
@@ -119,6 +120,26 @@ static void from_inside_while_all_ask(void **state)
     heard(inside, "+PONG\r\n");
     conn_close(inside);
     strangers_end(all);
+}
+
+/* Of a store that it may not name a user learns nothing, and a stranger of none: not even what is a counter's key. */
+static void only_own_keys_are_those_of_counters(void **state)
+{
+    (void)state;
+    struct conn *c = conn_open();
+    say(c, "EXISTS s1:views\r\nSET s1:views 1\r\n");
+    heard(c, "-NOAUTH Authentication required.\r\n"
+             "-ERR unknown command 'SET', with args beginning with: 's1:views' '1' \r\n");
+    say(c, "AUTH ann secret\r\n");
+    proofs_come(c);
+    say(c, "EXISTS s1:views s2:views s1:views\r\nTTL s2:views\r\nEXPIRE s2:views 60\r\nSET s2:views 1\r\n"
+           "SET s1:views 1\r\n");
+    heard(c,
+          "+OK\r\n:2\r\n" NOPERM_KEY NOPERM_KEY
+          "-ERR unknown command 'SET', with args beginning with: 's2:views' '1' \r\n"
+          "-ERR counters only go by increments: send HINCRBY key field n; an operator corrects a count with "
+          "'tallyd adjust'\r\n");
+    conn_close(c);
 }
 
 /* What a HELLO says, the user after it, and the name; as in redis-server 7.0.15 with `user ann on >secret`. An error in a later
@@ -370,11 +391,17 @@ int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),         test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),        test(hello_word_by_word),
-        test(transactions_of_a_user),           test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost),     test(too_many_passwords_wait),
-        test(others_connections_are_an_admins), test(a_quiet_client_becomes_a_user),
+        test(the_oldest_stranger_goes),
+        test(one_too_many_while_all_ask),
+        test(from_inside_while_all_ask),
+        test(hello_word_by_word),
+        test(transactions_of_a_user),
+        test(guessing_from_many_addresses),
+        test(nobody_costs_what_users_cost),
+        test(too_many_passwords_wait),
+        test(others_connections_are_an_admins),
+        test(a_quiet_client_becomes_a_user),
+        test(only_own_keys_are_those_of_counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,17 @@ static bool is_of_today(const struct request *r)
     return word_is(r->args[0], "CTR.HIT");
 }
 
+static bool is_decr(const struct request *r)
+{
+    return (r->args[0].p[0] | 0x20) == 'd';
+}
+
+/* INCR, INCRBY, DECR, DECRBY; no other increment begins so. */
+static bool is_incr(const struct request *r)
+{
+    return is_decr(r) || (r->args[0].p[0] | 0x20) == 'i';
+}
+
 static void hit_refuse_token(struct session *s, struct slice key, struct buf *out)
 {
     const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
@@ -57,7 +68,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         return;
     case ADD_DELTA:
         reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way",
-                     SLICE_ARG(r->args[is_of_today(r) ? 2 : 3]), (long long)DELTA_MAX);
+                     SLICE_ARG(r->args[is_of_today(r) || is_incr(r) ? 2 : 3]), (long long)DELTA_MAX);
         return;
     case ADD_FED:
         hit_refuse_token(s, r->args[1], out);
@@ -112,9 +123,26 @@ static bool today_read(struct session *s, const struct request *r, struct coales
     return c != NULL && today_put(s, c, hit, out);
 }
 
+/* INCR key, INCRBY key n: of a counter whose key says all. */
+static bool incr_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out)
+{
+    *hit = (struct coalesce_token){.key = r->args[1], .field = FIELD_ONLY, .delta = 1};
+    if (r->args_n == 3 && !word_int(r->args[2], &hit->delta, out)) return false;
+    if (is_decr(r)) {
+        if (hit->delta == INT64_MIN) return reply_error(out, "ERR decrement would overflow"), false;
+        hit->delta = -hit->delta;
+    }
+    const struct counter *c = hit_counter(s, hit->key, out);
+    if (c == NULL || c->field == FIELD_NONE) return c != NULL;
+    reply_errorf(out, "ERR counter '" SLICE_FMT "' counts by field: send HINCRBY key field n",
+                 SLICE_ARG(c->name));
+    return false;
+}
+
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out)
 {
     if (is_of_today(r)) return today_read(s, r, hit, out);
+    if (is_incr(r)) return incr_read(s, r, hit, out);
     *hit = (struct coalesce_token){.key = r->args[1], .field = r->args[2]};
     if (!word_int(r->args[3], &hit->delta, out)) return false;
     if (r->args_n == 4) return true;

@@ -85,10 +85,9 @@ enum taken run_ttl(struct session *s, const struct request *r, struct buf *out)
 
 static bool sets_or_deletes(struct slice name)
 {
-    static const char *const all[] = {"set",    "setnx",  "setex",   "psetex", "getset",      "getdel",
-                                      "mset",   "append", "incr",    "incrby", "incrbyfloat", "decr",
-                                      "decrby", "del",    "unlink",  "hset",   "hsetnx",      "hmset",
-                                      "hdel",   "rename", "renamenx"};
+    static const char *const all[] = {"set",    "setnx",  "setex",       "psetex", "getset",  "getdel",
+                                      "mset",   "append", "incrbyfloat", "del",    "unlink",  "hset",
+                                      "hsetnx", "hmset",  "hdel",        "rename", "renamenx"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (slice_ieq(name, slice_str(all[i]))) return true;
     return false;

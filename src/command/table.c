@@ -80,6 +80,12 @@ const struct spec specs[] = {
      NULL},
     {"pttl", 2, SPEC_KEY | LOOK, run_ttl, "generic", "-1: a counter's key, which does not expire; -2: none",
      NULL},
+    {"incr", 2, SPEC_HIT | WRITE, hit_run, "string",
+     "Adds 1 to a counter without fields; answers the pending value", NULL},
+    {"incrby", 3, SPEC_HIT | WRITE, hit_run, "string", "Adds to a counter without fields", NULL},
+    {"decr", 2, SPEC_HIT | WRITE, hit_run, "string", "Takes 1 from a counter without fields", NULL},
+    {"decrby", 3, SPEC_HIT | WRITE, hit_run, "string", "Takes from a counter without fields", NULL},
+    {"get", 2, READ, run_total, "string", "The live total of a counter without fields", NULL},
     {0},
 };
 

@@ -38,6 +38,11 @@ static bool fields_fit(struct session *s, const struct request *r, const struct 
         reply_errorf(out, "ERR too many fields: at most %d at once", TOTAL_FIELDS_ASKED_MAX);
         return false;
     }
+    if (r->args_n == 2 && c->field != FIELD_NONE) {
+        reply_errorf(out, "ERR counter '" SLICE_FMT "' counts by field: send HGET key field",
+                     SLICE_ARG(c->name));
+        return false;
+    }
     for (uint32_t i = 2; i < r->args_n; i++) {
         if (counter_field_valid(c, r->args[i])) continue;
         hit_refuse_field(s, r->args[1], r->args[i], out);
@@ -49,7 +54,9 @@ static bool fields_fit(struct session *s, const struct request *r, const struct 
 /* Key and fields one after the other in s->key; the slices have memory of their own. */
 static void fields_keep(struct session *s, const struct request *r, struct total_request *t)
 {
-    struct slice *fields = heap_alloc((r->args_n - 2) * sizeof *fields);
+    struct slice *fields = heap_alloc((r->args_n - 1) * sizeof *fields);
+    bool is_get = r->args_n == 2;
+    if (is_get) fields[0] = FIELD_ONLY;
     buf_reset(&s->key);
     for (uint32_t i = 1; i < r->args_n; i++)
         buf_put_slice(&s->key, r->args[i]);
@@ -61,13 +68,14 @@ static void fields_keep(struct session *s, const struct request *r, struct total
         at += r->args[i].n;
     }
     t->fields = fields;
-    t->fields_n = r->args_n - 2;
+    t->fields_n = is_get ? 1 : r->args_n - 2;
 }
 
 enum taken run_total(struct session *s, const struct request *r, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
-    bool is_hget = word_is(r->args[0], "HGET"), is_hmget = word_is(r->args[0], "HMGET");
+    bool is_hget = word_is(r->args[0], "HGET") || word_is(r->args[0], "GET"),
+         is_hmget = word_is(r->args[0], "HMGET");
     const struct counter *c = hit_counter(s, r->args[1], out);
     if (c == NULL || !fields_fit(s, r, c, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;

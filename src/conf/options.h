@@ -46,8 +46,9 @@
     S("counters.*.columns",                                                                                  \
       "the table's columns. store: of the store; a key with <store> needs it, another must not have "        \
       "it. field: of the field, unless that is a pattern; a list of columns keeps a time in parts: "         \
-      "[year, month, day, hour]. count: of the count, any integer type. placeholder: one for each other "    \
-      "placeholder, by its name")                                                                            \
+      "[year, month, day, hour]. count: of the count, any integer type. counts: with field: count, the "     \
+      "column of each field, { views: view_count }. placeholder: one for each other placeholder, by its "    \
+      "name")                                                                            \
     S("counters.*.feeds",                                                                                    \
       "what each hit also moves: a time series, a timebox, and a log of events (name:type)")
 
@@ -290,10 +291,11 @@
       "a key such as \"s<store>:unique_visitors:sync\"",                                                     \
       "the lock that the merge of a hash takes. By default the key followed by \":sync\"")                   \
     C(COUNTER_FIELD, "counters.*.field", PATTERN, field, NULL, 1, 255, RESTART,                              \
-      "date, hour, month, integer, text, or a pattern such as \"<product>:<day>\"",                          \
+      "date, hour, month, integer, text, count, none, or a pattern such as \"<product>:<day>\"",             \
       "the kind of field: date (YYYYMMDD), hour (YYYYMMDDHH), month (YYYYMM), integer or text; a time "      \
       "also with another spelling, as kinds has them. Or a pattern, each of whose placeholders has a "       \
-      "column of its own")                                                                                   \
+      "column of its own. count: the field names one of columns.counts. none: there is no field, and apps "  \
+      "send INCR")                                                                                           \
     C(COUNTER_KINDS, "counters.*.kinds", MAP, kinds, "", 0, 0, RESTART,                                      \
       "{ placeholder: kind }",                                                                               \
       "what other placeholders than <store> stand for: integer (the default), text, date, hour or month; "   \
@@ -317,9 +319,12 @@
     C(COUNTER_COLUMN_FIELD, "counters.*.columns.field", IDENTIFIER, column_field, "", 0, 0, RESTART,       \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
       "its column of the field")                                                                             \
-    C(COUNTER_COLUMN_COUNT, "counters.*.columns.count", IDENTIFIER, column_count, NULL, 0, 0, RESTART,       \
+    C(COUNTER_COLUMN_COUNT, "counters.*.columns.count", IDENTIFIER, column_count, "", 0, 0, RESTART,       \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
       "its column of the count, any integer type")                                                            \
+    C(COUNTER_COLUMN_COUNTS, "counters.*.columns.counts", MAP, column_counts, "", 0, 0, RESTART,             \
+      "{ field: column }",                                                                                   \
+      "with field: count, the column of each field")                                                         \
     C(COUNTER_COLUMN_MORE, "counters.*.columns.*", MAP, columns, "", 0, 0, RESTART,                          \
       "{ placeholder: column }",                                                                             \
       "the column of each other placeholder, by its name")                                                   \

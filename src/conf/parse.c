@@ -484,9 +484,13 @@ static bool map_has_name(const struct conf_map *map, const char *name)
 
 static void counter_finish(struct reader *r, struct conf_counter *c)
 {
-    if (c->field != NULL && strchr(c->field, '<') == NULL && c->column_field == NULL &&
+    bool counts = c->field != NULL && strcmp(c->field, "count") == 0,
+         none = c->field != NULL && strcmp(c->field, "none") == 0;
+    if (c->field != NULL && !counts && !none && strchr(c->field, '<') == NULL && c->column_field == NULL &&
         !map_has_name(&c->columns, "field"))
         problem(r, c->place, "counters.%s.columns.field is missing, expected " MYSQL_NAME, c->name);
+    if (!counts && c->column_count == NULL)
+        problem(r, c->place, "counters.%s.columns.count is missing, expected " MYSQL_NAME, c->name);
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         if (conf_rows[i].owner != OWNER_COUNTER) continue;
         missing_group(r, &conf_rows[i], c);

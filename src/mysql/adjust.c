@@ -131,7 +131,8 @@ enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, en
     if (fit_check(db, c, &forms, e) != ERR_NONE) return e->code;
     INVARIANT(counter_row(c, a->key, a->field, &row) == ROW_FITS);
     sql_key(&key, c, &forms, &row);
-    enum code_class class = adjust_try(db, c, &forms, a, buf_slice(&key), outcome);
+    const struct counter one = counter_of_count(c, counter_count_of(c, a->field));
+    enum code_class class = adjust_try(db, &one, &forms, a, buf_slice(&key), outcome);
     buf_free(&key);
     enum err code = class == CODE_OK || class == CODE_DUPLICATE ? ERR_NONE : db_error(db, e);
     if (class != CODE_OK && db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);

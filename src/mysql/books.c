@@ -128,7 +128,9 @@ enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, c
 static void stored_select(const struct books_totals *t, const struct columns *forms, size_t a, size_t f,
                           struct buf *sql)
 {
-    const struct counter *c = t->counter;
+    const struct counter one =
+                             counter_of_count(t->counter, counter_count_of(t->counter, t->all[a].fields[f])),
+                         *c = &one;
     struct table_row row;
     INVARIANT(counter_row(c, t->all[a].key, t->all[a].fields[f], &row) == ROW_FITS);
     buf_printf(sql, "%sSELECT %zu, %zu, ", sql->n > 0 ? " UNION ALL " : "", a, f);
@@ -245,9 +247,13 @@ static enum code_class sum_query(struct db *db, struct books_store *s, const str
 {
     struct buf sql = {0};
     struct slice cell[2];
-    BUF_LIT(&sql, "SELECT COUNT(*), CAST(COALESCE(SUM(");
-    sql_name(&sql, s->counter->column_count);
-    BUF_LIT(&sql, "), 0) AS CHAR) FROM ");
+    BUF_LIT(&sql, "SELECT COUNT(*), CAST(0");
+    for (uint32_t i = 0; i < counter_counts_n(s->counter); i++) {
+        BUF_LIT(&sql, " + COALESCE(SUM(");
+        sql_name(&sql, counter_of_count(s->counter, i).column_count);
+        BUF_LIT(&sql, "), 0)");
+    }
+    BUF_LIT(&sql, " AS CHAR) FROM ");
     sql_name(&sql, s->counter->table);
     BUF_LIT(&sql, " WHERE ");
     sql_key_is(&sql, s->counter, forms, row);

@@ -41,6 +41,8 @@ struct work {
     const char *reject_reason;
     struct columns forms;
     struct plan plan;
+    uint32_t count;    /* the pass: which of the counter's columns */
+    struct counter as; /* the counter with it */
     struct buf sql, rows;
 };
 
@@ -257,15 +259,21 @@ static bool makes_rows(const struct work *w)
     return w->counter->missing == MISSING_INSERT;
 }
 
+/* Is it to be written in this pass? */
+static bool is_part(const struct work *w, const struct plan_item *i)
+{
+    return i->count == w->count && !i->missing;
+}
+
 /* The rows that are there, or not known to be missing, as a table. False: there are none. */
 static bool rows_statement(struct work *w, size_t first, size_t n)
 {
     bool any = false;
     buf_reset(&w->rows);
-    sql_rows_begin(&w->rows, w->counter);
+    sql_rows_begin(&w->rows, &w->as);
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
-        if (item->missing) continue;
+        if (!is_part(w, item)) continue;
         sql_rows_add(&w->rows, i, plan_key(&w->plan, item), item->delta);
         any = true;
     }
@@ -279,13 +287,13 @@ static enum verdict rows_find(struct work *w, size_t first, size_t n)
     uint64_t at;
     if (!rows_statement(w, first, n)) return GO_ON;
     buf_reset(&w->sql);
-    sql_rows_find(&w->sql, w->counter, &w->forms, buf_slice(&w->rows));
+    sql_rows_find(&w->sql, &w->as, &w->forms, buf_slice(&w->rows));
     if (n == 1 && (w->plan.items[first].too_big || w->sql.n > packet_most(w)))
         return GO_ON; /* its UPDATE is refused */
     enum verdict v = judge(w, db_query(w->db, buf_slice(&w->sql)));
     if (v != GO_ON) return v;
     for (size_t i = first; i < first + n; i++)
-        w->plan.items[i].missing = true;
+        w->plan.items[i].missing = w->plan.items[i].missing || is_part(w, &w->plan.items[i]);
     while (db_row(w->db, &cell, 1))
         if (num_parse_u64(cell, &at) && at >= first && at < first + n) w->plan.items[at].missing = false;
     for (size_t i = first; i < first + n; i++)
@@ -298,15 +306,21 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
 {
     buf_reset(&w->sql);
     if (!makes_rows(w)) {
-        if (rows_statement(w, first, n)) sql_rows_update(&w->sql, w->counter, &w->forms, buf_slice(&w->rows));
+        if (rows_statement(w, first, n)) sql_rows_update(&w->sql, &w->as, &w->forms, buf_slice(&w->rows));
         return;
     }
-    sql_upsert_head(&w->sql, w->counter);
+    bool any = false;
+    sql_upsert_head(&w->sql, &w->as);
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
-        sql_upsert_row(&w->sql, w->counter, &w->forms, plan_key(&w->plan, item), item->delta, i == first);
+        if (!is_part(w, item)) continue;
+        sql_upsert_row(&w->sql, &w->as, &w->forms, plan_key(&w->plan, item), item->delta, !any);
+        any = true;
     }
-    sql_upsert_tail(&w->sql, w->counter, &w->forms, db_dialect(w->db));
+    if (any)
+        sql_upsert_tail(&w->sql, &w->as, &w->forms, db_dialect(w->db));
+    else
+        buf_reset(&w->sql);
 }
 
 static enum verdict upsert(struct work *w, size_t first, size_t n)
@@ -314,7 +328,7 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     struct plan_item *one = &w->plan.items[first];
     upsert_statement(w, first, n);
     bool fits = w->sql.n <= packet_most(w);
-    if (fits && w->sql.n == 0 && !(n == 1 && one->too_big)) return GO_ON; /* none of them is there */
+    if (w->sql.n == 0) return GO_ON; /* none of them is of this pass, or there */
     if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
     if (n == 1 && class == CODE_POISON) return row_refuse(w, one, db_text(w->db));
@@ -330,14 +344,14 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
 
 static bool is_lowered(const struct work *w, const struct plan_item *i)
 {
-    return makes_rows(w) && w->forms.bounded && i->delta < 0 && !i->too_big;
+    return makes_rows(w) && i->count == w->count && w->forms.bounded && i->delta < 0 && !i->too_big;
 }
 
 /* (!) A count with bounds may take the sum though it does not take the negative delta, which an upsert would insert. */
 static enum verdict lower(struct work *w, const struct plan_item *i)
 {
     bool missing;
-    enum code_class class = row_add(w->db, w->counter, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
+    enum code_class class = row_add(w->db, &w->as, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
     return class == CODE_POISON ? row_refuse(w, i, db_text(w->db)) : judge(w, class);
 }
 
@@ -354,7 +368,7 @@ static size_t upsert_rows(const struct work *w, size_t first)
     return n;
 }
 
-static enum verdict upsert_all(struct work *w)
+static enum verdict upsert_pass(struct work *w)
 {
     enum verdict v = GO_ON;
     for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
@@ -363,6 +377,16 @@ static enum verdict upsert_all(struct work *w)
         if (!makes_rows(w)) v = rows_find(w, first, n);
         if (v != GO_ON) break;
         v = lowered ? lower(w, &w->plan.items[first]) : upsert(w, first, n);
+    }
+    return v;
+}
+
+static enum verdict upsert_all(struct work *w)
+{
+    enum verdict v = GO_ON;
+    for (w->count = 0; v == GO_ON && w->count < counter_counts_n(w->counter); w->count++) {
+        w->as = counter_of_count(w->counter, w->count);
+        v = upsert_pass(w);
     }
     return v;
 }

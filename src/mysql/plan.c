@@ -45,7 +45,10 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
     enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
     if (fault != ROW_FITS) return refuse(p, seq, &delta, row_fault_text(fault));
     struct plan_item *i = &p->items[p->items_n++];
-    *i = (struct plan_item){.key_at = (uint32_t)p->keys.n, .seq = seq, .delta = delta};
+    *i = (struct plan_item){.key_at = (uint32_t)p->keys.n,
+                            .seq = seq,
+                            .count = counter_count_of(counter, batch_field(b, r)),
+                            .delta = delta};
     sql_key(&p->keys, counter, forms, &row);
     i->key_n = (uint32_t)(p->keys.n - i->key_at);
 }

@@ -12,6 +12,7 @@
 struct plan_item {          /* one row that can be merged */
     uint32_t key_at, key_n; /* the counter's key as SQL text, in plan->keys */
     uint32_t seq;           /* its place in the chunk */
+    uint32_t count;         /* in which of the counter's columns */
     bool too_big;           /* not even alone does it fit a packet: refused in every try */
     bool missing;           /* of a counter that makes no rows: it is not there; in this try */
     int64_t delta;

@@ -170,7 +170,8 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
     if (class == CODE_OK) class = mark(db, r, ours);
     if (class == CODE_OK && !*ours) return DB_EXEC(db, "ROLLBACK");
     if (class != CODE_OK) return class;
-    class = row_add(db, c, forms, key, delta, missing);
+    const struct counter one = counter_of_count(c, counter_count_of(c, r->field));
+    class = row_add(db, &one, forms, key, delta, missing);
     if (class != CODE_OK || *missing) return class;
     sql_counter_make(&sql, c->name, &r->realm);
     class = db_exec_free(db, &sql);

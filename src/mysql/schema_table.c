@@ -72,8 +72,11 @@ void schema_table_ddl(const struct counter *c, struct buf *out)
         sql_name(out, c->more[i].name);
         buf_printf(out, " %s,\n    ", column_type_of_more(&c->more[i]));
     }
-    sql_name(out, c->column_count);
-    BUF_LIT(out, " BIGINT NOT NULL DEFAULT 0,\n    PRIMARY KEY ");
+    for (uint32_t i = 0; i < counter_counts_n(c); i++) {
+        sql_name(out, counter_of_count(c, i).column_count);
+        BUF_LIT(out, " BIGINT NOT NULL DEFAULT 0,\n    ");
+    }
+    BUF_LIT(out, "PRIMARY KEY ");
     key_columns_put(c, out);
     BUF_LIT(out, "\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4");
 }
@@ -107,6 +110,13 @@ static bool is_key_column(const struct counter *c, const char *name)
     for (uint32_t i = 0; i < c->more_n; i++)
         if (is_named(name, c->more[i].name)) return true;
     return is_named(name, c->column_field) || (c->key.has_store && is_named(name, c->column_store));
+}
+
+static bool is_count(const struct counter *c, const char *name)
+{
+    for (uint32_t i = 0; i < counter_counts_n(c); i++)
+        if (is_named(name, counter_of_count(c, i).column_count)) return true;
+    return false;
 }
 
 static const struct column *column_find(const struct table *t, struct slice name)
@@ -180,7 +190,7 @@ struct key_shape {
 static bool differs_by_itself(const struct table *t, const char *name)
 {
     const struct column *col = column_find(t, slice_str(name));
-    if (col == NULL || is_key_column(t->c, name) || is_named(name, t->c->column_count)) return false;
+    if (col == NULL || is_key_column(t->c, name) || is_count(t->c, name)) return false;
     return col->auto_increment || col->random_default ||
            (col->nullable && !col->has_default && !col->generated);
 }
@@ -290,7 +300,9 @@ static void columns_check(struct table *t)
                                         [VALUE_HOUR] = "an hour",
                                         [VALUE_MONTH] = "a month"};
     const struct counter *c = t->c;
-    column_check(t, &(struct need){"columns.count", c->column_count, "a count", .fits = count_fits});
+    for (uint32_t i = 0; i < counter_counts_n(c); i++)
+        column_check(t, &(struct need){"columns.count", counter_of_count(c, i).column_count, "a count",
+                                       .fits = count_fits});
     if (c->key.has_store) {
         column_check(t, &(struct need){"columns.store", c->column_store,
                                        c->store == STORE_INTEGER ? "an integer store id" : "a text store id",
@@ -367,7 +379,7 @@ static void others_check(struct table *t)
                         "column " SLICE_FMT ".%s is AUTO_INCREMENT: a hit on an id that is not there makes a "
                         "row. With `missing: reject` it does not",
                         SLICE_ARG(t->c->table), col->name);
-        if (own || is_named(col->name, t->c->column_count) || t->c->missing != MISSING_INSERT) continue;
+        if (own || is_count(t->c, col->name) || t->c->missing != MISSING_INSERT) continue;
         if (is_set_at_insert(t->c, col->name)) continue;
         if (col->nullable || col->has_default || col->auto_increment || col->generated) continue;
         finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
@@ -391,30 +403,35 @@ static uint64_t most_of(const struct column *col)
     return 0;
 }
 
-enum code_class table_room(struct db *db, const struct counter *c, struct schema_report *r)
+static enum code_class column_room(struct db *db, struct table *t, struct slice name)
 {
-    struct table t = {.c = c, .r = r};
     struct buf sql = {0};
     struct slice cell;
     int64_t highest = 0;
-    enum code_class class = columns_load(db, &t);
-    const struct column *col = class == CODE_OK ? column_find(&t, c->column_count) : NULL;
+    const struct column *col = column_find(t, name);
     uint64_t most = col != NULL ? most_of(col) : 0;
-    if (most > 0) {
-        BUF_LIT(&sql, "SELECT MAX(");
-        sql_name(&sql, c->column_count);
-        BUF_LIT(&sql, ") FROM ");
-        sql_name(&sql, c->table);
-        class = db_query_free(db, &sql);
-        if (class == CODE_OK && db_row(db, &cell, 1) && cell.p != NULL) (void)num_parse(cell, &highest);
-        if (class == CODE_OK)
-            finding_add(
-                r, SCHEMA_WARN, c, NULL,
+    if (most == 0) return CODE_OK;
+    BUF_LIT(&sql, "SELECT MAX(");
+    sql_name(&sql, name);
+    BUF_LIT(&sql, ") FROM ");
+    sql_name(&sql, t->c->table);
+    enum code_class class = db_query_free(db, &sql);
+    if (class != CODE_OK) return class;
+    if (db_row(db, &cell, 1) && cell.p != NULL) (void)num_parse(cell, &highest);
+    finding_add(t->r, SCHEMA_WARN, t->c, NULL,
                 "column " SLICE_FMT "." SLICE_FMT
                 " is %s: the highest count is %lld, and a row's hits beyond %llu would become rejects",
-                SLICE_ARG(c->table), SLICE_ARG(c->column_count), col->type, (long long)highest,
+                SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, (long long)highest,
                 (unsigned long long)most);
-    }
+    return CODE_OK;
+}
+
+enum code_class table_room(struct db *db, const struct counter *c, struct schema_report *r)
+{
+    struct table t = {.c = c, .r = r};
+    enum code_class class = columns_load(db, &t);
+    for (uint32_t i = 0; class == CODE_OK && i < counter_counts_n(c); i++)
+        class = column_room(db, &t, counter_of_count(c, i).column_count);
     heap_free(t.columns);
     return class;
 }

@@ -499,10 +499,12 @@ static void column_read(const struct counter *c, const struct slice cell[6], str
     for (uint32_t i = 0; i < c->sets_n; i++)
         if (slice_ieq(cell[0], c->sets[i].name))
             out->sets[i] = slice_ieq(cell[1], SLICE("timestamp")) ? FORM_DATETIME : form;
-    if (!slice_ieq(cell[0], c->column_count)) return;
-    out->nullable = slice_ieq(cell[3], SLICE("YES"));
-    out->bounded =
-        !slice_ieq(cell[1], SLICE("bigint")) || memmem(cell[4].p, cell[4].n, "unsigned", 8) != NULL;
+    for (uint32_t i = 0; i < counter_counts_n(c); i++) {
+        if (!slice_ieq(cell[0], counter_of_count(c, i).column_count)) continue;
+        out->nullable |= slice_ieq(cell[3], SLICE("YES"));
+        out->bounded |=
+            !slice_ieq(cell[1], SLICE("bigint")) || memmem(cell[4].p, cell[4].n, "unsigned", 8) != NULL;
+    }
 }
 
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out)

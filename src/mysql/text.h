@@ -18,7 +18,7 @@ struct columns {
     struct column_text {
         char charset[33], collation[65]; /* empty: none */
     } texts[2 + MORE_COLUMNS_MAX];       /* of the store's column, the field's, more */
-    bool nullable, bounded;              /* the count: may be NULL, which is 0; is no signed BIGINT */
+    bool nullable, bounded;              /* a count may be NULL, which is 0; is no signed BIGINT */
 };
 
 void sql_hex(struct buf *b, struct slice bytes); /* x'6162' */

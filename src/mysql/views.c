@@ -20,8 +20,10 @@ static void stored_view(const struct counter *c, struct buf *out)
 {
     buf_printf(out, VIEW_HEAD "`" STORED SLICE_FMT "` AS\nSELECT ", SLICE_ARG(c->name));
     sql_key_names(out, c, ", ");
-    BUF_LIT(out, ", ");
-    sql_name(out, c->column_count);
+    for (uint32_t i = 0; i < counter_counts_n(c); i++) {
+        BUF_LIT(out, ", ");
+        sql_name(out, counter_of_count(c, i).column_count);
+    }
     BUF_LIT(out, ",\n       (SELECT IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL)"
                  " FROM tally_counters WHERE counter = ");
     sql_hex(out, c->name);

@@ -241,20 +241,25 @@ static struct slice column_at(const struct counter *c, size_t i)
 {
     const struct slice first[] = {c->column_count, c->column_store, c->column_field};
     if (i < 3) return first[i];
-    return i - 3 < c->more_n ? c->more[i - 3].name : c->sets[i - 3 - c->more_n].name;
+    i -= 3;
+    if (i < c->more_n) return c->more[i].name;
+    i -= c->more_n;
+    return i < c->sets_n ? c->sets[i].name : c->counts[i - c->sets_n].column;
 }
 
 static enum err columns_validate(const struct counter *c, struct error *e)
 {
-    if (!is_identifier(c->table) || !is_identifier(c->column_count) ||
-        (c->more_n == 0 && !is_identifier(c->column_field)))
+    bool counts = c->field == FIELD_COUNT,
+         keyed = c->more_n > 0 || ((counts || c->field == FIELD_NONE) && c->key.has_store);
+    if (!is_identifier(c->table) || (!counts && !is_identifier(c->column_count)) ||
+        (!keyed && !is_identifier(c->column_field)))
         return refuse(c, "table, columns.field and columns.count are each 1 to 64 of A-Z a-z 0-9 _ $", e);
     if (c->key.has_store && !is_identifier(c->column_store))
         return refuse(
             c, "its key holds <store>, so columns.store must name a column, 1 to 64 of A-Z a-z 0-9 _ $", e);
     if (!c->key.has_store && c->column_store.n > 0)
         return refuse(c, "its key holds no <store>, so columns.store would have no value; take it out", e);
-    for (size_t i = 0; i < 3 + c->more_n + c->sets_n; i++) {
+    for (size_t i = 0; i < 3 + c->more_n + c->sets_n + c->counts_n; i++) {
         if (column_at(c, i).n > 0 && !is_identifier(column_at(c, i)))
             return refuse(c, "a column is 1 to 64 of A-Z a-z 0-9 _ $", e);
         for (size_t k = 0; k < i; k++)
@@ -333,13 +338,30 @@ static enum err refuse_table(const struct counter *c, const struct counter *othe
         slice_show(other->name, NAME_BYTES_MAX, other_name, sizeof other_name));
 }
 
+/* Does a constant keep their rows apart? */
+static bool constants_part(const struct counter *a, const struct counter *b)
+{
+    for (uint32_t i = 0; i < a->more_n; i++)
+        for (uint32_t k = 0; k < b->more_n; k++)
+            if (a->more[i].from == FROM_CONSTANT && b->more[k].from == FROM_CONSTANT &&
+                slice_ieq(a->more[i].name, b->more[k].name) &&
+                !slice_ieq(a->more[i].constant, b->more[k].constant))
+                return true;
+    return false;
+}
+
 static enum err pair_validate(const struct counter *c, const struct counter *other, struct error *e)
 {
     if (slice_eq(c->name, other->name))
         return refuse(c, "there is another counter of this name; rename one", e);
     /* MySQL takes column names, and on some systems table names, without regard to case. */
-    if (slice_ieq(c->table, other->table) && slice_ieq(c->column_count, other->column_count))
-        return refuse_table(c, other, e);
+    for (uint32_t i = 0; i < counter_counts_n(c) && slice_ieq(c->table, other->table); i++) {
+        struct counter one = counter_of_count(c, i);
+        for (uint32_t k = 0; k < counter_counts_n(other); k++)
+            if (slice_ieq(one.column_count, counter_of_count(other, k).column_count) &&
+                !constants_part(c, other))
+                return refuse_table(&one, other, e);
+    }
     return overlap_validate(c, other, e);
 }
 
@@ -397,15 +419,40 @@ bool field_valid(enum field_kind kind, struct slice field)
     case FIELD_TEXT:
         return field.n >= 1 && field.n <= TEXT_BYTES_MAX;
     case FIELD_PLACES:
+    case FIELD_COUNT:
+    case FIELD_NONE:
         break;
     }
     UNREACHABLE();
+}
+
+static uint32_t counts_find(const struct counter *c, struct slice field)
+{
+    uint32_t i = 0;
+    while (i < c->counts_n && !slice_eq(c->counts[i].field, field))
+        i++;
+    return i;
+}
+
+struct counter counter_of_count(const struct counter *c, uint32_t i)
+{
+    struct counter one = *c;
+    PRE(i < counter_counts_n(c));
+    if (c->field == FIELD_COUNT) one.column_count = c->counts[i].column;
+    return one;
+}
+
+uint32_t counter_count_of(const struct counter *c, struct slice field)
+{
+    return c->field == FIELD_COUNT ? counts_find(c, field) : 0;
 }
 
 bool counter_field_valid(const struct counter *c, struct slice field)
 {
     struct slice values[PLACES_MAX], plain;
     char digits[PLAIN_BYTES];
+    if (c->field == FIELD_NONE) return slice_eq(field, FIELD_ONLY);
+    if (c->field == FIELD_COUNT) return counts_find(c, field) < c->counts_n;
     if (c->field == FIELD_PLACES)
         return field.n <= TEXT_BYTES_MAX && places_match(c->field_places, field, values);
     if (c->spelled.spelling != SPELLED_DIGITS) return value_plain(&c->spelled, field, digits, &plain);
@@ -414,17 +461,18 @@ bool counter_field_valid(const struct counter *c, struct slice field)
 
 const char *field_kind_name(enum field_kind kind)
 {
-    static const char *const names[] = {"date", "hour", "integer", "text", "month", "pattern"};
-    PRE(kind >= FIELD_DATE && kind <= FIELD_PLACES);
+    static const char *const names[] = {"date",  "hour",    "integer", "text",
+                                        "month", "pattern", "count",   "none"};
+    PRE(kind >= FIELD_DATE && kind <= FIELD_NONE);
     return names[kind];
 }
 
 const char *field_kind_expected(enum field_kind kind)
 {
-    static const char *const texts[] = {"a date as YYYYMMDD", "an hour as YYYYMMDDHH",
-                                        "an integer",         "a text of 1 to 255 bytes",
-                                        "a month as YYYYMM",  "as in its pattern"};
-    PRE(kind >= FIELD_DATE && kind <= FIELD_PLACES);
+    static const char *const texts[] = {
+        "a date as YYYYMMDD", "an hour as YYYYMMDDHH", "an integer",          "a text of 1 to 255 bytes",
+        "a month as YYYYMM",  "as in its pattern",     "the name of a count", "\"count\", its only one"};
+    PRE(kind >= FIELD_DATE && kind <= FIELD_NONE);
     return texts[kind];
 }
 
@@ -435,6 +483,10 @@ void counter_field_expected(const struct counter *c, struct buf *out)
     if (c->field == FIELD_PLACES) {
         BUF_LIT(out, "as ");
         places_text(c->field_places, out);
+    } else if (c->field == FIELD_COUNT) {
+        BUF_LIT(out, "one of ");
+        for (uint32_t i = 0; i < c->counts_n; i++)
+            buf_printf(out, "%s" SLICE_FMT, i > 0 ? ", " : "", SLICE_ARG(c->counts[i].field));
     } else if (c->spelled.spelling != SPELLED_DIGITS) {
         buf_printf(out, "a%s %s as ", c->field == FIELD_HOUR ? "n" : "", field_kind_name(c->field));
         value_spell(&c->spelled, slice_str(examples[c->spelled.kind]), out);

@@ -18,8 +18,18 @@ enum field_kind {
     FIELD_INTEGER,
     FIELD_TEXT,
     FIELD_MONTH,
-    FIELD_PLACES
-}; /* YYYYMMDD, YYYYMMDDHH, int64, bytes, YYYYMM, a pattern of its own */
+    FIELD_PLACES,
+    FIELD_COUNT,
+    FIELD_NONE
+}; /* YYYYMMDD, YYYYMMDDHH, int64, bytes, YYYYMM, a pattern of its own, the name of a count, the only one: "count" */
+
+#define FIELD_ONLY SLICE("count") /* of FIELD_NONE, in Redis */
+
+/* FIELD_COUNT: a field, and the column in which it is counted. */
+#define COUNTS_MAX 16
+struct named_count {
+    struct slice field, column;
+};
 enum store_kind {
     STORE_INTEGER,
     STORE_TEXT
@@ -56,14 +66,17 @@ struct counter {
     struct pattern lock;
     enum field_kind field;
     enum store_kind store;
-    int64_t hits;                            /* due at that many */
-    uint32_t every_s;                        /* due after that long; also the lock's life */
-    struct slice table;                      /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
-    struct slice column_store;               /* n = 0 when the pattern has no <store> */
-    struct slice column_field, column_count; /* no column_field: `more` has what the field says */
-    struct value_type spelled;               /* of a field that is a time, unless it is spelled in digits */
-    const struct places *field_places;       /* FIELD_PLACES */
-    const struct key_column *more;           /* of other placeholders, of parts of a time, of constants */
+    int64_t hits;              /* due at that many */
+    uint32_t every_s;          /* due after that long; also the lock's life */
+    struct slice table;        /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
+    struct slice column_store; /* n = 0 when the pattern has no <store> */
+    struct slice column_field,
+        column_count; /* no column_field: `more` has what the field says; no column_count: FIELD_COUNT */
+    const struct named_count *counts;
+    uint32_t counts_n;
+    struct value_type spelled;         /* of a field that is a time, unless it is spelled in digits */
+    const struct places *field_places; /* FIELD_PLACES */
+    const struct key_column *more;     /* of other placeholders, of parts of a time, of constants */
     uint32_t more_n;
     const struct set_column *sets; /* written with the count */
     uint32_t sets_n;
@@ -117,7 +130,17 @@ enum err counters_validate(const struct counters *cs, size_t *which, struct erro
 const struct counter *counters_match(const struct counters *cs, struct slice key);
 const struct counter *counters_find(const struct counters *cs, struct slice name);
 
-/* Is this field of that kind, which is not FIELD_PLACES? Dates must exist (20140931 does not); text is 1..255 bytes. */
+/* The columns of counts: one, or those of FIELD_COUNT. */
+static inline uint32_t counter_counts_n(const struct counter *c)
+{
+    return c->field == FIELD_COUNT ? c->counts_n : 1;
+}
+/* The counter with the i-th of them as its column_count; borrows as c does. */
+struct counter counter_of_count(const struct counter *c, uint32_t i);
+/* In which of them this field is counted; the field is valid. */
+uint32_t counter_count_of(const struct counter *c, struct slice field);
+
+/* Is this field of that kind, one of the first five? Dates must exist (20140931 does not); text is 1..255 bytes. */
 bool field_valid(enum field_kind kind, struct slice field);
 bool counter_field_valid(const struct counter *c, struct slice field);
 const char *field_kind_name(enum field_kind kind);     /* "date" */

@@ -90,6 +90,8 @@ enum value_kind counter_field_kind(const struct counter *c)
     case FIELD_TEXT:
         return VALUE_TEXT;
     case FIELD_PLACES:
+    case FIELD_COUNT:
+    case FIELD_NONE:
         break;
     }
     UNREACHABLE();

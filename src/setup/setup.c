@@ -79,16 +79,16 @@ static bool counter_init(struct setup *s, size_t i, struct buf *problems)
 {
     const struct conf_counter *from = &s->conf->counters[i];
     struct counter *to = &s->counters.all[i];
-    *to = (struct counter){.name = slice_str(from->name),
-                           .store = (enum store_kind)from->store,
-                           .missing = (enum missing)from->missing,
-                           .hits = from->hits,
-                           .every_s = (uint32_t)from->every_s,
-                           .table = slice_str(from->table),
-                           .column_store =
-                               from->column_store == NULL ? slice_of(NULL, 0) : slice_str(from->column_store),
-                           .column_count = slice_str(from->column_count),
-                           .labels = lookup_of(&from->labels)};
+    *to = (struct counter){
+        .name = slice_str(from->name),
+        .store = (enum store_kind)from->store,
+        .missing = (enum missing)from->missing,
+        .hits = from->hits,
+        .every_s = (uint32_t)from->every_s,
+        .table = slice_str(from->table),
+        .column_store = from->column_store == NULL ? slice_of(NULL, 0) : slice_str(from->column_store),
+        .column_count = from->column_count == NULL ? slice_of(NULL, 0) : slice_str(from->column_count),
+        .labels = lookup_of(&from->labels)};
     bool shape = setup_shape(s, i, problems);
     return feeds_init(s, i, problems) && shape;
 }
@@ -437,6 +437,7 @@ void setup_close(struct setup *s)
         heap_free((void *)s->counters.all[i].field_places);
         heap_free((void *)s->counters.all[i].more);
         heap_free((void *)s->counters.all[i].sets);
+        heap_free((void *)s->counters.all[i].counts);
     }
     heap_free(s->counters.all);
     users_close(&s->users);

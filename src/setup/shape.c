@@ -62,6 +62,8 @@ static bool field_parse(struct counter *to, struct slice text)
                                             [VALUE_DATE] = FIELD_DATE,
                                             [VALUE_HOUR] = FIELD_HOUR,
                                             [VALUE_MONTH] = FIELD_MONTH};
+    bool count = slice_eq(text, SLICE("count"));
+    if (count || slice_eq(text, SLICE("none"))) return to->field = count ? FIELD_COUNT : FIELD_NONE, true;
     if (!value_type_parse(text, &to->spelled)) return false;
     to->field = kinds[to->spelled.kind];
     return true;
@@ -74,7 +76,8 @@ static void field_shape(struct shaping *h)
     if (memchr(text.p, '<', text.n) == NULL) {
         if (!field_parse(h->to, text))
             complain(h, CONF_COUNTER_FIELD,
-                     "is \"%.60s\", expected date, hour, month, integer, text, a time with its spelling "
+                     "is \"%.60s\", expected date, hour, month, integer, text, count, none, a time with its "
+                     "spelling "
                      "such as date 2024-05-01, or a pattern such as <product>:<day>",
                      h->from->field);
         return;
@@ -133,7 +136,8 @@ static void places_shape(struct shaping *h, const struct places *p, enum column_
             complain(h, CONF_COUNTER_FIELD, "has the placeholder <%s> of the key",
                      slice_show(name, COLUMN_MOST, shown, sizeof shown));
         else if (column == NULL)
-            complain(h, CONF_COUNTER_COLUMN_MORE, "lacks the column of <%s>",
+            complain(h, from == FROM_KEY ? CONF_COUNTER_KEY : CONF_COUNTER_FIELD,
+                     "has the placeholder <%s>, and columns has no column for it",
                      slice_show(name, COLUMN_MOST, shown, sizeof shown));
         else
             column_add(h, (struct key_column){.from = from, .at = i, .kind = p->at[i].type.kind}, column);
@@ -145,10 +149,10 @@ static void whole_field_shape(struct shaping *h)
     const char *parts = map_get_text(&h->from->columns, SLICE("field"));
     const char *one = h->from->column_field;
     if (one != NULL) h->to->column_field = slice_str(one);
-    if (h->to->field == FIELD_PLACES && (one != NULL || parts != NULL))
-        complain(h, CONF_COUNTER_COLUMN_FIELD, "has no use: %s is a pattern, whose placeholders have columns",
-                 h->from->field);
-    else if (h->to->field != FIELD_PLACES && parts != NULL)
+    bool whole = h->to->field != FIELD_PLACES && h->to->field != FIELD_COUNT && h->to->field != FIELD_NONE;
+    if (!whole && (one != NULL || parts != NULL))
+        complain(h, CONF_COUNTER_COLUMN_FIELD, "has no use with field: %s", h->from->field);
+    else if (whole && parts != NULL)
         column_add(h, (struct key_column){.from = FROM_WHOLE_FIELD, .kind = counter_field_kind(h->to)},
                    parts);
 }
@@ -171,6 +175,25 @@ static void names_check(struct shaping *h, const struct conf_map *map, enum conf
             complain(h, option, "has \"%.64s\", which is no placeholder of the key or the field",
                      map->all[i].name);
     }
+}
+
+/* The columns of field: count. */
+static void counts_shape(struct shaping *h)
+{
+    const struct conf_map *map = &h->from->column_counts;
+    struct named_count *counts = heap_zalloc((map->n + 1) * sizeof *counts);
+    bool wanted = h->to->field == FIELD_COUNT;
+    h->to->counts = counts;
+    if (wanted != (map->n > 0))
+        complain(h, CONF_COUNTER_COLUMN_COUNTS,
+                 wanted ? "is missing, expected the column of each %s"
+                        : "has no use: it is for field: count, whose %ss are columns",
+                 "field");
+    if (wanted && h->from->column_count != NULL)
+        complain(h, CONF_COUNTER_COLUMN_COUNT, "has no use: columns.counts has the columns%s", "");
+    for (size_t i = 0; i < map->n; i++)
+        counts[h->to->counts_n++] =
+            (struct named_count){slice_str(map->all[i].name), slice_str(map->all[i].value)};
 }
 
 static bool set_parse(struct slice text, struct set_column *out)
@@ -222,6 +245,7 @@ bool setup_shape(struct setup *s, size_t i, struct buf *problems)
                                                .constant = slice_str(pair->value)});
     }
     sets_shape(&h);
+    counts_shape(&h);
     names_check(&h, &h.from->columns, CONF_COUNTER_COLUMN_MORE);
     names_check(&h, &h.from->kinds, CONF_COUNTER_KINDS);
     return h.good;

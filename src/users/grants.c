@@ -55,6 +55,11 @@ const struct grant grants[] = {
     {"exists", GRANT_FREE, NAMES_NONE}, /* a key that the user may not name is none of a counter's */
     {"ttl", GRANT_FREE, NAMES_KEY},     /* the configuration alone tells */
     {"pttl", GRANT_FREE, NAMES_KEY},
+    {"incr", GRANT_WRITE, NAMES_KEY},
+    {"incrby", GRANT_WRITE, NAMES_KEY},
+    {"decr", GRANT_WRITE, NAMES_KEY},
+    {"decrby", GRANT_WRITE, NAMES_KEY},
+    {"get", GRANT_READ, NAMES_KEY},
 };
 const size_t grants_n = sizeof(grants) / sizeof(grants[0]);
 _Static_assert(sizeof(grants) / sizeof(grants[0]) <= 64, "bits of a word");

@@ -153,7 +153,7 @@ def test_counters_only_go_by_increments(daemon, shop):
     shop.hincrby("s5:product_views", "7", 3)
     key = "s5:product_views"
     for ask in (lambda: shop.set(key, 1), lambda: shop.delete(key), lambda: shop.unlink(key), lambda: shop.hset(key, "7", 1),
-                lambda: shop.hdel(key, "7"), lambda: shop.getset(key, 1), lambda: shop.getdel(key), lambda: shop.incr(key),
+                lambda: shop.hdel(key, "7"), lambda: shop.getset(key, 1), lambda: shop.getdel(key), lambda: shop.append(key, "1"),
                 lambda: shop.setex(key, 60, 1), lambda: shop.rename(key, NOWHERE)):
         assert refused(ask) == increments
     assert refused(lambda: shop.hincrbyfloat(key, "7", 0.5)) == integers

@@ -702,6 +702,8 @@ static struct slice field_take(struct slice *in, enum field_kind kind, char out[
     case FIELD_INTEGER:
     case FIELD_TEXT:
     case FIELD_PLACES:
+    case FIELD_COUNT:
+    case FIELD_NONE:
         n = snprintf(out, 24, "%d", (int)how - 100);
         break;
     }

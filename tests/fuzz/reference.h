@@ -105,9 +105,9 @@ static const char *const of_group[] = {
     [GRANT_FREE] = (" ping echo hello auth select client quit reset multi exec discard watch unwatch command "
                     "config info time acl role exists ttl pttl "),
     [GRANT_READ] = (" ctr.pending ctr.total series.get box.recent box.top box.bottom event.range event.count "
-                    "uniq.count hget hmget "),
+                    "uniq.count hget hmget get "),
     [GRANT_WRITE] = (" hincrby ctr.incrby ctr.hit series.incrby box.incrby event.add uniq.add wait waitaof "
-                     "expire pexpire expireat pexpireat persist "),
+                     "expire pexpire expireat pexpireat persist incr incrby decr decrby "),
     [GRANT_ADMIN] = " ctr.sync ctr.recover series.list ",
 };
 

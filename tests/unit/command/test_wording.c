@@ -168,7 +168,7 @@ static const struct vector vectors[] = {
     OWN("WAITAOF 1 0 -1", "-ERR timeout is negative\r\n"),
     SAME("MULTI\r\nUNWATCH\r\nPING\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+PONG\r\n"),
     SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
-    OWN("COMMAND COUNT", ":50\r\n"),
+    OWN("COMMAND COUNT", ":55\r\n"),
     OWN("COMMAND INFO PING nope", "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+"
                                   "@fast\r\n+@connection\r\n*0\r\n*0\r\n"
                                   "*0\r\n$-1\r\n"),
@@ -301,7 +301,7 @@ static void long_and_varying_ones(void **state)
     buf_reset(&c->said);
     say(c, "COMMAND\r\n");
     assert_true(has(
-        c, "*50\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
+        c, "*55\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
     buf_reset(&c->said);
     say(c, "CLIENT HELP\r\n");
     assert_true(has(c, "+setname - "));

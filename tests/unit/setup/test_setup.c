@@ -81,7 +81,7 @@ static void test_places(void **state)
                 COUNTER("b", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "<");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:<x>"),
-            "t.yaml:3:3: counters.a.columns.*: lacks the column of <x>", "<");
+            "t.yaml:4:10: counters.a.key: has the placeholder <x>", "columns");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x") COUNTER("b", "s<store>:x"),
             "t.yaml:9:10: counters.b.key: ", "a");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),

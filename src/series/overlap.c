@@ -1,13 +1,13 @@
 /* series/overlap.c - can two patterns make the same name? Each is an automaton over bytes: its texts, and values that may go on or
  * end. A breadth-first search over both at once finds the shortest name, if there is one. */
 #include "base/heap.h"
-#include "base/map.h"
 #include "series/places.h"
-
-#include <limits.h>
 
 #define HIGHEST "9223372036854775807" /* a 64-bit integer's digits */
 #define HIGHEST_N 19
+/* With fewer bytes in both patterns the shortest name that both make has no text beyond its bound: of all other values the shortest
+ * that are needed have at most 13 bytes. */
+#define LONG_BYTES (TEXT_BYTES_MAX - 2 * PLACES_MAX * 13)
 
 /* Piece 2i is text[i], piece 2i + 1 the i-th value. In a text `at` is the next byte; in a value 0 says that it has none yet. */
 struct overlap_spot {
@@ -24,7 +24,8 @@ struct search {
     const struct places *a, *b;
     struct overlap_node *all;
     uint32_t n, cap;
-    struct map seen;
+    uint32_t *seen; /* open addressing: 1 + a node's place; as many as twice the room of all */
+    bool long_names;
 };
 
 static struct overlap_spot normal(const struct places *p, struct overlap_spot s)
@@ -46,11 +47,16 @@ static bool integer_step(uint16_t *at, char c)
     return true;
 }
 
-static bool value_step(const struct places *p, uint32_t i, uint16_t *at, char c)
+/* A text's `at` is its length or, where no name is long enough to pass a text's bound, whether it has a byte: with that there are
+ * far fewer spots. */
+static bool value_step(const struct places *p, uint32_t i, uint16_t *at, char c, bool long_names)
 {
     const struct value_type *t = &p->at[i].type;
     const char *shape = value_shape(t);
-    if (t->kind == VALUE_TEXT) return ++*at <= TEXT_BYTES_MAX && place_takes(p, i, c);
+    if (t->kind == VALUE_TEXT) {
+        *at = long_names ? (uint16_t)(*at + 1) : 1;
+        return *at <= TEXT_BYTES_MAX && place_takes(p, i, c);
+    }
     if (shape == NULL) return integer_step(at, c);
     char wanted = shape[*at];
     if (wanted == '\0' || (wanted == 'd' ? c < '0' || c > '9' : c != wanted)) return false;
@@ -74,12 +80,13 @@ static bool text_step(const struct places *p, struct overlap_spot s, char c, str
 }
 
 /* Where the byte leads to: up to two spots. */
-static size_t spot_step(const struct places *p, struct overlap_spot s, char c, struct overlap_spot out[2])
+static size_t spot_step(const struct places *p, struct overlap_spot s, char c, bool long_names,
+                        struct overlap_spot out[2])
 {
     size_t n = 0;
     if (s.piece % 2 == 0) return text_step(p, s, c, out);
     out[0] = s;
-    n += value_step(p, s.piece / 2, &out[0].at, c);
+    n += value_step(p, s.piece / 2, &out[0].at, c, long_names);
     if (!value_may_end(p, s.piece / 2, s.at)) return n;
     return n + text_step(p, (struct overlap_spot){(uint16_t)(s.piece + 1), 0}, c, &out[n]);
 }
@@ -90,46 +97,74 @@ static bool spot_ends(const struct places *p, struct overlap_spot s)
     return s.piece + 1U == 2 * p->n && p->text[p->n].n == 0 && value_may_end(p, s.piece / 2, s.at);
 }
 
+static bool spots_same(const struct overlap_node *x, const struct overlap_node *y)
+{
+    return x->a.piece == y->a.piece && x->a.at == y->a.at && x->b.piece == y->b.piece && x->b.at == y->b.at;
+}
+
+/* Where node is in seen, or would be. */
+static uint32_t *seen_find(const struct search *s, const struct overlap_node *node)
+{
+    uint64_t bits = ((uint64_t)node->a.piece << 48 | (uint64_t)node->a.at << 32 |
+                     (uint64_t)node->b.piece << 16 | node->b.at);
+    size_t i = (size_t)(bits * UINT64_C(0x9e3779b97f4a7c15) >> 44) & (2 * s->cap - 1);
+    while (s->seen[i] != 0 && !spots_same(&s->all[s->seen[i] - 1], node))
+        i = (i + 1) & (2 * s->cap - 1);
+    return &s->seen[i];
+}
+
+static void room_double(struct search *s)
+{
+    s->cap = s->cap == 0 ? 64 : 2 * s->cap;
+    s->all = heap_realloc(s->all, s->cap * sizeof *s->all);
+    heap_free(s->seen);
+    s->seen = heap_zalloc(2 * (size_t)s->cap * sizeof *s->seen);
+    for (uint32_t i = 0; i < s->n; i++)
+        *seen_find(s, &s->all[i]) = i + 1;
+}
+
 static void node_add(struct search *s, struct overlap_node node)
 {
-    const uint16_t key[] = {node.a.piece, node.a.at, node.b.piece, node.b.at};
-    struct slice bytes = slice_of((const char *)key, sizeof key);
-    if (map_has(&s->seen, bytes)) return;
-    map_put(&s->seen, bytes, NULL);
-    if (s->n == s->cap) {
-        s->cap = 2 * s->cap + 64;
-        s->all = heap_realloc(s->all, s->cap * sizeof *s->all);
-    }
+    if (s->n == s->cap) room_double(s);
+    uint32_t *seen = seen_find(s, &node);
+    if (*seen != 0) return;
     s->all[s->n++] = node;
+    *seen = s->n;
 }
 
 static void node_follow(struct search *s, uint32_t at, char c)
 {
     struct overlap_spot a[2], b[2];
     const struct overlap_node node = s->all[at];
-    size_t a_n = spot_step(s->a, node.a, c, a), b_n = a_n == 0 ? 0 : spot_step(s->b, node.b, c, b);
+    size_t a_n = spot_step(s->a, node.a, c, s->long_names, a),
+           b_n = a_n == 0 ? 0 : spot_step(s->b, node.b, c, s->long_names, b);
     for (size_t i = 0; i < a_n; i++)
         for (size_t k = 0; k < b_n; k++)
             node_add(s, (struct overlap_node){a[i], b[k], at, c});
 }
 
-/* All bytes that could make a difference: those of the texts, and one letter that stands for all others. */
-static size_t bytes_of(const struct places *a, const struct places *b, char out[UCHAR_MAX + 1])
+/* The byte that a spot in a text takes; of one in a value, that which begins the text behind it. '\0': there is none. */
+static char byte_of(const struct places *p, struct overlap_spot s)
 {
-    bool has[UCHAR_MAX + 1] = {false};
-    const struct places *const both[] = {a, b};
-    size_t n = 0;
-    for (const char *c = "x0123456789-: T{}"; *c != '\0'; c++)
-        has[(unsigned char)*c] = true;
-    for (size_t i = 0; i < 2; i++)
-        for (uint32_t t = 0; t <= both[i]->n; t++)
-            for (size_t k = 0; k < both[i]->text[t].n; k++)
-                has[(unsigned char)both[i]->text[t].p[k]] = true;
-    for (int c = 0; c <= UCHAR_MAX; c++)
-        if (has[c]) out[n++] = (char)c;
-    for (int c = 'a'; c <= 'z'; c++)
-        if (!has[c]) return out[n++] = (char)c, n;
-    return n;
+    struct slice text = p->text[(s.piece + 1) / 2];
+    size_t at = s.piece % 2 == 0 ? s.at : 0;
+    return at < text.n ? text.p[at] : '\0';
+}
+
+/* In two values all bytes but these are alike; of three letters one is in no text behind them. */
+static void node_follow_all(struct search *s, uint32_t at)
+{
+    static const char some[] = "0123456789-: T{}xyz";
+    struct overlap_spot a = s->all[at].a, b = s->all[at].b;
+    char of_a = byte_of(s->a, a), of_b = byte_of(s->b, b);
+    if (a.piece % 2 == 0 || b.piece % 2 == 0) {
+        node_follow(s, at, a.piece % 2 == 0 ? of_a : of_b);
+        return;
+    }
+    for (size_t i = 0; i < sizeof some - 1; i++)
+        node_follow(s, at, some[i]);
+    if (memchr(some, of_a, sizeof some) == NULL) node_follow(s, at, of_a);
+    if (memchr(some, of_b, sizeof some) == NULL && of_b != of_a) node_follow(s, at, of_b);
 }
 
 static void name_put(const struct search *s, uint32_t at, struct buf *out)
@@ -144,22 +179,26 @@ static void name_put(const struct search *s, uint32_t at, struct buf *out)
     }
 }
 
+static size_t texts_bytes(const struct places *p)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i <= p->n; i++)
+        n += p->text[i].n;
+    return n;
+}
+
 bool places_overlap(const struct places *a, const struct places *b, struct buf *both)
 {
-    struct search s = {.a = a, .b = b};
-    char bytes[UCHAR_MAX + 1];
-    size_t bytes_n = bytes_of(a, b, bytes);
+    struct search s = {.a = a, .b = b, .long_names = texts_bytes(a) + texts_bytes(b) > LONG_BYTES};
     bool found = false;
-    map_init(&s.seen);
     node_add(&s, (struct overlap_node){normal(a, (struct overlap_spot){0, 0}),
                                        normal(b, (struct overlap_spot){0, 0}), 0, 0});
     for (uint32_t at = 0; at < s.n && !found; at++) {
         found = spot_ends(a, s.all[at].a) && spot_ends(b, s.all[at].b);
         if (found && both != NULL) name_put(&s, at, both);
-        for (size_t i = 0; i < bytes_n && !found; i++)
-            node_follow(&s, at, bytes[i]);
+        if (!found) node_follow_all(&s, at);
     }
-    map_close(&s.seen);
+    heap_free(s.seen);
     heap_free(s.all);
     return found;
 }

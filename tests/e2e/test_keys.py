@@ -160,3 +160,31 @@ def test_several_counts_of_a_row(make_daemon, redis, mysql):
     assert mysql.query("SELECT id, view_count, like_count FROM articles ORDER BY id") == ((1, 9, 1), (2, 0, 9))
     assert daemon.verb("verify", "--key", "article:1").returncode == 0
     daemon.verify()
+
+
+def test_tables_and_views_of_ones_own(make_daemon, redis, mysql):
+    """`migrate --tables --views` makes what these counters need, `check` finds nothing, and the views have each key column."""
+    families = {
+        "daily": {**one("store:<store>:product:<product>:views", "date", columns={"store": "shop", "product": "product", "field": "day"}),
+                  "table": "daily", "constants": {"kind": "view", "blog": 1}},
+        "hourly": {**one("hourly:<page>", "hour", {"page": "text"}, {"page": "page", "field": ["y", "m", "d", "h"]}), "table": "hourly"},
+        "monthly": {**one("monthly", "<lang>:<month>", {"lang": "text", "month": "month 2024-05"}, {"lang": "lang", "month": "month"}),
+                    "table": "monthly"},
+        "articles": {**counter("article:<article>", "count", columns={"article": "id", "counts": {"views": "views", "likes": "likes"}}),
+                     "table": "articles"},
+        "downloads": {**one("dl:<package>:<day>", "none", {"day": "date seconds"}, {"package": "package", "day": "day"}), "table": "downloads"}}
+    daemon = make_daemon(redis, start=False, migrate=False, families=families)
+    assert daemon.verb("migrate", "--tables", "--views").returncode == 0
+    done = daemon.verb("check")
+    assert done.returncode == 0 and "MySQL:" not in done.stderr, done.stderr
+    daemon.start()
+    with daemon.client() as client:
+        for words in (("HINCRBY", "store:1:product:2:views", "20240501", 3), ("HINCRBY", "hourly:a:b", "2024050113", 4),
+                      ("HINCRBY", "monthly", "de:2024-05", 5), ("HINCRBY", "article:1", "likes", 6), ("INCRBY", "dl:7:1714521600", 7)):
+            assert client.call(*words) == words[-1]
+        daemon.sync_all()
+    for name, row in (("daily", "1,2024-05-01,2,view,1,3"), ("hourly", "2024,5,1,13,a:b,4"), ("monthly", "de,2024-05-01,5"),
+                      ("articles", "1,0,6"), ("downloads", "7,2024-05-01,7")):
+        said = [value.decode() if isinstance(value, bytes) else str(value) for value in mysql.query(f"SELECT * FROM tally_stored_{name}")[0][:-1]]
+        assert sorted(said) == sorted(row.split(",")), name
+    daemon.verify()

@@ -89,8 +89,8 @@ static bool records_read(struct slice rest)
 /* ---- coalesce, with a Redis that runs all ---- */
 
 static struct counter views = {.name = {"views", 5},
-                               .key = {{"p", 1}, {"", 0}, true},
-                               .lock = {{"lock:", 5}, {"", 0}, true},
+                               .key = {{"p", 1}, {"", 0}, true, NULL},
+                               .lock = {{"lock:", 5}, {"", 0}, true, NULL},
                                .field = FIELD_INTEGER,
                                .hits = 50,
                                .every_s = 10};

@@ -1,7 +1,8 @@
 /* fuzz_pattern.c - key patterns (series/counter.c): which counter a name belongs to, so that two counters, and tallyd's own
  * keys, stay apart. Lines: two patterns, two letters for the kinds of their stores, then names.
  *   A name that both match: pattern_overlap() knows that they can meet, and so does counters_validate().
- *   A store out of a name, put into the pattern again, is the name. */
+ *   A store out of a name, put into the pattern again, is the name.
+ * The same of patterns with several placeholders, each of the kind that a letter of the third line says. */
 #include "fuzz.h"
 
 #include "series/counter.h"
@@ -48,6 +49,55 @@ static void set_keeps_apart(const struct counters *set, bool taken, struct slice
     MUST(counters_match(set, name) != NULL);
 }
 
+static bool places_of(struct slice text, struct slice kinds, struct places *out)
+{
+    static const char *const types[] = {
+        "integer", "text", "date", "date 2024-05-01", "hour 2024-05-01 13", "month", "date seconds"};
+    const char *why;
+    if (!places_parse(text, out, &why)) return false;
+    for (uint32_t i = 0; i < out->n; i++) {
+        size_t at = i < kinds.n ? (unsigned char)kinds.p[i] % (sizeof types / sizeof *types) : 0;
+        MUST(value_type_parse(slice_str(types[at]), &out->at[i].type));
+    }
+    return true;
+}
+
+/* Is it a name of p's? Then its values make it again, and times are spelled as they came. */
+static bool places_put_back(const struct places *p, struct slice name)
+{
+    struct slice values[PLACES_MAX], plain;
+    struct buf again = {0};
+    char digits[PLAIN_BYTES];
+    if (!places_match(p, name, values)) return false;
+    places_put(p, values, &again);
+    MUST(slice_eq(buf_slice(&again), name));
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct value_type *type = &p->at[i].type;
+        MUST(value_plain(type, values[i], digits, &plain));
+        if (type->kind == VALUE_INTEGER || type->kind == VALUE_TEXT) continue;
+        buf_reset(&again);
+        value_spell(type, plain, &again);
+        MUST(slice_eq(buf_slice(&again), values[i]));
+    }
+    buf_free(&again);
+    return true;
+}
+
+static void several_places(struct slice first, struct slice second, struct slice kinds, struct slice names)
+{
+    struct places a, b;
+    bool overlap = false, asked = false;
+    if (first.n + second.n > 200 || !places_of(first, kinds, &a) || !places_of(second, kinds, &b)) return;
+    while (names.n > 0) {
+        struct slice name = take_line(&names);
+        bool of_a = places_put_back(&a, name), of_b = places_put_back(&b, name);
+        if (!of_a || !of_b) continue;
+        if (!asked) overlap = places_overlap(&a, &b, NULL);
+        asked = true;
+        MUST(overlap);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_copy(data, size);
@@ -56,6 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pattern a, b;
     struct error e;
     size_t which;
+    several_places(first, second, kinds, in);
     if (pattern_parse(first, &a, &e) == ERR_NONE && pattern_parse(second, &b, &e) == ERR_NONE) {
         enum store_kind ka = kind_of(kinds, 0), kb = kind_of(kinds, 1);
         bool overlap = pattern_overlap(&a, ka, &b, kb);

@@ -270,7 +270,8 @@ static void answer(struct slice what)
 
 /* ---- one scan ---- */
 
-static struct counter views = {.name = {"views", 5}, .key = {{"p", 1}, {"", 0}, true}, .field = FIELD_TEXT};
+static struct counter views = {
+    .name = {"views", 5}, .key = {{"p", 1}, {"", 0}, true, NULL}, .field = FIELD_TEXT};
 static const struct counters counters = {.all = &views, .n = 1};
 static unsigned done;
 

@@ -51,8 +51,8 @@ struct coalesce {
 
 static struct counter views = {.name = {"views", 5},
                                .field = FIELD_INTEGER,
-                               .key = {{"s", 1}, {":views", 6}, true},
-                               .lock = {{"s", 1}, {":views:sync", 11}, true}};
+                               .key = {{"s", 1}, {":views", 6}, true, NULL},
+                               .lock = {{"s", 1}, {":views:sync", 11}, true, NULL}};
 static struct op_limits limits = {.precisions = {1, 5, 60},
                                   .precisions_n = 3,
                                   .samples = 120,

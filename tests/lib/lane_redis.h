@@ -53,17 +53,17 @@ static uint64_t now_ms;
 static struct counter counters_all[] = {
     {.name = {"views", 5},
      .field = FIELD_INTEGER,
-     .key = {{"s", 1}, {":views", 6}, true},
-     .lock = {{"s", 1}, {":views:sync", 11}, true},
+     .key = {{"s", 1}, {":views", 6}, true, NULL},
+     .lock = {{"s", 1}, {":views:sync", 11}, true, NULL},
      .hits = 1000000,
      .every_s = 60},
     {.name = {"logs", 4},
      .field = FIELD_INTEGER,
-     .key = {{"s", 1}, {":logs", 5}, true},
-     .lock = {{"s", 1}, {":logs:sync", 10}, true},
+     .key = {{"s", 1}, {":logs", 5}, true, NULL},
+     .lock = {{"s", 1}, {":logs:sync", 10}, true, NULL},
      .hits = 1000000,
      .every_s = 60,
-     .feeds = {[FEED_EVENT] = {{"s", 1}, {":log:t", 6}, true}}},
+     .feeds = {[FEED_EVENT] = {{"s", 1}, {":log:t", 6}, true, NULL}}},
 };
 static const struct op_limits limits = {
     .precisions = {60}, .precisions_n = 1, .samples = 120, .timebox_width_s = 60, .timebox_keep = 4};

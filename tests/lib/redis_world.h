@@ -60,15 +60,15 @@ static inline void world_closed(struct redis_link *l)
 static inline void world_counters(struct world *w)
 {
     w->all[0] = (struct counter){.name = SLICE("unique_visitors"),
-                                 .key = {SLICE("s"), SLICE(":unique_visitors:daily"), true},
-                                 .lock = {SLICE("s"), SLICE(":unique_visitors:sync"), true},
+                                 .key = {SLICE("s"), SLICE(":unique_visitors:daily"), true, NULL},
+                                 .lock = {SLICE("s"), SLICE(":unique_visitors:sync"), true, NULL},
                                  .field = FIELD_DATE,
                                  .hits = 50,
                                  .every_s = 60,
                                  .table = SLICE("daily_visitors")};
     w->all[1] = (struct counter){.name = SLICE("product_views"),
-                                 .key = {SLICE("s"), SLICE(":product_views"), true},
-                                 .lock = {SLICE("s"), SLICE(":product_views:sync"), true},
+                                 .key = {SLICE("s"), SLICE(":product_views"), true, NULL},
+                                 .lock = {SLICE("s"), SLICE(":product_views:sync"), true, NULL},
                                  .field = FIELD_INTEGER,
                                  .hits = 50,
                                  .every_s = 60,

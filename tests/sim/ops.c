@@ -13,7 +13,7 @@ const struct op_limits ops_limits = {
     .timebox_keep = 1000,
     .uniq_limit = SIM_HITS / 2,
     .ahead_s = 60,
-    .uniq_name = {{"v", 1}, {"", 0}, true},
+    .uniq_name = {{"v", 1}, {"", 0}, true, NULL},
 };
 
 void ops_feed(struct counter *c)

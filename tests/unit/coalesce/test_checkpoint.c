@@ -192,14 +192,14 @@ static void few_ops_go_straight(void **state)
 
 static const struct counter counters_fed[] = {
     {.name = {"visits", 6},
-     .key = {{"s", 1}, {":v", 2}, true},
-     .lock = {{"s", 1}, {":sync", 5}, true},
+     .key = {{"s", 1}, {":v", 2}, true, NULL},
+     .lock = {{"s", 1}, {":sync", 5}, true, NULL},
      .field = FIELD_DATE,
      .hits = INT64_MAX,
      .every_s = 60,
-     .feeds = {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true},
-               [FEED_TIMEBOX] = {{"b", 1}, {"", 0}, true},
-               [FEED_EVENT] = {{"g", 1}, {":sign", 5}, true}}},
+     .feeds = {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true, NULL},
+               [FEED_TIMEBOX] = {{"b", 1}, {"", 0}, true, NULL},
+               [FEED_EVENT] = {{"g", 1}, {":sign", 5}, true, NULL}}},
 };
 static const struct counters counters_feeding = {
     .all = (struct counter *)counters_fed, .n = 1, .ops = &limits_two};

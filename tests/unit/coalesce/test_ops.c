@@ -325,20 +325,20 @@ static void a_warm_op_allocates_nothing(void **state)
 
 static const struct counter feeding[] = {
     {.name = {"pages", 5},
-     .key = {{"s", 1}, {":pages", 6}, true},
-     .lock = {{"lock:", 5}, {"", 0}, true},
+     .key = {{"s", 1}, {":pages", 6}, true, NULL},
+     .lock = {{"lock:", 5}, {"", 0}, true, NULL},
      .field = FIELD_INTEGER,
      .hits = INT64_MAX,
      .every_s = 10,
-     .feeds =
-         {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true}, [FEED_TIMEBOX] = {{"all", 3}, {"", 0}, false}}},
+     .feeds = {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true, NULL},
+               [FEED_TIMEBOX] = {{"all", 3}, {"", 0}, false, NULL}}},
     {.name = {"signs", 5},
-     .key = {{"g", 1}, {"", 0}, true},
-     .lock = {{"lg", 2}, {"", 0}, true},
+     .key = {{"g", 1}, {"", 0}, true, NULL},
+     .lock = {{"lg", 2}, {"", 0}, true, NULL},
      .field = FIELD_INTEGER,
      .hits = INT64_MAX,
      .every_s = 10,
-     .feeds = {[FEED_EVENT] = {{"g", 1}, {":sign", 5}, true}}},
+     .feeds = {[FEED_EVENT] = {{"g", 1}, {":sign", 5}, true, NULL}}},
 };
 static const struct counters counters_feeding = {
     .all = (struct counter *)feeding, .n = 2, .ops = &limits_two};

@@ -84,14 +84,14 @@ static struct world *world; /* of the test that runs */
 
 static const struct counter counters_all[] = {
     {.name = {"visitors", 8},
-     .key = {{"s", 1}, {":v", 2}, true},
-     .lock = {{"s", 1}, {":sync", 5}, true},
+     .key = {{"s", 1}, {":v", 2}, true, NULL},
+     .lock = {{"s", 1}, {":sync", 5}, true, NULL},
      .field = FIELD_DATE,
      .hits = 50,
      .every_s = 60},
     {.name = {"views", 5},
-     .key = {{"p", 1}, {"", 0}, true},
-     .lock = {{"lock:", 5}, {"", 0}, true},
+     .key = {{"p", 1}, {"", 0}, true, NULL},
+     .lock = {{"lock:", 5}, {"", 0}, true, NULL},
      .field = FIELD_INTEGER,
      .hits = INT64_MAX,
      .every_s = 10},
@@ -103,7 +103,7 @@ static const struct op_limits limits_two = {
     .timebox_width_s = 60,
     .timebox_keep = 4,
     .uniq_limit = 1000,
-    .uniq_name = {{"v", 1}, {"", 0}, true},
+    .uniq_name = {{"v", 1}, {"", 0}, true, NULL},
     .uniq_counter = &counters_all[0],
 };
 static const struct counters counters_two = {

@@ -33,8 +33,8 @@ static void a_slot_is_kept_while_it_is_among_the_samples(void **state)
 static void visitors_of_a_store_move_its_counter(void **state)
 {
     (void)state;
-    static const struct counter c = {.key = {{"s", 1}, {":daily", 6}, true}, .store = STORE_INTEGER};
-    struct op_limits l = {.uniq_name = {{"shop", 4}, {":who", 4}, true}};
+    static const struct counter c = {.key = {{"s", 1}, {":daily", 6}, true, NULL}, .store = STORE_INTEGER};
+    struct op_limits l = {.uniq_name = {{"shop", 4}, {":who", 4}, true, NULL}};
     struct buf b = {0};
     assert_false(op_uniq_key(&l, SLICE("shop1:who"), &b));
     l.uniq_counter = &c;

@@ -8,14 +8,14 @@
 
 static struct counter all[] = {
     {.name = {"daily", 5},
-     .key = {{"s", 1}, {":visitors:daily", 15}, true},
-     .lock = {{"s", 1}, {":visitors:sync", 14}, true}},
+     .key = {{"s", 1}, {":visitors:daily", 15}, true, NULL},
+     .lock = {{"s", 1}, {":visitors:sync", 14}, true, NULL}},
     {.name = {"odd", 3},
-     .key = {{"count:60:odd", 12}, {"", 0}, false},
-     .lock = {{"pv.odd", 6}, {"", 0}, false}},
+     .key = {{"count:60:odd", 12}, {"", 0}, false, NULL},
+     .lock = {{"pv.odd", 6}, {"", 0}, false, NULL}},
     {.name = {"stamp", 5},
-     .key = {{"u", 1}, {"_2007_12_04", 11}, true},
-     .lock = {{"u", 1}, {"_2007_12_05:hll", 15}, true}},
+     .key = {{"u", 1}, {"_2007_12_04", 11}, true, NULL},
+     .lock = {{"u", 1}, {"_2007_12_05:hll", 15}, true, NULL}},
 };
 static const struct op_limits limits = {.precisions = {5, 60}, .precisions_n = 2};
 static const struct counters counters = {.all = all, .n = 3, .ops = &limits};

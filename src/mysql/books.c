@@ -144,18 +144,21 @@ static void stored_select(const struct books_totals *t, const struct columns *fo
     BUF_LIT(sql, ")");
 }
 
-static enum code_class stored_ask(struct db *db, struct books_totals *t, struct buf *sql)
+/* A text that the column cannot hold is an error for all of a statement. Alone it is in no row. */
+static enum code_class stored_ask(struct db *db, struct books_totals *t, struct buf *sql, bool alone)
 {
     struct slice cell[3];
     if (sql->n == 0) return CODE_OK;
     enum code_class class = db_query(db, buf_slice(sql));
+    if (alone && class == CODE_POISON) return buf_reset(sql), CODE_OK;
     while (class == CODE_OK && db_row(db, cell, 3))
         t->all[cell_int(cell[0])].stored[cell_int(cell[1])] = cell_int(cell[2]);
     buf_reset(sql);
     return class;
 }
 
-static enum code_class stored_read(struct db *db, struct books_totals *t, const struct columns *forms)
+static enum code_class stored_read(struct db *db, struct books_totals *t, const struct columns *forms,
+                                   size_t at_once)
 {
     enum code_class class = CODE_OK;
     struct buf sql = {0};
@@ -163,10 +166,10 @@ static enum code_class stored_read(struct db *db, struct books_totals *t, const 
     for (size_t a = 0; class == CODE_OK && a < t->n; a++) {
         for (size_t f = 0; class == CODE_OK && f < t->all[a].fields_n; f++) {
             stored_select(t, forms, a, f, &sql);
-            if (++asked % FIELDS_A_STATEMENT == 0) class = stored_ask(db, t, &sql);
+            if (++asked % at_once == 0) class = stored_ask(db, t, &sql, at_once == 1);
         }
     }
-    if (class == CODE_OK) class = stored_ask(db, t, &sql);
+    if (class == CODE_OK) class = stored_ask(db, t, &sql, at_once == 1);
     buf_free(&sql);
     return class;
 }
@@ -233,7 +236,8 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
                          "key, field or table " SLICE_FMT " do not fit the counter; run tallyd check",
                          SLICE_ARG(t->counter->table));
     class = snapshot_begin(db);
-    if (class == CODE_OK) class = stored_read(db, t, &forms);
+    if (class == CODE_OK) class = stored_read(db, t, &forms, FIELDS_A_STATEMENT);
+    if (class == CODE_POISON) class = stored_read(db, t, &forms, 1);
     if (class == CODE_OK) class = newer_read(db, t);
     if (class == CODE_OK) class = epoch_check(db, t);
     if (class == CODE_OK && t->ids_n > 0) class = chunks_read(db, t->ids, t->ids_n, &t->books);

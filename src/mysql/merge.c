@@ -288,16 +288,23 @@ static enum verdict rows_find(struct work *w, size_t first, size_t n)
     if (!rows_statement(w, first, n)) return GO_ON;
     buf_reset(&w->sql);
     sql_rows_find(&w->sql, &w->as, &w->forms, buf_slice(&w->rows));
-    if (n == 1 && (w->plan.items[first].too_big || w->sql.n > packet_most(w)))
-        return GO_ON; /* its UPDATE is refused */
-    enum verdict v = judge(w, db_query(w->db, buf_slice(&w->sql)));
+    struct plan_item *one = &w->plan.items[first];
+    bool fits = w->sql.n <= packet_most(w);
+    if (n == 1 && (one->too_big || !fits)) return GO_ON; /* its UPDATE is refused */
+    enum code_class class = fits ? db_query(w->db, buf_slice(&w->sql)) : CODE_POISON;
+    if (n == 1 && class == CODE_POISON) { /* a text that is none in the column's set: not for its UPDATE */
+        one->missing = true;
+        return row_refuse(w, one, db_text(w->db));
+    }
+    enum verdict v = class == CODE_POISON ? rows_find(w, first, n / 2) : judge(w, class);
+    if (v == GO_ON && class == CODE_POISON) return rows_find(w, first + n / 2, n - n / 2);
     if (v != GO_ON) return v;
     for (size_t i = first; i < first + n; i++)
-        w->plan.items[i].missing = w->plan.items[i].missing || is_part(w, &w->plan.items[i]);
+        if (w->plan.items[i].count == w->count) w->plan.items[i].missing = true;
     while (db_row(w->db, &cell, 1))
         if (num_parse_u64(cell, &at) && at >= first && at < first + n) w->plan.items[at].missing = false;
     for (size_t i = first; i < first + n; i++)
-        if (w->plan.items[i].missing)
+        if (w->plan.items[i].count == w->count && w->plan.items[i].missing) /* not what another pass missed */
             plan_miss(&w->plan, &w->plan.items[i], w->counter->missing == MISSING_DROP);
     return GO_ON;
 }

@@ -42,12 +42,13 @@ void sql_ms(struct buf *b, int64_t wall_ms)
                (long long)wall_ms);
 }
 
-/* A TIMESTAMP cannot be the key: older servers change it by themselves on every update. Texts but those that compare as bytes do
- * fold some values into one row: case, accents, spaces or NUL bytes at the end. */
+/* A TIMESTAMP cannot be the key: older servers change it by themselves on every update. Nor can a BINARY, which has
+ * NUL bytes at the end that the value it is compared with has not. Texts but those that compare as bytes do fold some values into one
+ * row: case, accents, spaces at the end. */
 enum column_form column_form_of(struct slice data_type, struct slice collation)
 {
     static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"};
-    static const char *const folding[] = {"varchar", "char", "binary"};
+    static const char *const folding[] = {"varchar", "char"};
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         if (slice_ieq(data_type, slice_str(integers[i]))) return FORM_INTEGER;
     if (slice_ieq(data_type, SLICE("date"))) return FORM_DATE;
@@ -484,6 +485,7 @@ void sql_realm(struct buf *b, const struct batch_id *realm)
 static void column_text_read(const struct slice cell[6], enum column_form form, struct column_text *out)
 {
     if (!form_is_text(form) || cell[2].n == 0) return;
+    if (form == FORM_BYTES && !slice_starts(cell[5], SLICE("utf8"))) return; /* it has the bytes as they came */
     slice_show(cell[5], sizeof out->charset - 1, out->charset, sizeof out->charset);
     slice_show(cell[2], sizeof out->collation - 1, out->collation, sizeof out->collation);
 }

@@ -685,6 +685,11 @@ def moves(world):
 
 # --- instructions ---
 
+def as_placed(hit):
+    key, field = b"store:%b:product:7:views" % hit[1], b"%b::web" % hit[2]
+    return b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in (key, field))
+
+
 def instructions(world):
     stream = os.path.join(world.directory, "stream.resp")
     subprocess.run([world.program("load"), *map(str, hot(1)), "-W", stream], check=True, timeout=60)
@@ -693,6 +698,10 @@ def instructions(world):
     with open(stream, "rb") as old, open(today, "wb") as new:
         new.write(re.sub(rb"\*4\r\n\$7\r\nHINCRBY\r\n(\$\d+\r\n\S+\r\n)\$8\r\n\d+\r\n\$1\r\n1\r\n",
                          rb"*2\r\n$7\r\nCTR.HIT\r\n\1", old.read()))
+
+    placed = f"{stream}.placed"  # the same hits as those of a counter with two placeholders in its key and a pattern for its field
+    with open(stream, "rb") as old, open(placed, "wb") as new:
+        new.write(re.sub(rb"\$\d+\r\ns(\d+):unique_visitors:daily\r\n\$8\r\n(\d+)\r\n", as_placed, old.read()))
 
     def collected(stream, pipeline, turns, *more):
         done = subprocess.run(
@@ -707,11 +716,13 @@ def instructions(world):
         turns = 1600 // pipeline
         for of, more, name, bound in ((stream, [], "", bound), (stream, ["-u"], ", a user's", bound + 60),
                                       (stream, ["-L", "16"], ", in 16 lanes", bound + 60),
-                                      (today, [], ", CTR.HIT", bound + 1700)):
+                                      (today, [], ", CTR.HIT", bound + 1700),
+                                      (placed, ["-p"], ", two placeholders and a pattern for the field", 1.6 * bound)):
             per_hit = ((collected(of, pipeline, 2 * turns, *more) - collected(of, pipeline, turns, *more)) /
                        (turns * pipeline * CONNECTIONS))
+            plain = rows[-4].value if of == placed else per_hit
             rows.append(Row(f"instructions a hit, hot, P={pipeline}{name}", "parse + coalesce + reply, callgrind",
-                            [per_hit], bound, 350, less=True))
+                            [per_hit], bound, 350, less=True, figures={"times the plain hit": per_hit / plain} if of == placed else {}))
     return rows
 
 

@@ -4,9 +4,11 @@
  * differ by what the hits alone cost (parse, coalesce, reply, and filling in the frame's answers, a few
  * instructions a cell).
  *
- *   instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u]
+ *   instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u] [-p]
  *
  * -u: each connection is a user's that may name the keys of one pattern and has a rate.
+ * -p: beside the plain counter one with two placeholders in its key and a pattern for its field:
+ * store:<store>:product:<product>:views <day>::<kind>.
  * A turn is one pipeline from each connection and one frame of each lane. Prints hits=N. The stream (load -W) is used
  * from its beginning again when it ends. */
 #include "../lib/zones.h"
@@ -36,7 +38,7 @@ uint64_t rand_backoff_ms(unsigned attempt, uint64_t base_ms, uint64_t most_ms)
 struct options {
     const char *stream;
     uint32_t connections, pipeline, turns, lanes;
-    bool users;
+    bool users, placeholders;
 };
 
 struct stream {
@@ -60,7 +62,7 @@ struct world {
     struct outlet *outlets;
 };
 
-static struct counter visitors = {
+static struct counter all_counters[2] = {{
     .name = {"unique_visitors", 15},
     .key = {.prefix = {"s", 1}, .suffix = {":unique_visitors:daily", 22}, .has_store = true},
     .lock = {.prefix = {"s", 1}, .suffix = {":unique_visitors:sync", 21}, .has_store = true},
@@ -68,9 +70,36 @@ static struct counter visitors = {
     .store = STORE_INTEGER,
     .hits = 50,
     .every_s = 60,
-};
+}};
 static const struct op_limits limits = {.precisions = {60}, .precisions_n = 1, .samples = 120};
-static const struct counters counters = {.all = &visitors, .n = 1, .ops = &limits};
+static struct counters counters = {.all = all_counters, .n = 1, .ops = &limits};
+
+static struct places views_field;
+
+static void kinds_set(struct places *p, const char *const *kinds)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        PRE(value_type_parse(slice_str(kinds[i]), &p->at[i].type));
+}
+
+static void views_make(struct counter *c)
+{
+    static const char *const of_key[] = {"integer", "integer"}, *const of_field[] = {"date", "text"};
+    struct error e;
+    const char *why;
+    *c = (struct counter){.name = SLICE("views"),
+                          .lock = {.prefix = SLICE("views:sync")},
+                          .field = FIELD_PLACES,
+                          .store = STORE_INTEGER,
+                          .hits = 50,
+                          .every_s = 60,
+                          .field_places = &views_field};
+    PRE(pattern_parse_places(SLICE("store:<store>:product:<product>:views"), &c->key, &e) == ERR_NONE);
+    PRE(places_parse(SLICE("<day>::<kind>"), &views_field, &why));
+    kinds_set(c->key.places, of_key);
+    kinds_set(&views_field, of_field);
+    counters.n = 2;
+}
 
 /* --- what coalesce and the sessions are given --- */
 
@@ -290,17 +319,19 @@ static void replies_check(const struct world *w, const struct options *o)
 static struct options options_read(int argc, char **argv)
 {
     struct options o = {.connections = 50, .pipeline = 16, .turns = 100, .lanes = 1};
-    for (int c; (c = getopt(argc, argv, "c:P:n:L:u")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "c:P:n:L:up")) != -1;) {
         uint32_t n = optarg == NULL ? 0 : (uint32_t)strtoul(optarg, NULL, 10);
         if (c == 'c') o.connections = n;
         if (c == 'P') o.pipeline = n;
         if (c == 'n') o.turns = n;
         if (c == 'L') o.lanes = n;
         if (c == 'u') o.users = true;
+        if (c == 'p') o.placeholders = true;
     }
     if (optind + 1 != argc || o.connections < 1 || o.pipeline < 1 || o.turns < 1 || o.lanes < 1 ||
         o.lanes > LANES_MAX) {
-        fprintf(stderr, "usage: instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u]\n");
+        fprintf(stderr,
+                "usage: instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u] [-p]\n");
         exit(64);
     }
     o.stream = argv[optind];
@@ -313,6 +344,7 @@ int main(int argc, char **argv)
     struct stream s = {0};
     struct world w = {0};
     stream_read(&s, &o);
+    if (o.placeholders) views_make(&all_counters[1]);
     world_init(&w, &o);
     for (uint32_t i = 0; i < o.turns; i++)
         turn(&w, &s, &o, i);

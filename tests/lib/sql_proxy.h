@@ -1,6 +1,6 @@
 /* lib/sql_proxy.h - sits between a client and mariadbd's unix socket, one connection after the other, on a
  * thread of its own, and interferes once with a COMMIT: the reply is cut, the command is cut, or the server
- * is stopped, and has it unread. Header only. */
+ * is stopped, and has it unread. Or it holds an UPDATE of rows until it is told to let it go. Header only. */
 #ifndef LIB_SQL_PROXY_H
 #define LIB_SQL_PROXY_H
 
@@ -18,7 +18,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum sql_proxy_trick { PROXY_PASS, PROXY_CUT_COMMIT, PROXY_CUT_REPLY, PROXY_STOP_SERVER };
+enum sql_proxy_trick {
+    PROXY_PASS,
+    PROXY_CUT_COMMIT,
+    PROXY_CUT_REPLY,
+    PROXY_STOP_SERVER,
+    PROXY_HOLD_UPDATE,
+    PROXY_HOLDS
+};
 
 struct sql_proxy { /* of a server that is a child of this process */
     char path[100];
@@ -51,11 +58,21 @@ static inline bool sql_proxy_send(int fd, const char *p, size_t n)
     return true;
 }
 
+/* Of rows that are there (mysql/text.c), behind the look for them. */
+static inline void sql_proxy_hold(struct sql_proxy *x, const char *p, size_t n)
+{
+    if (atomic_load(&x->trick) != PROXY_HOLD_UPDATE || memmem(p, n, "\3UPDATE (", 9) == NULL) return;
+    atomic_store(&x->trick, PROXY_HOLDS);
+    while (atomic_load(&x->trick) == PROXY_HOLDS && !atomic_load(&x->ending))
+        usleep(1000);
+}
+
 /* Bytes of the client, on their way. False: the link is to be cut. 3 is COM_QUERY: not the COMMIT in READ
  * COMMITTED. */
 static inline bool sql_proxy_forward(struct sql_proxy *x, int server, const char *p, size_t n)
 {
     char reply[4096];
+    sql_proxy_hold(x, p, n);
     int trick = memmem(p, n, "\3COMMIT", 7) != NULL ? atomic_exchange(&x->trick, PROXY_PASS) : PROXY_PASS;
     if (trick == PROXY_CUT_COMMIT) return false;
     if (trick == PROXY_STOP_SERVER) child_pause(x->server_pid);

@@ -479,6 +479,18 @@ static void run_poison(struct world *w, struct daemon *d)
     TRACE(w, "mysql: refuses fields %#x of hash %u", w->mysql.poison[hash], hash);
 }
 
+static bool can_shop(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return w->config.makes_none && !w->calm && w->mysql.up;
+}
+
+static void run_shop(struct world *w, struct daemon *d)
+{
+    (void)d;
+    mysql_shop(w, (int)world_below(w, w->config.hashes), (int)world_below(w, w->config.fields));
+}
+
 static bool can_leap(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -744,4 +756,5 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(leave, can_leave),
     FAULT_OF_DAEMON(crash_taking, can_crash_taking),
     OF_DAEMON(client_wait, can_client_wait),
+    ALL_OF_WORLD(shop, can_shop),
 };

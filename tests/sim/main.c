@@ -7,7 +7,7 @@
  * - over several lanes (profile `lanes`) there are as many Redis, and a life has a coalesce and a sync for each
  * - moves.c has the other server: a failover promotes it, and links follow one by one
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
- * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
+ * - mysql_twin.c has rows, which the shop may make and delete (profile `missing`), ledger, transactions whose COMMIT is lost on the way there or back, or read late
  * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back; questions.c has what is asked of
  *   MySQL apart from merging, journals.c how journals are taken over), on a heap (arena.c) that a crash takes away at once,
  *   and that must be empty after a clean end
@@ -86,11 +86,11 @@ static void print_config(const struct sim_config *c)
         "config: daemons %u, counters %u, hashes %u, fields %u, steps %u, hits %u, faults %u, cells_max %u, "
         "answers_max %u, entries_max %u, runs_max %u, claims_max %u, chunk_rows %u, hits due %lld, every %u "
         "s, "
-        "rows_burst %u, world_off %#x\n",
+        "rows_burst %u, world_off %#llx\n",
         c->daemons, c->counters, c->hashes, c->fields, c->steps, c->hits_most, c->faults_most,
         c->coalesce.cells_max, c->coalesce.answers_max, c->coalesce.entries_max, c->sync.runs_max,
         c->sync.claims_max, c->chunk_rows[0], (long long)c->counter_hits, c->every_s, c->sync.rows_burst,
-        c->world_off);
+        (unsigned long long)c->world_off);
 }
 
 /* The same seed again, with its trace: which also shows that a seed is all that a run depends on. */

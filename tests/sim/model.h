@@ -53,7 +53,7 @@ static inline bool prng_percent(struct prng *p, unsigned percent)
 enum fault { FAULT_NONE, FAULT_LOSS, FAULT_DOUBLE, FAULT_STUCK, FAULT_ANSWER, FAULT_BOOKS, FAULT_PROTOCOL };
 const char *fault_name(enum fault f);
 
-/* Rules that live in the twins; the others are in base/rules.h. Value: set of those taken out. */
+/* Rules that live in the twins; the others are in base/rules.h. Value: set of those taken out, of 64 bits. */
 enum world_rule {
     WORLD_RENAMENX = 1 << 0,     /* off: the claim renames with RENAME */
     WORLD_LEDGER = 1 << 1,       /* off: MySQL merges without a look at the ledger */
@@ -85,8 +85,10 @@ enum world_rule {
     WORLD_WATCH = 1 << 30, /* off: a frame runs whatever became of the life's number since the frame before */
     WORLD_TAKE_TOUCHES = 1 << 28, /* off: taking a journal over leaves its owner's number alone */
     WORLD_NUMBER = 1 << 29,       /* off: what is read is believed, whatever became of the life's number */
-    WORLD_FENCE_KEY = INT32_MIN,  /* off: a fence does not look whether what it wrote is there still */
+    WORLD_FENCE_KEY = INT64_C(1) << 31, /* off: a fence does not look whether what it wrote is there still */
     WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
+    WORLD_LOOK =
+        INT64_C(1) << 32, /* off: a row that was seen to be there is not locked until it is updated */
 };
 
 /* Rules of several lanes, all in the twins. Value: as for enum world_rule. */
@@ -148,7 +150,8 @@ enum lanes_rule {
     X(follow, 0)                                                                                             \
     X(leave, 0)                                                                                              \
     X(crash_taking, 0)                                                                                       \
-    X(client_wait, 0)
+    X(client_wait, 0)                                                                                        \
+    X(shop, 0)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,
@@ -205,12 +208,13 @@ struct sim_config {
     unsigned killed_percent,
         split_percent; /* of failovers: links end; the old one takes writes for a while */
     uint32_t role_ms;
-    uint64_t down; /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
-    bool feeds;    /* the first counter feeds a series, a box and events */
+    uint64_t down;   /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
+    bool makes_none; /* counters make no rows: the shop makes and deletes them */
+    bool feeds;      /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;
     uint32_t every_s;
-    uint32_t world_off; /* set of enum world_rule */
+    uint64_t world_off; /* set of enum world_rule */
     uint32_t lanes_off; /* set of enum lanes_rule */
     bool rule_out;      /* some rule is: whatever it breaks is worth more than the hint of tally:gen */
     struct coalesce_config coalesce;

@@ -101,9 +101,11 @@ static void commit(struct world *w, struct job *job)
     ledger_add(m, &job->row, w->now_ms);
     for (unsigned i = 0; i < job->rows_n; i++) {
         int hash = job->rows[i].hash, field = job->rows[i].field;
-        if (!job->rows[i].refused)
+        bool rejected = job->rows[i].refused || job->rows[i].missing,
+             gone = (m->gone[hash] & 1U << field) != 0;
+        if (!rejected && !gone)
             m->rows[hash][field] += job->rows[i].delta;
-        else if (world_rule(w, WORLD_REJECTS))
+        else if (rejected && world_rule(w, WORLD_REJECTS))
             m->rejects[hash][field] += job->rows[i].delta;
         oracle_merged(w, hash, field);
     }
@@ -117,11 +119,23 @@ static unsigned refused_n(const struct job *job)
     return n;
 }
 
-/* As merge_refused_most() of mysql/merge.c. */
+static unsigned missing_n(const struct job *job)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < job->rows_n; i++)
+        n += job->rows[i].missing;
+    return n;
+}
+
+/* As merge_refused_most() of mysql/merge.c. Rows that are missing are not among them. */
 static bool refuses_too_many(const struct world *w, struct job *job)
 {
-    for (unsigned i = 0; i < job->rows_n; i++)
-        job->rows[i].refused = (w->mysql.poison[job->rows[i].hash] & 1U << job->rows[i].field) != 0;
+    for (unsigned i = 0; i < job->rows_n; i++) {
+        int hash = job->rows[i].hash;
+        unsigned field = 1U << job->rows[i].field;
+        job->rows[i].missing = (w->mysql.gone[hash] & field) != 0;
+        job->rows[i].refused = !job->rows[i].missing && (w->mysql.poison[hash] & field) != 0;
+    }
     unsigned most = job->rows_n / 20;
     return refused_n(job) > (most < 1 ? 1 : most);
 }
@@ -130,7 +144,7 @@ static void answer(struct world *w, struct job *job, enum merge_outcome outcome,
 {
     struct chunk *c = job->target;
     struct process *life = daemon_life(w, job->life);
-    unsigned rows = job->rows_n, refused = outcome == MERGE_DONE ? refused_n(job) : 0;
+    unsigned rows = job->rows_n, refused = outcome == MERGE_DONE ? refused_n(job) + missing_n(job) : 0;
     job_free(job);
     TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome,
           text);
@@ -182,6 +196,30 @@ static struct job *rival(struct world *w, const struct job *job)
         if (other != job && holds && same) return other;
     }
     return NULL;
+}
+
+/* A transaction that saw the row has it locked. */
+static bool row_is_locked(struct world *w, int hash, int field)
+{
+    list_for_each (node, &w->mysql.jobs) {
+        const struct job *job = CONTAINER_OF(node, struct job, link);
+        if (job->state == JOB_QUEUED || (job->state == JOB_OPEN && session_lost(w, job))) continue;
+        for (unsigned i = 0; i < job->rows_n; i++)
+            if (job->rows[i].hash == hash && job->rows[i].field == field && !job->rows[i].missing)
+                return true;
+    }
+    return false;
+}
+
+void mysql_shop(struct world *w, int hash, int field)
+{
+    struct mysql *m = &w->mysql;
+    if (world_rule(w, WORLD_LOOK) && row_is_locked(w, hash, field)) return;
+    m->gone[hash] ^= (uint8_t)(1U << field);
+    m->deleted[hash][field] += m->rows[hash][field];
+    m->rows[hash][field] = 0;
+    TRACE(w, "mysql: the shop %s field %d of hash %d",
+          (m->gone[hash] & 1U << field) != 0 ? "deletes" : "makes", field, hash);
 }
 
 /* True: the lock is ours. */
@@ -305,6 +343,8 @@ void mysql_copy(struct world *w)
     memcpy(m->copy.realms, m->realms, sizeof m->realms);
     memcpy(m->copy.rows, m->rows, sizeof m->rows);
     memcpy(m->copy.rejects, m->rejects, sizeof m->rejects);
+    memcpy(m->copy.deleted, m->deleted, sizeof m->deleted);
+    memcpy(m->copy.gone, m->gone, sizeof m->gone);
     m->copy.ledger = heap_alloc((m->ledger_n + 1) * sizeof *m->ledger);
     if (m->ledger_n > 0) memcpy(m->copy.ledger, m->ledger, m->ledger_n * sizeof *m->ledger);
 }
@@ -315,6 +355,8 @@ void mysql_promote(struct world *w)
     mysql_stop(w);
     memcpy(m->rows, m->copy.rows, sizeof m->rows);
     memcpy(m->rejects, m->copy.rejects, sizeof m->rejects);
+    memcpy(m->deleted, m->copy.deleted, sizeof m->deleted);
+    memcpy(m->gone, m->copy.gone, sizeof m->gone);
     memcpy(m->realms, m->copy.realms, sizeof m->realms);
     heap_free(m->ledger);
     m->ledger = m->copy.ledger;

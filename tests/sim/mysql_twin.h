@@ -34,7 +34,7 @@ struct job {
     struct {
         int hash, field;
         int64_t delta;
-        bool refused;
+        bool refused, missing; /* missing: it is in no row, so it is not refused */
     } rows[SIM_ROWS];
 };
 
@@ -48,7 +48,8 @@ struct twin_realm {
 struct mysql_copy {
     struct twin_realm realms[SIM_LANES];
     uint64_t at_ms;
-    int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
+    int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS], deleted[SIM_HASHES][SIM_FIELDS];
+    uint8_t gone[SIM_HASHES];
     struct ledger_row *ledger;
     size_t ledger_n;
 };
@@ -58,7 +59,9 @@ struct mysql {
     unsigned starts;
     bool schema_unfit, table_unfit; /* table: of the first counter */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
-    uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
+    uint8_t poison[SIM_HASHES];              /* set of fields whose rows MySQL refuses */
+    uint8_t gone[SIM_HASHES];                /* set of fields that have no row, and get none by a merge */
+    int64_t deleted[SIM_HASHES][SIM_FIELDS]; /* what rows had when the shop deleted them */
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
     struct list jobs;
@@ -72,15 +75,17 @@ struct batch_id sim_realm(const struct world *w, unsigned lane);
 /* Which of mysql.realms an id is; that of the lane that the world is at, while its gate knows none. */
 unsigned mysql_realm(const struct world *w, const struct batch_id *id);
 
-/* What is in MySQL, in its row or kept to be replayed. */
+/* What is in MySQL, in its row or kept to be replayed, or was in a row that the shop deleted. */
 static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
 {
-    return m->rows[hash][field] + m->rejects[hash][field];
+    return m->rows[hash][field] + m->rejects[hash][field] + m->deleted[hash][field];
 }
 
 struct process;
 
 void mysql_init(struct mysql *m);
+/* The shop makes a row, or deletes it, unless an open transaction has locked it. */
+void mysql_shop(struct world *w, int hash, int field);
 void mysql_close(struct mysql *m);
 void mysql_submit(struct process *life, struct chunk *c);
 void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may answer the daemon */

@@ -298,6 +298,8 @@ void oracle_sent(struct world *w, int h, int f, int64_t delta)
 
 void oracle_merged(struct world *w, int h, int f)
 {
+    if ((w->mysql.gone[h] & 1U << f) != 0 && w->mysql.rows[h][f] != 0)
+        fault_at(w, FAULT_PROTOCOL, h, f, 0, "a row was made that the counter does not make");
     if (f == SIM_VISITORS) return; /* counted at the end */
     for (unsigned k = 0; k < SIM_HITS; k++)
         if (world_times(w, f, mysql_has(&w->mysql, h, f), k) > 1)
@@ -355,7 +357,8 @@ void oracle_total(struct world *w, int life, int h, int f, int64_t answered, int
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
         unsigned times = world_times(w, f, total, k);
-        bool rejected = world_times(w, f, w->mysql.rejects[h][f], k) > 0; /* in no row */
+        int64_t aside = w->mysql.rejects[h][f] + w->mysql.deleted[h][f];
+        bool rejected = world_times(w, f, aside, k) > 0; /* in no row */
         if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
         if (times == 0 && world_times(w, f, answered, k) != 0 && is_owed(w, hit, life) && !rejected)
             fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");

@@ -315,6 +315,20 @@ static void profile_poison(struct sim_config *c)
     often(c, EVENT_poison, 10);
 }
 
+/* Rows are made and deleted beside merges; those that are missing are rejected. */
+static void profile_missing(struct sim_config *c)
+{
+    c->makes_none = true;
+    often(c, EVENT_shop, 30);
+}
+
+static void profile_missing_eager(struct sim_config *c)
+{
+    only(c, 4);
+    eager(c);
+    profile_missing(c);
+}
+
 /* MySQL's replica is promoted, again and again. */
 static void profile_keep(struct sim_config *c)
 {
@@ -924,6 +938,8 @@ const struct sim_rule sim_rules[] = {
           "a journal is taken over, and its owner's links live through that elsewhere"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
+    WORLD("look_locks", WORLD_LOOK, SHOWS(LOSS), 300, profile_missing_eager,
+          "a row is deleted between the look for it and its update, and its hits are in no table"),
     LANES("lane_fixed", LANES_FIXED, SHOWS(DOUBLE), 2000, profile_lanes_tokens,
           "another life looks for the same store's tokens in another lane"),
     LANES("lane_order", LANES_ORDER, SHOWS(ANSWER) | SHOWS(LOSS), 1000, profile_lanes,
@@ -937,6 +953,7 @@ const struct sim_rule sim_rules[] = {
     LANES("lane_alone", LANES_ALONE, SHOWS(STUCK), 1000, profile_lanes,
           "hits of all lanes wait for the one whose Redis is away"),
     PROFILE("lanes", profile_lanes, "several Redis, each of which fails alone, and clients over all of them"),
+    PROFILE("missing", profile_missing, "counters make no rows, and the shop makes and deletes them"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
     PROFILE("split", profile_split,
             "the same, the old primary takes writes for a while, and no replica is waited for"),

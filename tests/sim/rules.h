@@ -9,7 +9,8 @@
 struct sim_rule {
     const char *name;
     const char *without; /* what goes wrong without it */
-    uint32_t coalesce_off, sync_off, world_off;
+    uint32_t coalesce_off, sync_off;
+    uint64_t world_off;
     uint32_t coalesce_too, sync_too; /* out in both runs: they would heal, or hold, what this one prevents */
     uint32_t faults;                 /* set of 1 << enum fault: how that may show */
     unsigned seeds;                  /* the fault is found within this many; 0: no rule, only a profile */

@@ -78,7 +78,7 @@ static inline bool lanes_rule(const struct world *w, enum lanes_rule rule)
 }
 static inline bool world_rule(const struct world *w, enum world_rule rule)
 {
-    return (w->config.world_off & (uint32_t)rule) == 0;
+    return (w->config.world_off & (uint64_t)rule) == 0;
 }
 static inline int64_t world_redis_ms(const struct world *w)
 {

@@ -86,7 +86,10 @@ def counted(redis, mysql, families):
     """(key, field) -> count: MySQL, and pending, and what is claimed but not in the ledger. Redis is read first: what is
     merged in between is found in the ledger and not counted twice."""
     pending, claimed = read_redis(redis)
-    total, ledger = read_mysql(mysql, families)
+    return add_up(pending, claimed, *read_mysql(mysql, families))
+
+
+def add_up(pending, claimed, total, ledger):
     total.update(pending)
     for batch, rows in claimed.items():
         merged = ledger.get(batch, [])

@@ -4,11 +4,12 @@ from collections import Counter
 
 
 class Shadow:
-    """Deltas are positive, so acknowledged <= counted <= acknowledged + unknown must hold for each (key, field)."""
+    """acknowledged + less <= counted <= acknowledged + unknown must hold for each (key, field): `unknown` are unknown hits that add,
+    `less` those that take away."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.acked, self.unknown, self.refused = Counter(), Counter(), Counter()
+        self.acked, self.unknown, self.less, self.refused = Counter(), Counter(), Counter(), Counter()
         self.refusals = Counter()
         self.answered = 0  # how many of them were acknowledged
 
@@ -21,7 +22,7 @@ class Shadow:
                     self.acked[key, field] += delta
                     self.answered += 1
                 elif reply is None or "outcome unknown" in reply:
-                    self.unknown[key, field] += delta
+                    (self.unknown if delta > 0 else self.less)[key, field] += delta
                 else:
                     self.refused[key, field] += delta
                     self.refusals[str(reply)[:60]] += 1
@@ -30,8 +31,8 @@ class Shadow:
         """counted: (key, field) -> sum, everything there is."""
         with self.lock:
             wrong = []
-            for name in set(self.acked) | set(self.unknown) | set(self.refused) | set(counted):
-                least, most = self.acked[name], self.acked[name] + self.unknown[name]
+            for name in set(self.acked) | set(self.unknown) | set(self.less) | set(self.refused) | set(counted):
+                least, most = self.acked[name] + self.less[name], self.acked[name] + self.unknown[name]
                 if not least <= counted.get(name, 0) <= most:
-                    wrong.append(f"{name}: counted {counted.get(name, 0)}, acknowledged {least}, at most {most}")
+                    wrong.append(f"{name}: counted {counted.get(name, 0)}, acknowledged {self.acked[name]}, {least} to {most}")
             assert not wrong, f"{len(wrong)} fields differ:\n" + "\n".join(sorted(wrong)[:20])

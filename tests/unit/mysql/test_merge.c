@@ -2,64 +2,11 @@
  * rows. */
 #include "lib/sql_proxy.h"
 
-#include "shop.h"
+#include "bench.h"
 
 #include "base/crash.h"
 #include "base/stats.h"
 #include "lib/child.h"
-#include "mysql/merge.h"
-
-#include <pthread.h>
-
-struct bench { /* a merger with a connection of its own, and one chunk */
-    struct db *db;
-    struct merger merger;
-    struct batch batch;
-    struct chunk chunk;
-    pthread_t thread;
-};
-
-static void bench_open(struct bench *t, const struct db_config *config)
-{
-    *t = (struct bench){.db = db_create(config)};
-    merger_init(&t->merger, t->db);
-}
-
-static void bench_close(struct bench *t)
-{
-    batch_close(&t->batch);
-    merger_close(&t->merger);
-    db_destroy(&t->db);
-}
-
-static enum merge_outcome merge(struct bench *t)
-{
-    merge_chunk(&t->merger, &t->chunk);
-    return t->chunk.outcome;
-}
-
-#define assert_outcome(t, expected)                                                                          \
-    do {                                                                                                     \
-        enum merge_outcome got_ = merge(t);                                                                  \
-        if (got_ != (expected)) fail_msg("outcome %d: %s", (int)got_, (t)->chunk.text);                      \
-    } while (0)
-
-static void *merge_main(void *arg)
-{
-    merge(arg);
-    return NULL;
-}
-
-static void merge_begin(struct bench *t)
-{
-    assert_int_equal(pthread_create(&t->thread, NULL, merge_main, t), 0);
-}
-
-static void merge_end(struct bench *t, enum merge_outcome expected)
-{
-    pthread_join(t->thread, NULL);
-    if (t->chunk.outcome != expected) fail_msg("outcome %d: %s", (int)t->chunk.outcome, t->chunk.text);
-}
 
 /* Two stores, three rows, together 9. */
 static void visitors_chunk(struct bench *t, uint8_t id)
@@ -679,8 +626,6 @@ static void lock_timeout_for_good(void **state)
     bench_close(&t);
 }
 
-#define WAITING "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
-
 static void deadlock(void **state)
 {
     struct bench t;
@@ -857,11 +802,6 @@ static void commit_stopped(void **state)
 }
 
 /* ---- size ---- */
-
-static void packet_set(unsigned long bytes)
-{
-    mariadb_do(&server, "SET GLOBAL max_allowed_packet = %lu", bytes);
-}
 
 static void packet_lowered(void **state)
 {

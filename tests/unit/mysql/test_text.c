@@ -254,7 +254,7 @@ static void forms(void **state)
     assert_int_equal(column_form_of(SLICE("datetime"), SLICE("")), FORM_DATETIME);
     assert_int_equal(column_form_of(SLICE("timestamp"), SLICE("")), FORM_NONE);
     assert_int_equal(column_form_of(SLICE("varbinary"), SLICE("")), FORM_BYTES);
-    assert_int_equal(column_form_of(SLICE("binary"), SLICE("")), FORM_TEXT);
+    assert_int_equal(column_form_of(SLICE("binary"), SLICE("")), FORM_NONE);
     assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_general_ci")), FORM_TEXT);
     assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_bin")), FORM_TEXT);
     assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_nopad_bin")), FORM_BYTES);

@@ -23,10 +23,11 @@ static void lines_print(const struct buf *lines)
     }
 }
 
-bool call_load(const struct call *call, struct conf *conf, struct setup *setup)
+bool call_load_without(const struct call *call, const char *const *without, struct conf *conf,
+                       struct setup *setup)
 {
     struct buf problems = {0};
-    bool loaded = conf_load_all(call->conf_path, NULL, conf, &problems);
+    bool loaded = conf_load_all(call->conf_path, without, conf, &problems);
     if (loaded && !setup_init(setup, conf, &problems)) {
         conf_free(conf);
         loaded = false;
@@ -34,6 +35,11 @@ bool call_load(const struct call *call, struct conf *conf, struct setup *setup)
     lines_print(&problems);
     buf_free(&problems);
     return loaded;
+}
+
+bool call_load(const struct call *call, struct conf *conf, struct setup *setup)
+{
+    return call_load_without(call, NULL, conf, setup);
 }
 
 enum err verb_run(const struct call *call)

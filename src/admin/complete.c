@@ -66,6 +66,7 @@ static void bash_arguments(struct buf *out)
     for (size_t i = 0; i < options_n; i++) {
         const struct option *o = &options[i];
         if (o->kind == OPTION_SWITCH || o->kind == OPTION_SECONDS) continue;
+        if (i > 0 && strcmp(o->name, options[i - 1].name) == 0) continue; /* of another verb */
         BUF_LIT(out, "    ");
         if (o->letter != 0) buf_printf(out, "-%c|", o->letter);
         buf_printf(out, "--%s) ", o->name);
@@ -196,7 +197,9 @@ static void fish_option(const struct option *o, struct buf *out)
     buf_printf(out, " -l %s", o->name);
     if (o->kind == OPTION_FILE) BUF_LIT(out, " -r -F");
     if (o->kind == OPTION_DIR) BUF_LIT(out, " -x -a '(__fish_complete_directories)'");
-    if (o->kind == OPTION_TEXT || o->kind == OPTION_COUNTER || o->kind == OPTION_NUMBER) BUF_LIT(out, " -x");
+    if (o->kind == OPTION_TEXT || o->kind == OPTION_TEXTS || o->kind == OPTION_COUNTER ||
+        o->kind == OPTION_NUMBER)
+        BUF_LIT(out, " -x");
     BUF_LIT(out, " -d '");
     quoted(o->help, FISH_QUOTE, out);
     BUF_LIT(out, "'\n");

@@ -87,6 +87,14 @@ static const char *argument_find(const struct option *o, const char *value, int 
     return argv[++*at];
 }
 
+static enum err text_add(const struct option *o, struct call_texts *to, const char *text, struct error *e)
+{
+    if (to->n == CALL_TEXTS)
+        return error_set(e, ERR_USAGE, "--%s may be given %d times", o->name, CALL_TEXTS);
+    to->all[to->n++] = text;
+    return ERR_NONE;
+}
+
 /* Stores one option; *at is its word's index, moved on to the argument's when that is the next word. */
 static enum err option_read(int argc, char **argv, int *at, int verb, struct call *call, struct error *e)
 {
@@ -105,6 +113,7 @@ static enum err option_read(int argc, char **argv, int *at, int verb, struct cal
     if (value == NULL || value[0] == '\0')
         return error_set(e, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
     if (o->kind == OPTION_NUMBER) return number_read(o, value, to, e);
+    if (o->kind == OPTION_TEXTS) return text_add(o, to, value, e);
     *(const char **)to = value;
     return ERR_NONE;
 }

@@ -4,6 +4,7 @@
 enum {
     RUN,
     CHECK,
+    SUGGEST,
     MIGRATE,
     STATUS,
     VERIFY,
@@ -31,6 +32,13 @@ enum {
     "Looks at the configuration, at Redis and at MySQL, changes nothing, and lists every problem with the\n" \
     "remedy. Exits with 0 when tallyd can run, 69 when Redis or MySQL cannot be reached, 78 when the\n"      \
     "configuration, a setting of theirs or the schema has to be changed.\n"
+#define SUGGEST_HELP                                                                                         \
+    "Reads a table of the shop and examples of what its apps send, and prints the lines of the\n"            \
+    "configuration that fit, for the place under `counters:`. Comments say what was guessed, and what\n"     \
+    "`tallyd check` would ask for. Needs no counters in the configuration, and changes nothing:\n"           \
+    "    tallyd suggest product_views --key 'HINCRBY store:1:product:42:views 20240501 1'\n"                 \
+    "The more examples, the better it sees which words of a key vary. Exits with 78 when the table could\n"  \
+    "be no counter's.\n"
 #define MIGRATE_HELP                                                                                         \
     "Brings tallyd's own tables (tally_...) to the version of this program, makes those again that were\n"   \
     "dropped, and says what is lost with them. Safe to repeat. Only the operator can say that\n"             \
@@ -117,6 +125,8 @@ const struct verb verbs[VERBS] = {
     [RUN] = {"run", NULL, NULL, "run the service", RUN_HELP, verb_run},
     [CHECK] = {"check", NULL, NULL, "list what keeps tallyd from running, with the remedy", CHECK_HELP,
                verb_check},
+    [SUGGEST] = {"suggest", NULL, "TABLE", "print the configuration that fits a table of the shop",
+                 SUGGEST_HELP, verb_suggest},
     [MIGRATE] = {"migrate", NULL, NULL, "make tallyd's tables in MySQL", MIGRATE_HELP, verb_migrate},
     [STATUS] = {"status", NULL, NULL, "show the state, and each problem with the next step", STATUS_HELP,
                 verb_status},
@@ -155,10 +165,14 @@ const struct option options[] = {
      "again and again, by default every 2 seconds, until Ctrl-C"},
     {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "of this counter only"},
+    {"counter", 0, OPTION_TEXT, "NAME", AT(counter), OF(SUGGEST),
+     "the counter's name, by default the table's"},
     {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "of this store only, written as in the key"},
     {"key", 0, OPTION_TEXT, "KEY", AT(key), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "of this key only: s12345:views, as the app sends it"},
+    {"key", 0, OPTION_TEXTS, "EXAMPLE", AT(examples), OF(SUGGEST),
+     "a key and a field, or a whole HINCRBY or INCR, as an app sends it; may be given several times"},
     {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS) | OF(VERIFY),
      "all that wait; for verify: also what MySQL has of each other Redis"},
     {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the field: a date, an id or a text"},

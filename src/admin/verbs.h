@@ -6,6 +6,12 @@
 #include "admin/admin.h"
 #include "setup/setup.h"
 
+#define CALL_TEXTS 32
+struct call_texts { /* of an option that may be given again and again */
+    const char *all[CALL_TEXTS];
+    size_t n;
+};
+
 struct call { /* one command line, read */
     const struct admin_ports *ports;
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
@@ -13,6 +19,7 @@ struct call { /* one command line, read */
     const char *from;                           /* of move; NULL: not given */
     const char *counter, *store, *key;          /* NULL: any */
     const char *field, *by, *set, *reason, *id; /* of adjust; NULL: not given */
+    struct call_texts examples;                 /* of suggest */
     int64_t watch_s;                            /* 0: once */
     int64_t limit;                              /* 0: not given */
     int64_t cluster;                            /* 0: one Redis */
@@ -29,6 +36,7 @@ struct call { /* one command line, read */
  */
 enum err verb_run(const struct call *call);
 enum err verb_check(const struct call *call);
+enum err verb_suggest(const struct call *call);
 enum err verb_migrate(const struct call *call);
 enum err verb_status(const struct call *call);
 enum err verb_verify(const struct call *call);
@@ -45,6 +53,9 @@ enum err verb_help(const struct call *call);
 /* Reads the configuration and what follows from it, and reports every problem. False: there was one; else the caller
  * closes both. */
 bool call_load(const struct call *call, struct conf *conf, struct setup *setup) MUST_CHECK;
+/* The same but for these groups (conf_load). */
+bool call_load_without(const struct call *call, const char *const *without, struct conf *conf,
+                       struct setup *setup) MUST_CHECK;
 /* `tallyd: <text>` on stderr; returns e->code. */
 enum err call_failed(const struct error *e);
 /* Writes text to stdout and frees it. ERR_FAILED: it could not be written (a full disk behind a redirection, say). */
@@ -64,6 +75,7 @@ extern const size_t verbs_n;
 enum option_kind {
     OPTION_SWITCH,  /* a bool */
     OPTION_TEXT,    /* a const char *; with an argument */
+    OPTION_TEXTS,   /* a struct call_texts; with an argument each */
     OPTION_FILE,    /* the same, the path of a file */
     OPTION_DIR,     /* the same, of a directory */
     OPTION_COUNTER, /* the same, a counter's name */

@@ -23,6 +23,8 @@
 #define USERS_PATH "users"
 #define USER_PATH "users.*"
 #define NAME_BYTES_MAX 64
+#define COUNTERS_WANTED                                                                                      \
+    "expected a map with a counter's name at each (`tallyd suggest TABLE` prints what fits a table)"
 #define MYSQL_NAME "a MySQL name of 1 to 64 letters, digits, '_' or '$'"
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -355,8 +357,7 @@ static void counters_read(struct reader *r, yaml_node_t *node)
     if (n == 0) {
         char what[128];
         describe(node, NULL, what, sizeof(what));
-        problem(r, place_of(&node->start_mark),
-                "counters is %s, expected a map with a counter's name at each",
+        problem(r, place_of(&node->start_mark), "counters is %s, " COUNTERS_WANTED,
                 node->type == YAML_MAPPING_NODE ? "an empty map" : what);
         return;
     }
@@ -586,14 +587,12 @@ static void document_read(struct reader *r)
     }
     map_read(r, &top, root);
     if (root->type != YAML_MAPPING_NODE) return;
-    bool counters = false;
+    bool counters = is_skipped(r, COUNTERS_PATH);
     for (size_t i = 0; i < pairs_of(root); i++) {
         yaml_node_t *key = yaml_document_get_node(r->doc, root->data.mapping.pairs.start[i].key);
         counters |= key->type == YAML_SCALAR_NODE && slice_eq(scalar_of(key), SLICE(COUNTERS_PATH));
     }
-    if (!counters)
-        problem(r, (struct conf_place){1, 1},
-                "counters is missing, expected a map with a counter's name at each");
+    if (!counters) problem(r, (struct conf_place){1, 1}, "counters is missing, " COUNTERS_WANTED);
     finish(r);
 }
 

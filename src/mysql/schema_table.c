@@ -1,28 +1,13 @@
 /* mysql/schema_table.c - a merchant's table: what merging needs of it. The table is the shop's: no correction drops or changes a
  * column or a key of it. Each correction works by itself and in the order of the report. */
-#include "base/heap.h"
 #include "base/num.h"
 #include "mysql/finding.h"
-#include "mysql/text.h"
+#include "mysql/table.h"
 
-#include <stdio.h>
-
-struct column {
-    char name[65], type[260], data_type[65], collation[65];
-    bool nullable, has_default, random_default, auto_increment, generated;
-};
-
-struct key_part { /* one column of one unique key */
-    char key[65], column[65];
-    bool prefix; /* only its first characters: folds longer values */
-};
-
-struct table {
+struct table_judging {
     const struct counter *c;
     struct schema_report *r;
-    struct column *columns;
-    struct key_part *parts; /* by key, then in order */
-    size_t columns_n, parts_n;
+    struct table t;
 };
 
 static const char *column_type_of_store(const struct counter *c)
@@ -100,11 +85,6 @@ static bool is_named(const char *name, struct slice wanted)
     return slice_ieq(slice_str(name), wanted);
 }
 
-static void text_set(char *to, size_t size, struct slice from)
-{
-    snprintf(to, size, SLICE_FMT, SLICE_ARG(from));
-}
-
 static bool is_key_column(const struct counter *c, const char *name)
 {
     for (uint32_t i = 0; i < c->more_n; i++)
@@ -119,67 +99,6 @@ static bool is_count(const struct counter *c, const char *name)
     return false;
 }
 
-static const struct column *column_find(const struct table *t, struct slice name)
-{
-    for (size_t i = 0; i < t->columns_n; i++)
-        if (is_named(t->columns[i].name, name)) return &t->columns[i];
-    return NULL;
-}
-
-static void column_take(struct table *t, const struct slice cell[8])
-{
-    t->columns = heap_realloc(t->columns, (t->columns_n + 1) * sizeof *t->columns);
-    struct column *col = &t->columns[t->columns_n++];
-    text_set(col->name, sizeof col->name, cell[0]);
-    text_set(col->data_type, sizeof col->data_type, cell[1]);
-    text_set(col->type, sizeof col->type, cell[2]);
-    text_set(col->collation, sizeof col->collation, cell[3]);
-    col->nullable = slice_ieq(cell[4], SLICE("YES"));
-    col->has_default = slice_eq(cell[5], SLICE("1"));
-    col->random_default = slice_eq(cell[7], SLICE("1"));
-    col->auto_increment = memmem(cell[6].p, cell[6].n, "auto_increment", 14) != NULL;
-    col->generated = memmem(cell[6].p, cell[6].n, "VIRTUAL", 7) || memmem(cell[6].p, cell[6].n, "STORED", 6);
-}
-
-/* MariaDB says 'NULL' of a default that is NULL. */
-static enum code_class columns_load(struct db *db, struct table *t)
-{
-    struct buf sql = {0};
-    struct slice cell[8];
-    buf_printf(&sql,
-               "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE,"
-               " COALESCE(COLUMN_DEFAULT, 'NULL') <> 'NULL', EXTRA, COALESCE(LOWER(COLUMN_DEFAULT) LIKE "
-               "'%%uuid%%(%%', 0)"
-               " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
-               " AND TABLE_NAME = '" SLICE_FMT "' ORDER BY ORDINAL_POSITION",
-               SLICE_ARG(t->c->table));
-    enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 8))
-        column_take(t, cell);
-    return class;
-}
-
-static enum code_class parts_load(struct db *db, struct table *t)
-{
-    struct buf sql = {0};
-    struct slice cell[3];
-    buf_printf(&sql,
-               "SELECT INDEX_NAME, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM "
-               "information_schema.STATISTICS"
-               " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" SLICE_FMT "' AND NON_UNIQUE = 0"
-               " ORDER BY INDEX_NAME, SEQ_IN_INDEX",
-               SLICE_ARG(t->c->table));
-    enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 3)) {
-        t->parts = heap_realloc(t->parts, (t->parts_n + 1) * sizeof *t->parts);
-        struct key_part *part = &t->parts[t->parts_n++];
-        text_set(part->key, sizeof part->key, cell[0]);
-        text_set(part->column, sizeof part->column, cell[1]);
-        part->prefix = slice_eq(cell[2], SLICE("1"));
-    }
-    return class;
-}
-
 /* The columns of that key that a merge needs in it: how many of the counter's are there whole, how many others. */
 struct key_shape {
     size_t own, others;
@@ -187,24 +106,24 @@ struct key_shape {
 };
 
 /* Never the same in two rows: AUTO_INCREMENT, a UUID, or NULL, which a unique key takes any number of times. */
-static bool differs_by_itself(const struct table *t, const char *name)
+static bool differs_by_itself(const struct table_judging *j, const char *name)
 {
-    const struct column *col = column_find(t, slice_str(name));
-    if (col == NULL || is_key_column(t->c, name) || is_count(t->c, name)) return false;
+    const struct column *col = table_column(&j->t, slice_str(name));
+    if (col == NULL || is_key_column(j->c, name) || is_count(j->c, name)) return false;
     return col->auto_increment || col->random_default ||
            (col->nullable && !col->has_default && !col->generated);
 }
 
-static struct key_shape key_shape(const struct table *t, const char *key)
+static struct key_shape key_shape(const struct table_judging *j, const char *key)
 {
     struct key_shape s = {0};
-    for (size_t i = 0; i < t->parts_n; i++) {
-        const struct key_part *part = &t->parts[i];
+    for (size_t i = 0; i < j->t.parts_n; i++) {
+        const struct key_part *part = &j->t.parts[i];
         if (strcmp(part->key, key) != 0) continue;
-        bool own = is_key_column(t->c, part->column) && !part->prefix;
+        bool own = is_key_column(j->c, part->column) && !part->prefix;
         s.own += own;
         s.others += !own;
-        s.free |= differs_by_itself(t, part->column);
+        s.free |= differs_by_itself(j, part->column);
     }
     return s;
 }
@@ -247,116 +166,111 @@ static bool set_fits(const struct need *n, enum column_form form)
     return column_fits_set(form, n->set);
 }
 
-static enum column_form form_of(const struct column *col)
-{
-    return column_form_of(slice_str(col->data_type), slice_str(col->collation));
-}
-
 /* A TIMESTAMP is no key, but may be set. */
 static enum column_form set_form_of(const struct column *col)
 {
-    return slice_ieq(slice_str(col->data_type), SLICE("timestamp")) ? FORM_DATETIME : form_of(col);
+    return slice_ieq(slice_str(col->data_type), SLICE("timestamp")) ? FORM_DATETIME : col->form;
 }
 
 /* Names of the columns that would do. */
-static void columns_put(const struct table *t, struct buf *out, const struct need *n)
+static void columns_put(const struct table_judging *j, struct buf *out, const struct need *n)
 {
-    for (size_t i = 0; i < t->columns_n; i++)
-        if (n->fits(n, form_of(&t->columns[i])))
-            buf_printf(out, "%s%s", out->n > 0 ? ", " : "", t->columns[i].name);
+    for (size_t i = 0; i < j->t.columns_n; i++)
+        if (n->fits(n, j->t.columns[i].form))
+            buf_printf(out, "%s%s", out->n > 0 ? ", " : "", j->t.columns[i].name);
     if (out->n == 0) BUF_LIT(out, "none");
 }
 
-static void column_check(struct table *t, const struct need *n)
+static void column_check(struct table_judging *j, const struct need *n)
 {
-    const struct column *col = column_find(t, n->column);
+    const struct column *col = table_column(&j->t, n->column);
     struct buf others = {0};
-    if (col != NULL && n->fits(n, n->set != NULL ? set_form_of(col) : form_of(col))) return;
-    columns_put(t, &others, n);
-    finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+    if (col != NULL && n->fits(n, n->set != NULL ? set_form_of(col) : col->form)) return;
+    columns_put(j, &others, n);
+    finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
                 "column " SLICE_FMT "." SLICE_FMT
                 " is %s, which does not hold %s. Columns that do for %s: " SLICE_FMT,
-                SLICE_ARG(t->c->table), SLICE_ARG(n->column), col == NULL ? "missing" : col->type,
+                SLICE_ARG(j->c->table), SLICE_ARG(n->column), col == NULL ? "missing" : col->type,
                 n->kind_text, n->path, SLICE_ARG(buf_slice(&others)));
     buf_free(&others);
 }
 
-static void fold_check(struct table *t, struct slice name)
+static void fold_check(struct table_judging *j, struct slice name)
 {
-    const struct column *col = column_find(t, name);
-    if (col == NULL || form_of(col) != FORM_TEXT) return;
-    finding_add(t->r, SCHEMA_WARN, t->c, NULL,
+    const struct column *col = table_column(&j->t, name);
+    if (col == NULL || col->form != FORM_TEXT) return;
+    finding_add(j->r, SCHEMA_WARN, j->c, NULL,
                 "column " SLICE_FMT "." SLICE_FMT
                 " is %s %s, which takes some texts for one row (as Shoes and shoes, "
                 "by its collation): their hits are counted in that row, and CTR.TOTAL says its count",
-                SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, col->collation);
+                SLICE_ARG(j->c->table), SLICE_ARG(name), col->type, col->collation);
 }
 
-static void columns_check(struct table *t)
+static void columns_check(struct table_judging *j)
 {
     static const char *const kinds[] = {[VALUE_INTEGER] = "an integer",
                                         [VALUE_TEXT] = "a text of 1 to 255 bytes",
                                         [VALUE_DATE] = "a date",
                                         [VALUE_HOUR] = "an hour",
                                         [VALUE_MONTH] = "a month"};
-    const struct counter *c = t->c;
+    const struct counter *c = j->c;
     for (uint32_t i = 0; i < counter_counts_n(c); i++)
-        column_check(t, &(struct need){"columns.count", counter_of_count(c, i).column_count, "a count",
+        column_check(j, &(struct need){"columns.count", counter_of_count(c, i).column_count, "a count",
                                        .fits = count_fits});
     if (c->key.has_store) {
-        column_check(t, &(struct need){"columns.store", c->column_store,
+        column_check(j, &(struct need){"columns.store", c->column_store,
                                        c->store == STORE_INTEGER ? "an integer store id" : "a text store id",
                                        .fits = store_fits, .store = c->store});
-        if (c->store == STORE_TEXT) fold_check(t, c->column_store);
+        if (c->store == STORE_TEXT) fold_check(j, c->column_store);
     }
     if (c->column_field.n > 0) {
         enum value_kind kind = counter_field_kind(c);
-        column_check(t, &(struct need){"columns.field", c->column_field, field_kind_expected(c->field),
+        column_check(j, &(struct need){"columns.field", c->column_field, field_kind_expected(c->field),
                                        .fits = field_fits, .kind = kind});
-        if (kind == VALUE_TEXT) fold_check(t, c->column_field);
+        if (kind == VALUE_TEXT) fold_check(j, c->column_field);
     }
     for (uint32_t i = 0; i < c->more_n; i++) {
         const struct key_column *m = &c->more[i];
         bool constant = m->from == FROM_CONSTANT;
-        column_check(t, &(struct need){constant ? "constants" : "it in columns", m->name,
+        column_check(j, &(struct need){constant ? "constants" : "it in columns", m->name,
                                        constant ? "that constant" : kinds[m->kind], .fits = more_fits,
                                        .more = m});
-        if (!constant && m->kind == VALUE_TEXT) fold_check(t, m->name);
+        if (!constant && m->kind == VALUE_TEXT) fold_check(j, m->name);
     }
     for (uint32_t i = 0; i < c->sets_n; i++)
-        column_check(t, &(struct need){"set", c->sets[i].name,
+        column_check(j, &(struct need){"set", c->sets[i].name,
                                        c->sets[i].constant.p == NULL ? "a time" : "that constant",
                                        .fits = set_fits, .set = &c->sets[i]});
 }
 
 /* A row is found by one unique key, which is that of the counter. Any other must not find another row first. One is proposed only for
  * columns that can be in it. */
-static void keys_check(struct table *t, bool columns_good)
+static void keys_check(struct table_judging *j, bool columns_good)
 {
-    size_t wanted = (t->c->key.has_store ? 1 : 0) + (t->c->column_field.n > 0 ? 1 : 0) + t->c->more_n;
+    size_t wanted = (j->c->key.has_store ? 1 : 0) + (j->c->column_field.n > 0 ? 1 : 0) + j->c->more_n;
     struct buf mend = {0}, columns = {0};
     bool found = false;
-    key_columns_put(t->c, &columns);
-    for (size_t i = 0; i < t->parts_n; i++) {
-        if (i > 0 && strcmp(t->parts[i].key, t->parts[i - 1].key) == 0) continue;
-        struct key_shape s = key_shape(t, t->parts[i].key);
+    key_columns_put(j->c, &columns);
+    for (size_t i = 0; i < j->t.parts_n; i++) {
+        if (i > 0 && strcmp(j->t.parts[i].key, j->t.parts[i - 1].key) == 0) continue;
+        struct key_shape s = key_shape(j, j->t.parts[i].key);
         found |= s.own == wanted && s.others == 0;
-        if (s.own == wanted || s.free || t->c->missing != MISSING_INSERT) continue;
-        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+        if (s.own == wanted || s.free || j->c->missing != MISSING_INSERT) continue;
+        finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
                     "the unique key %s of " SLICE_FMT " does not hold all of " SLICE_FMT
                     ": a merge could count into another row",
-                    t->parts[i].key, SLICE_ARG(t->c->table), SLICE_ARG(buf_slice(&columns)));
+                    j->t.parts[i].key, SLICE_ARG(j->c->table), SLICE_ARG(buf_slice(&columns)));
     }
     if (!found) {
         if (columns_good) {
-            alter(&mend, t->c, "ADD UNIQUE KEY");
+            alter(&mend, j->c, "ADD UNIQUE KEY");
             buf_put_slice(&mend, buf_slice(&columns));
             alter_end_key(&mend);
         }
-        finding_add(t->r, SCHEMA_REFUSE, t->c, columns_good ? &mend : NULL,
+        finding_add(j->r, SCHEMA_REFUSE, j->c, columns_good ? &mend : NULL,
                     "no unique key of " SLICE_FMT " is exactly " SLICE_FMT
                     "; one can be added where no two rows have the same, and then none can be made any more",
-                    SLICE_ARG(t->c->table), SLICE_ARG(buf_slice(&columns)));
+                    SLICE_ARG(j->c->table), SLICE_ARG(buf_slice(&columns)));
     }
     buf_free(&columns);
 }
@@ -369,24 +283,24 @@ static bool is_set_at_insert(const struct counter *c, const char *name)
 }
 
 /* A column that the merge does not name must be nullable, have a default, or be generated. */
-static void others_check(struct table *t)
+static void others_check(struct table_judging *j)
 {
-    for (size_t i = 0; i < t->columns_n; i++) {
-        const struct column *col = &t->columns[i];
-        bool own = is_key_column(t->c, col->name);
-        if (own && col->auto_increment && t->c->missing == MISSING_INSERT)
-            finding_add(t->r, SCHEMA_WARN, t->c, NULL,
+    for (size_t i = 0; i < j->t.columns_n; i++) {
+        const struct column *col = &j->t.columns[i];
+        bool own = is_key_column(j->c, col->name);
+        if (own && col->auto_increment && j->c->missing == MISSING_INSERT)
+            finding_add(j->r, SCHEMA_WARN, j->c, NULL,
                         "column " SLICE_FMT ".%s is AUTO_INCREMENT: a hit on an id that is not there makes a "
                         "row. With `missing: reject` it does not",
-                        SLICE_ARG(t->c->table), col->name);
-        if (own || is_count(t->c, col->name) || t->c->missing != MISSING_INSERT) continue;
-        if (is_set_at_insert(t->c, col->name)) continue;
+                        SLICE_ARG(j->c->table), col->name);
+        if (own || is_count(j->c, col->name) || j->c->missing != MISSING_INSERT) continue;
+        if (is_set_at_insert(j->c, col->name)) continue;
         if (col->nullable || col->has_default || col->auto_increment || col->generated) continue;
-        finding_add(t->r, SCHEMA_REFUSE, t->c, NULL,
+        finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
                     "column " SLICE_FMT ".%s is NOT NULL without a default: tallyd can make no row without "
                     "it. Write it with `set`, or make no rows "
                     "with `missing: reject`",
-                    SLICE_ARG(t->c->table), col->name);
+                    SLICE_ARG(j->c->table), col->name);
     }
 }
 
@@ -403,81 +317,74 @@ static uint64_t most_of(const struct column *col)
     return 0;
 }
 
-static enum code_class column_room(struct db *db, struct table *t, struct slice name)
+static enum code_class column_room(struct db *db, struct table_judging *j, struct slice name)
 {
     struct buf sql = {0};
     struct slice cell;
     int64_t highest = 0;
-    const struct column *col = column_find(t, name);
+    const struct column *col = table_column(&j->t, name);
     uint64_t most = col != NULL ? most_of(col) : 0;
     if (most == 0) return CODE_OK;
     BUF_LIT(&sql, "SELECT MAX(");
     sql_name(&sql, name);
     BUF_LIT(&sql, ") FROM ");
-    sql_name(&sql, t->c->table);
+    sql_name(&sql, j->c->table);
     enum code_class class = db_query_free(db, &sql);
     if (class != CODE_OK) return class;
     if (db_row(db, &cell, 1) && cell.p != NULL) (void)num_parse(cell, &highest);
-    finding_add(t->r, SCHEMA_WARN, t->c, NULL,
+    finding_add(j->r, SCHEMA_WARN, j->c, NULL,
                 "column " SLICE_FMT "." SLICE_FMT
                 " is %s: the highest count is %lld, and a row's hits beyond %llu would become rejects",
-                SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, (long long)highest,
+                SLICE_ARG(j->c->table), SLICE_ARG(name), col->type, (long long)highest,
                 (unsigned long long)most);
     return CODE_OK;
 }
 
 enum code_class table_room(struct db *db, const struct counter *c, struct schema_report *r)
 {
-    struct table t = {.c = c, .r = r};
-    enum code_class class = columns_load(db, &t);
+    struct table_judging j = {.c = c, .r = r};
+    enum code_class class = table_load(db, c->table, &j.t);
     for (uint32_t i = 0; class == CODE_OK && i < counter_counts_n(c); i++)
-        class = column_room(db, &t, counter_of_count(c, i).column_count);
-    heap_free(t.columns);
+        class = column_room(db, &j, counter_of_count(c, i).column_count);
+    table_close(&j.t);
     return class;
 }
 
-static void table_judge(struct table *t, const char *engine)
+static void table_judge(struct table_judging *j)
 {
-    const struct counter *c = t->c;
+    const struct counter *c = j->c;
+    const char *engine = j->t.engine;
     struct buf mend = {0};
     if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
         alter(&mend, c, "ENGINE=InnoDB;");
-        finding_add(t->r, SCHEMA_REFUSE, c, &mend,
+        finding_add(j->r, SCHEMA_REFUSE, c, &mend,
                     "table " SLICE_FMT
                     " has engine %s, which has no transactions; with InnoDB its rows and statements stay "
                     "as they are",
                     SLICE_ARG(c->table), engine);
     }
-    size_t refusals = schema_refusals(t->r);
-    columns_check(t);
-    keys_check(t, refusals == schema_refusals(t->r));
-    others_check(t);
+    size_t refusals = schema_refusals(j->r);
+    columns_check(j);
+    keys_check(j, refusals == schema_refusals(j->r));
+    others_check(j);
 }
 
 enum code_class table_check(struct db *db, const struct counter *c, struct schema_report *r)
 {
-    struct table t = {.c = c, .r = r};
+    struct table_judging j = {.c = c, .r = r};
     struct buf ddl = {0};
-    char engine[65];
-    bool exists;
-    enum code_class class = table_engine(db, c->table, &exists, engine);
-    if (class != CODE_OK) return class;
-    if (!exists) {
+    enum code_class class = table_load(db, c->table, &j.t);
+    if (class == CODE_OK && !j.t.exists) {
         schema_table_ddl(c, &ddl);
         BUF_LIT(&ddl, ";");
         finding_add(r, SCHEMA_REFUSE, c, &ddl, "table " SLICE_FMT " is missing", SLICE_ARG(c->table));
-        return CODE_OK;
-    }
-    if (engine[0] == 0) {
+    } else if (class == CODE_OK && j.t.engine[0] == '\0') {
         finding_add(r, SCHEMA_REFUSE, c, NULL, SLICE_FMT " is a view: name the table itself",
                     SLICE_ARG(c->table));
-        return CODE_OK;
+    } else if (class == CODE_OK) {
+        table_judge(&j);
     }
-    class = columns_load(db, &t);
-    if (class == CODE_OK) class = parts_load(db, &t);
-    if (class == CODE_OK) table_judge(&t, engine);
-    heap_free(t.columns);
-    heap_free(t.parts);
+    table_close(&j.t);
     return class;
 }
 

@@ -485,7 +485,8 @@ void sql_realm(struct buf *b, const struct batch_id *realm)
 static void column_text_read(const struct slice cell[6], enum column_form form, struct column_text *out)
 {
     if (!form_is_text(form) || cell[2].n == 0) return;
-    if (form == FORM_BYTES && !slice_starts(cell[5], SLICE("utf8"))) return; /* it has the bytes as they came */
+    if (form == FORM_BYTES && !slice_starts(cell[5], SLICE("utf8")))
+        return; /* it has the bytes as they came */
     slice_show(cell[5], sizeof out->charset - 1, out->charset, sizeof out->charset);
     slice_show(cell[2], sizeof out->collation - 1, out->collation, sizeof out->collation);
 }

@@ -14,7 +14,7 @@ from harness.daemon import TALLYD, counters
 from harness.resp import Closed, Resp, encode
 from harness.wait import patience, wait_until
 
-VERBS = ("run", "check", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual")
+VERBS = ("run", "check", "suggest", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from harness.daemon import TALLYD
 from harness.wait import patience
 
-VERBS = ["run", "check", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual"]
+VERBS = ["run", "check", "suggest", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual"]
 
 
 def tallyd(*words):

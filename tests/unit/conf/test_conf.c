@@ -259,9 +259,10 @@ static void test_missing(void **state)
     refused("mysql: { writers: 2 }\n" COUNTER,
             "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");
-    refused(MYSQL, "t.yaml:1:1: counters is missing, expected a map with a counter's name at each\n");
-    refused(MYSQL "counters: {}\n",
-            "t.yaml:2:11: counters is an empty map, expected a map with a counter's name at each\n");
+    refused(MYSQL, "t.yaml:1:1: counters is missing, expected a map with a counter's name at each (`tallyd "
+                   "suggest TABLE` prints what fits a table)\n");
+    refused(MYSQL "counters: {}\n", "t.yaml:2:11: counters is an empty map, expected a map with a counter's "
+                                    "name at each (`tallyd suggest TABLE` prints what fits a table)\n");
     refused(MYSQL
             "counters:\n  views:\n    key: x\n    field: date\n    table: t\n    columns: { field: f }\n",
             "t.yaml:3:3: counters.views.columns.count is missing, expected a MySQL name of 1 to 64 letters, "
@@ -327,7 +328,8 @@ static void test_types(void **state)
     refused(MYSQL "log: { level: INFO }\n" COUNTER,
             "t.yaml:2:15: log.level is INFO, expected one of debug, info, warn, error\n");
     refused(MYSQL "counters: [ views ]\n",
-            "t.yaml:2:11: counters is a list, expected a map with a counter's name at each\n");
+            "t.yaml:2:11: counters is a list, expected a map with a counter's name at each (`tallyd suggest "
+            "TABLE` prints what fits a table)\n");
     refused(MYSQL "? [ a ]\n: 1\n" COUNTER,
             "t.yaml:2:3: there is a list or a map where a name was expected\n");
     refused(MYSQL "listen: { resp: [] }\n" COUNTER,

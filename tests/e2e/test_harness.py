@@ -63,6 +63,17 @@ def test_shadow_bounds(value, sound):
             shadow.check({("k", "f"): value})
 
 
+@pytest.mark.parametrize("value,sound", [(1, False), (2, True), (5, True), (6, False)])
+def test_shadow_bounds_of_hits_that_take_away(value, sound):
+    shadow = Shadow()
+    shadow.settle([("k", "f", 5), ("k", "f", -3)], [5, None])
+    if sound:
+        shadow.check({("k", "f"): value})
+    else:
+        with pytest.raises(AssertionError, match="acknowledged 5, at most 5, at least 2"):
+            shadow.check({("k", "f"): value})
+
+
 def test_shadow_sees_what_nobody_sent():
     with pytest.raises(AssertionError):
         Shadow().check({("k", "f"): 1})

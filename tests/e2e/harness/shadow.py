@@ -34,5 +34,5 @@ class Shadow:
             for name in set(self.acked) | set(self.unknown) | set(self.less) | set(self.refused) | set(counted):
                 least, most = self.acked[name] + self.less[name], self.acked[name] + self.unknown[name]
                 if not least <= counted.get(name, 0) <= most:
-                    wrong.append(f"{name}: counted {counted.get(name, 0)}, acknowledged {self.acked[name]}, {least} to {most}")
+                    wrong.append(f"{name}: counted {counted.get(name, 0)}, acknowledged {self.acked[name]}, at most {most}, at least {least}")
             assert not wrong, f"{len(wrong)} fields differ:\n" + "\n".join(sorted(wrong)[:20])

@@ -39,6 +39,8 @@ enum err choice_keys(const struct call *call, const struct setup *setup, const s
 {
     const struct counters *cs = &setup->counters;
     char shown[SHOWN + 4];
+    if (call->key != NULL && call->store != NULL)
+        return error_set(e, ERR_USAGE, "give --store or --key, but only one of these");
     *out = (struct choice_keys){.all = heap_alloc(cs->n * sizeof(*out->all)),
                                 .counters = heap_alloc(cs->n * sizeof(*out->counters))};
     const struct counter *named = call->key == NULL ? NULL : counters_match(cs, slice_str(call->key));

@@ -4,7 +4,7 @@
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes through
  * coalesce_literal(), otherwise straight into outlet.out. With several lanes see order.h. An asynchronous command
- * (CTR.PENDING, CTR.TOTAL, HGET, HMGET, CTR.SYNC, CTR.RECOVER, WAIT, WAITAOF, and reads of series, timeboxes, events,
+ * (CTR.PENDING, CTR.TOTAL, HGET, HMGET, GET, CTR.SYNC, CTR.RECOVER, WAIT, WAITAOF, and reads of series, timeboxes, events,
  * visitors) is a barrier on its connection: it waits until no answer is owed, and the session takes no request until it
  * is answered. */
 #ifndef COMMAND_COMMAND_H

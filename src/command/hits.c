@@ -106,9 +106,10 @@ static bool today_put(struct session *s, const struct counter *c, struct coalesc
     struct slice hour = zone_view_hour(s->command->config.zones, store, now_s < 0 ? 0 : now_s);
     hit->field = slice_of(hour.p, digits);
     if (c->spelled.spelling == SPELLED_DIGITS) return true;
-    buf_reset(&s->key); /* no ask is going on */
-    value_spell(&c->spelled, hit->field, &s->key);
-    hit->field = buf_slice(&s->key);
+    struct buf *today = &s->command->today;
+    buf_reset(today);
+    value_spell(&c->spelled, hit->field, today);
+    hit->field = buf_slice(today);
     return true;
 }
 

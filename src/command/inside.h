@@ -7,11 +7,11 @@
  *   table.c    the command table, what a request must look like
  *   words.c    checks of arguments
  *   guard.c    what a client may do, and how much of it
- *   hits.c     HINCRBY, CTR.INCRBY, CTR.HIT
+ *   hits.c     HINCRBY, CTR.INCRBY, CTR.HIT, INCR and its like
  *   ops.c      SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
- *   total.c    CTR.TOTAL, HGET, HMGET
+ *   total.c    CTR.TOTAL, HGET, HMGET, GET
  *   keyspace.c EXPIRE and the like, EXISTS, TTL; what a counter's key refuses
  *   wait.c     WAIT, WAITAOF
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
@@ -98,6 +98,7 @@ struct command {
     struct request request;          /* the one being run */
     struct buf scratch;              /* a reply that must come after answers still owed */
     struct buf exec;                 /* the same inside EXEC */
+    struct buf today;                /* the field of a CTR.HIT, as its counter spells it */
     struct buf name, why;            /* of names_fit() */
     struct codes codes;              /* with several lanes */
     uint64_t ids;                    /* sessions so far */
@@ -307,7 +308,7 @@ enum taken run_uniq_count(struct session *s, const struct request *r, struct buf
 /* Asks, once the name fits a kind. q's name and type are borrowed for the call. */
 enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out);
 
-/* total.c: CTR.TOTAL, HGET, HMGET */
+/* total.c: CTR.TOTAL, HGET, HMGET, GET */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
 
 /* keyspace.c */

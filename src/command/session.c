@@ -38,6 +38,7 @@ void command_destroy(struct command **c)
     request_close(&(*c)->request);
     buf_free(&(*c)->scratch);
     buf_free(&(*c)->exec);
+    buf_free(&(*c)->today);
     buf_free(&(*c)->name);
     buf_free(&(*c)->why);
     lanes_close(*c);

@@ -1,4 +1,4 @@
-/* command/total.c - CTR.TOTAL key field [field ...], and HMGET and HGET with Redis' shapes of a reply: what a merchant would see
+/* command/total.c - CTR.TOTAL key field [field ...], and HMGET, HGET and GET with Redis' shapes of a reply: what a merchant would see
  * if all were merged now. The numbers come from sync/ (total.c). */
 #include "base/heap.h"
 #include "command/inside.h"

@@ -229,7 +229,8 @@ void value_map_put(const struct conf_map *map, size_t i, struct buf *out)
 {
     const struct conf_pair *pair = &map->all[i];
     buf_printf(out, "%s: ", pair->name);
-    if (strchr(pair->value, ',') != NULL)
+    bool list = strchr(pair->value, ',') != NULL && strpbrk(pair->value, " '\"[]{}:#") == NULL;
+    if (list)
         buf_printf(out, "[%s]", pair->value);
     else
         text_write(pair->value, out);

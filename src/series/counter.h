@@ -26,7 +26,6 @@ enum field_kind {
 #define FIELD_ONLY SLICE("count") /* of FIELD_NONE, in Redis */
 
 /* FIELD_COUNT: a field, and the column in which it is counted. */
-#define COUNTS_MAX 16
 struct named_count {
     struct slice field, column;
 };

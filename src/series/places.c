@@ -41,13 +41,6 @@ bool value_type_parse(struct slice text, struct value_type *out)
     return false;
 }
 
-const char *value_types_expected(void)
-{
-    return "integer, text, date, hour or month, a time also with its spelling: date 2024-05-01, hour "
-           "2024-05-01 13, "
-           "month 2024-05, date seconds, date milliseconds";
-}
-
 /* The value of the n <= 8 digits at p; -1 when one of them is not a digit. */
 static int digits_value(const char *p, size_t n)
 {

@@ -29,7 +29,6 @@ struct value_type {
 /* "integer", "text", "date", "date 2024-05-01", "date seconds", "date milliseconds", "hour", "hour 2024-05-01 13", "month",
  * "month 2024-05". */
 bool value_type_parse(struct slice text, struct value_type *out);
-const char *value_types_expected(void);
 
 /* Is text such a value? A time as digits goes to *plain, in digits; any other is *plain itself. An integer is 0 to 2^63-1. */
 bool value_plain(const struct value_type *type, struct slice text, char digits[PLAIN_BYTES],

@@ -40,10 +40,10 @@ struct table_row {
 };
 
 enum row_fault { ROW_FITS, ROW_KEY, ROW_FIELD };
-/* The same of what the key alone says; the rest is left. False: it is none of c's. */
-bool counter_row_of_key(const struct counter *c, struct slice key, struct table_row *out);
 enum row_fault counter_row(const struct counter *c, struct slice key, struct slice field,
                            struct table_row *out);
+/* The same, but only what the key says; the rest of out is left. False: the key is none of c's. */
+bool counter_row_of_key(const struct counter *c, struct slice key, struct table_row *out);
 const char *row_fault_text(enum row_fault fault); /* "the field is not of the counter's kind" */
 
 /* The kind of what columns.field holds; the field is one value. */

@@ -114,6 +114,19 @@ def test_as_it_is_sent(shape, make_daemon, redis, mysql):
     daemon.verify()
 
 
+def test_today_as_the_counter_spells_it(make_daemon, redis, mysql):
+    family, _ = prepared(one("product:<store>:views", "date 2024-05-01", columns={"store": "a", "field": "d"}), mysql)
+    daemon = make_daemon(redis, families={"hits": family})
+    with daemon.client() as client:
+        before = mysql.query("SELECT UTC_DATE()")[0][0]
+        assert client.call("CTR.HIT", "product:7:views", 3) == 3
+        assert client.pipeline([("MULTI",), ("CTR.HIT", "product:7:views"), ("EXEC",)])[-1] in ([4], [1])
+        daemon.sync_all()
+        days = [day for day, in mysql.query("SELECT d FROM hits")]
+        assert mysql.query("SELECT SUM(n) FROM hits")[0][0] == 4 and before in days or mysql.query("SELECT UTC_DATE()")[0][0] in days
+    daemon.verify()
+
+
 def test_counters_without_fields(make_daemon, redis, mysql):
     """INCR and its like, GET of the live total, and what they say of counters with fields, and of other keys."""
     family, _ = prepared(one("views:<page>", "none", columns={"page": "a"}), mysql)
@@ -159,6 +172,9 @@ def test_several_counts_of_a_row(make_daemon, redis, mysql):
     assert daemon.verb("adjust", "--counter", "articles", "--key", "article:9", "--field", "views", "--by", "9", "--reason", "x").returncode == 1
     assert mysql.query("SELECT id, view_count, like_count FROM articles ORDER BY id") == ((1, 9, 1), (2, 0, 9))
     assert daemon.verb("verify", "--key", "article:1").returncode == 0
+    for verb in (("verify",), ("rejects", "list"), ("rejects", "replay")):
+        both = daemon.verb(*verb, "--key", "article:1", "--store", "1")
+        assert both.returncode == 64 and "only one of these" in both.stderr, both.stderr
     daemon.verify()
 
 

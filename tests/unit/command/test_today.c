@@ -64,6 +64,18 @@ static void hours_over_changes_of_clocks(void **state)
     field_is("CTR.HIT s2:views\r\n", KATHMANDU_MIDNIGHT, "2026040500");
 }
 
+static void as_the_counter_spells_it(void **state)
+{
+    (void)state;
+    views.field = FIELD_DATE;
+    zones_set();
+    assert_true(value_type_parse(SLICE("date seconds"), &views.spelled));
+    field_is("CTR.HIT s1:views\r\n", AUCKLAND_MIDNIGHT, "1775347200"); /* where that day begins in UTC */
+    views.field = FIELD_MONTH;
+    views.spelled = (struct value_type){VALUE_INTEGER, SPELLED_DIGITS, 0};
+    field_is("CTR.HIT s1:views\r\n", AUCKLAND_MIDNIGHT, "202604");
+}
+
 static void a_new_table_holds_at_once(void **state)
 {
     (void)state;
@@ -143,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(today_is_the_stores),
         TEST(hours_over_changes_of_clocks),
+        TEST(as_the_counter_spells_it),
         TEST(a_new_table_holds_at_once),
         TEST(in_a_transaction_the_day_is_that_of_exec),
         TEST(the_publisher_frees_what_the_loop_leaves),

@@ -201,7 +201,7 @@ static void text_split(struct guess *g, struct slice text, bool in_field)
 {
     const struct slice none = {NULL, 0};
     struct slice word = none;
-    for (size_t at = 0, n; at<text.n; at += n> 0 ? n : 1) {
+    for (size_t at = 0, n; at < text.n; at += n == 0 ? 1 : n) {
         n = value_take(g, text, at, in_field, word);
         if (n > 0) word = none;
         if (n > 0 || text.p[at] == ':') continue;

@@ -345,6 +345,9 @@
       "{ table, id, name }",                                                                                 \
       "a table of MySQL with names for the fields of this counter, its column of the field and its "         \
       "column of the name. The panel then shows names")                                                      \
+    C(COUNTER_LABELS_OF, "counters.*.labels_of", IDENTIFIER, labels_of, "", 0, 0, RESTART,                   \
+      "the name of a placeholder",                                                                           \
+      "the placeholder that the labels are names for. By default the only one that is no time")              \
     C(COUNTER_FEED_SERIES, "counters.*.feeds.series", PATTERN, feed_series, "", 1, 480, RESTART,             \
       "the name of a series, such as \"s<store>:views\"",                                                    \
       "the time series that every hit on this counter also moves")                                           \

@@ -4,7 +4,7 @@
 #include "http/inside.h"
 #include "http/route.h"
 #include "series/day.h"
-#include "series/row.h"
+#include "series/parts.h"
 #include "series/zones.h"
 
 #include <stdlib.h>
@@ -23,6 +23,29 @@ static void pattern_json(struct json *j, const char *key, const struct pattern *
     buf_free(&text);
 }
 
+/* What its figures can be asked by. */
+static void parts_json(struct json *j, const struct counter *c)
+{
+    struct parts parts;
+    parts_init(&parts, c, 0);
+    if (parts.time < parts.n)
+        json_text(j, "time", field_kind_name(parts_time_kind(&parts)));
+    else
+        json_null(j, "time");
+    json_open(j, "columns", '[');
+    for (uint32_t i = 0; i < parts.n; i++)
+        if (i != parts.time) json_slice(j, NULL, parts.all[i].column);
+    json_close(j, ']');
+    if (c->labels.table.n > 0)
+        json_slice(j, "label_column", parts.all[parts.label].column);
+    else
+        json_null(j, "label_column");
+    json_open(j, "counts", '[');
+    for (uint32_t i = 0; i < c->counts_n; i++)
+        json_slice(j, NULL, c->counts[i].field);
+    json_close(j, ']');
+}
+
 static void counter_json(struct json *j, const struct counter *c, const struct op_limits *ops)
 {
     json_open(j, NULL, '{');
@@ -33,6 +56,7 @@ static void counter_json(struct json *j, const struct counter *c, const struct o
         json_text(j, "store", c->store == STORE_INTEGER ? "integer" : "text");
     else
         json_null(j, "store");
+    parts_json(j, c);
     json_slice(j, "table", c->table);
     json_bool(j, "labels", c->labels.table.n > 0);
     json_open(j, "feeds", '{');
@@ -57,8 +81,7 @@ void run_counters(struct exchange *x, struct worker *w)
     (void)w;
     json_open(&j, NULL, '[');
     for (size_t i = 0; i < counters->n; i++)
-        if (counter_is_simple(&counters->all[i]) && (!bound || counters->all[i].key.has_store))
-            counter_json(&j, &counters->all[i], counters->ops);
+        if (!bound || counters->all[i].key.has_store) counter_json(&j, &counters->all[i], counters->ops);
     json_close(&j, ']');
 }
 
@@ -111,7 +134,7 @@ static enum err names_read(struct exchange *x, struct worker *w, struct slice pr
     out->numbers = true;
     for (size_t i = 0; i < counters->n; i++) {
         const struct counter *c = &counters->all[i];
-        if (!c->key.has_store || !counter_is_simple(c)) continue;
+        if (!c->key.has_store) continue;
         out->numbers = out->numbers && c->store == STORE_INTEGER;
         if (panel_stores(&w->panel, c, prefix, n, names_add, out, e) != ERR_NONE) return e->code;
     }

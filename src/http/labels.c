@@ -92,9 +92,9 @@ static struct slice text_copy(struct slice text)
 
 struct asking {
     const struct counter *counter;
-    const struct rows *rows;
+    const struct slice *ids; /* of the items */
     uint64_t now_ms;
-    size_t *wanted;       /* rows whose names MySQL is asked for, */
+    size_t *wanted;       /* those whose names MySQL is asked for, */
     struct slice *fields; /* and their fields */
     size_t n;
     struct map said; /* field -> struct label: what it answers */
@@ -106,12 +106,12 @@ static void kept_look(struct label_cache *c, struct asking *a, struct labels *ou
     struct buf key = {0};
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < out->n; i++) {
-        key_put(&key, a->counter, rows_field(a->rows, i));
+        key_put(&key, a->counter, a->ids[i]);
         const struct label *kept = label_find(c, buf_slice(&key));
         if (kept != NULL && kept->named) out->all[i] = text_copy(slice_of(kept->text, kept->n));
         if (kept != NULL && a->now_ms - kept->at_ms < LABELS_AGE_MS) continue;
         a->wanted[a->n] = i;
-        a->fields[a->n++] = rows_field(a->rows, i);
+        a->fields[a->n++] = a->ids[i];
     }
     pthread_mutex_unlock(&c->lock);
     buf_free(&key);
@@ -156,12 +156,12 @@ static void mysql_ask(struct label_cache *c, struct panel *p, struct asking *a, 
 }
 
 struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,
-                          const struct rows *rows)
+                          const struct slice *ids, size_t n)
 {
-    struct labels out = {heap_zalloc((rows->n + 1) * sizeof *out.all), rows->n};
-    struct asking a = {.counter = counter, .rows = rows, .now_ms = mono_ms()};
-    a.wanted = heap_alloc((rows->n + 1) * sizeof *a.wanted);
-    a.fields = heap_alloc((rows->n + 1) * sizeof *a.fields);
+    struct labels out = {heap_zalloc((n + 1) * sizeof *out.all), n};
+    struct asking a = {.counter = counter, .ids = ids, .now_ms = mono_ms()};
+    a.wanted = heap_alloc((n + 1) * sizeof *a.wanted);
+    a.fields = heap_alloc((n + 1) * sizeof *a.fields);
     kept_look(cache, &a, &out);
     if (a.n > 0 && p != NULL) mysql_ask(cache, p, &a, &out);
     heap_free(a.wanted);

@@ -5,7 +5,6 @@
 #define HTTP_LABELS_H
 
 #include "base/map.h"
-#include "http/answer_cache.h"
 #include "mysql/panel.h"
 
 #include <pthread.h>
@@ -24,14 +23,14 @@ struct label_cache {
 void label_cache_init(struct label_cache *c);
 void label_cache_close(struct label_cache *c);
 
-struct labels { /* one a row; p NULL: it has no name */
+struct labels { /* one an item; p NULL: it has no name */
     struct slice *all;
     size_t n;
 };
 
-/* Of the rows' fields. The counter has labels. p NULL: MySQL is away. */
+/* Of n items. The counter has labels. p NULL: MySQL is away. */
 struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,
-                          const struct rows *rows);
+                          const struct slice *ids, size_t n);
 void labels_free(struct labels *l);
 
 #endif

@@ -1,4 +1,4 @@
-/* http/range.h - a run of days or hours, as the fields of a counter have them: 20140920, 2014092013 (UTC). Pure. */
+/* http/range.h - a run of days, hours or months, in digits: 20140920, 2014092013 (UTC), 201409. Pure. */
 #ifndef HTTP_RANGE_H
 #define HTTP_RANGE_H
 
@@ -8,8 +8,8 @@
 #define RANGE_FIELD_BYTES 11 /* of a field, with its NUL */
 
 struct range {
-    enum field_kind kind; /* FIELD_DATE or FIELD_HOUR */
-    int64_t first;        /* days, or hours, since 1970 */
+    enum field_kind kind; /* FIELD_DATE, FIELD_HOUR or FIELD_MONTH */
+    int64_t first;        /* days, hours or months since 1970 */
     size_t n;             /* 1..RANGE_MAX */
 };
 

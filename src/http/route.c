@@ -13,7 +13,7 @@ const struct route routes[] = {
     {"GET", "/api/counters", "", ACCESS_KNOWN, false, run_counters},
     {"GET", "/api/stores", "prefix limit", ACCESS_KNOWN, true, run_stores},
     {"GET", "/api/stores/{store}", "", ACCESS_KNOWN, false, run_store},
-    {"GET", "/api/stores/{store}/counters/{counter}", "from to top field format", ACCESS_KNOWN, true, run_figures},
+    {"GET", "/api/stores/{store}/counters/{counter}", "from to top field key count format", ACCESS_KNOWN, true, run_figures},
     {"GET", "/api/series", "prefix limit", ACCESS_KNOWN, true, run_series_names},
     {"GET", "/api/series/{name}/{precision}", "from to format", ACCESS_KNOWN, true, run_series},
     {"GET", "/api/boxes/{name}", "recent top bottom offset format", ACCESS_KNOWN, true, run_timebox},
@@ -82,6 +82,7 @@ size_t route_variable(const struct route *r, size_t i)
 
 bool route_knows(const struct route *r, struct slice arg)
 {
+    if (slice_starts(arg, SLICE("key[")) && slice_ends(arg, SLICE("]"))) arg.n = 3;
     for (const char *at = r->args; *at != '\0'; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
         if (slice_eq(slice_of(at, n), arg)) return true;

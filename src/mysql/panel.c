@@ -72,82 +72,170 @@ static enum err forms_of(struct panel *p, const struct counter *c, const struct 
                      SLICE_ARG(c->table));
 }
 
-/* SELECT <the field as Redis has it>, <count> FROM <table> WHERE <store>. On an error sql stays empty. */
-static enum err select_begin(struct panel *p, const struct panel_rows *r, struct buf *sql,
-                             const struct columns **out, struct error *e)
+/* --- rows --- */
+
+static enum column_form form_of(const struct columns *forms, const struct counted_by *part)
 {
-    const struct counter *c = r->counter;
-    if (forms_of(p, c, out, e) != ERR_NONE) return e->code;
-    const struct columns *forms = *out;
-    bool time = forms->field == FORM_DATE || forms->field == FORM_DATETIME;
-    BUF_LIT(sql, "SELECT ");
-    if (time) BUF_LIT(sql, "DATE_FORMAT(");
-    sql_name(sql, c->column_field);
-    if (time) BUF_LIT(sql, ", '%Y%m%d");
-    if (time && c->field == FIELD_HOUR) BUF_LIT(sql, "%H");
-    if (time) BUF_LIT(sql, "')");
-    BUF_LIT(sql, ", ");
-    sql_name(sql, c->column_count);
-    BUF_LIT(sql, " FROM ");
-    sql_name(sql, c->table);
+    return part->first == COLUMN_FIELD ? forms->field : forms->more[part->first];
+}
+
+/* A time as digits, but as it is spelled in a column of texts. */
+static void part_select(struct buf *sql, const struct parts *parts, const struct columns *forms,
+                        const struct counted_by *part)
+{
+    const struct key_column *more = parts->counter->more;
+    enum column_form form = form_of(forms, part);
+    if (part->n > 1) {
+        for (uint32_t i = 0; i < part->n; i++) {
+            buf_put_slice(sql, i == 0 ? SLICE("CONCAT(LPAD(") : SLICE(", LPAD("));
+            sql_name(sql, more[part->first + i].name);
+            buf_put_slice(sql, i == 0 ? SLICE(", 4, '0')") : SLICE(", 2, '0')"));
+        }
+        return BUF_LIT(sql, ")");
+    }
+    if (form != FORM_DATE && form != FORM_DATETIME) return sql_name(sql, part->column);
+    BUF_LIT(sql, "DATE_FORMAT(");
+    sql_name(sql, part->column);
+    BUF_LIT(sql, ", '%Y%m");
+    if (part->type.kind != VALUE_MONTH) BUF_LIT(sql, "%d");
+    if (part->type.kind == VALUE_HOUR) BUF_LIT(sql, "%H");
+    BUF_LIT(sql, "')");
+}
+
+/* A time in a column of texts, which has it as the app spells it. */
+static bool part_is_spelled(const struct columns *forms, const struct counted_by *part)
+{
+    enum column_form form = form_of(forms, part);
+    return part->n == 1 && part_is_time(part) && (form == FORM_BYTES || form == FORM_TEXT);
+}
+
+static void part_value(struct buf *sql, const struct columns *forms, const struct counted_by *part,
+                       struct slice value)
+{
+    struct buf sent = {0};
+    if (part_is_spelled(forms, part)) {
+        value_spell(&part->type, value, &sent);
+        value = buf_slice(&sent);
+    }
+    sql_value(sql, part->n > 1 ? FORM_BYTES : form_of(forms, part), value);
+    buf_free(&sent);
+}
+
+static void part_name(struct buf *sql, const struct parts *parts, const struct columns *forms,
+                      const struct counted_by *part)
+{
+    BUF_LIT(sql, " AND ");
+    if (part->n > 1)
+        part_select(sql, parts, forms, part);
+    else
+        sql_name(sql, part->column);
+}
+
+/* Texts of seconds sort as numbers do, from September 2001 on. */
+static void between_put(struct buf *sql, const struct panel_rows *r, const struct columns *forms,
+                        const struct counted_by *time)
+{
+    part_name(sql, r->parts, forms, time);
+    BUF_LIT(sql, " BETWEEN ");
+    part_value(sql, forms, time, r->from);
+    BUF_LIT(sql, " AND ");
+    part_value(sql, forms, time, r->to);
+}
+
+static void where_put(struct buf *sql, const struct panel_rows *r, const struct columns *forms)
+{
+    const struct parts *parts = r->parts;
     BUF_LIT(sql, " WHERE ");
-    if (c->key.has_store)
-        sql_store_is(sql, c, forms, r->store);
+    if (r->counter->key.has_store)
+        sql_store_is(sql, r->counter, forms, r->store);
     else
         BUF_LIT(sql, "TRUE");
-    sql_constants_are(sql, c, forms);
-    return ERR_NONE;
+    sql_constants_are(sql, r->counter, forms);
+    for (uint32_t i = 0; i < parts->n; i++)
+        if (i != parts->time && r->is[i].p != NULL) {
+            part_name(sql, parts, forms, &parts->all[i]);
+            BUF_LIT(sql, " = ");
+            part_value(sql, forms, &parts->all[i], r->is[i]);
+        }
+    if (r->from.p != NULL) between_put(sql, r, forms, &parts->all[parts->time]);
 }
 
-static enum err rows_read(struct panel *p, const struct panel_rows *r, struct buf *sql, struct error *e)
+/* What is asked of each row of the answer. */
+struct selection {
+    const struct panel_rows *rows;
+    const struct columns *forms;
+    uint32_t at[PARTS_MAX], n; /* the parts that tell the rows apart */
+    bool summed;               /* each is a sum of rows of the table */
+};
+
+static void selection_init(struct selection *s, const struct panel_rows *r, const struct columns *forms)
 {
-    struct slice cell[2];
+    uint32_t held = 0;
+    *s = (struct selection){.rows = r, .forms = forms};
+    for (uint32_t i = 0; i < r->parts->n; i++) {
+        bool is_time = i == r->parts->time;
+        held += !is_time && r->is[i].p != NULL;
+        if (r->by_time ? is_time : !is_time && r->is[i].p == NULL) s->at[s->n++] = i;
+    }
+    s->summed = s->n + held < r->parts->n;
+}
+
+static void select_put(struct buf *sql, const struct selection *s)
+{
+    const struct panel_rows *r = s->rows;
+    BUF_LIT(sql, "SELECT ");
+    for (uint32_t i = 0; i < s->n; i++) {
+        part_select(sql, r->parts, s->forms, &r->parts->all[s->at[i]]);
+        BUF_LIT(sql, ", ");
+    }
+    if (s->summed) BUF_LIT(sql, "SUM(");
+    sql_name(sql, counter_of_count(r->counter, r->parts->count).column_count);
+    if (s->summed) BUF_LIT(sql, ")");
+    BUF_LIT(sql, " FROM ");
+    sql_name(sql, r->counter->table);
+    where_put(sql, r, s->forms);
+    for (uint32_t i = 0; s->summed && i < s->n; i++)
+        buf_printf(sql, "%s %u", i == 0 ? " GROUP BY" : ",", i + 1);
+    if (r->by_time || s->n == 0) return;
+    buf_printf(sql, " ORDER BY %u DESC", s->n + 1);
+    for (uint32_t i = 0; i < s->n; i++)
+        buf_printf(sql, ", %u", i + 1);
+    buf_printf(sql, " LIMIT %u", r->top);
+}
+
+/* Calls back with a value a part; those that are not selected have what was asked for. */
+static void row_take(const struct selection *s, const struct slice *cell)
+{
+    const struct panel_rows *r = s->rows;
+    struct slice values[PARTS_MAX] = {0};
+    char digits[PARTS_MAX][PLAIN_BYTES];
     int64_t count;
-    enum code_class class = ask(p, sql);
-    while (class == CODE_OK && db_row(p->db, cell, 2))
-        if (cell[0].p != NULL && cell[1].p != NULL && num_parse(cell[1], &count))
-            r->row(r->arg, cell[0], count);
-    return answer(p, sql, class, e);
+    for (uint32_t i = 0; i < r->parts->n; i++)
+        values[i] = r->is[i];
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct counted_by *part = &r->parts->all[s->at[i]];
+        values[s->at[i]] = cell[i];
+        if (cell[i].p == NULL) return;
+        if (part_is_spelled(s->forms, part) &&
+            !value_plain(&part->type, cell[i], digits[i], &values[s->at[i]]))
+            return;
+    }
+    if (cell[s->n].p != NULL && num_parse(cell[s->n], &count)) r->row(r->arg, values, count);
 }
 
-enum err panel_between(struct panel *p, const struct panel_rows *r, struct slice from, struct slice to,
-                       struct error *e)
+enum err panel_rows_read(struct panel *p, const struct panel_rows *r, struct error *e)
 {
-    const struct columns *forms;
+    struct selection s;
+    struct slice cell[PARTS_MAX + 1];
     struct buf sql = {0};
-    if (select_begin(p, r, &sql, &forms, e) != ERR_NONE) return e->code;
-    BUF_LIT(&sql, " AND ");
-    sql_name(&sql, r->counter->column_field);
-    BUF_LIT(&sql, " BETWEEN ");
-    sql_value(&sql, forms->field, from);
-    BUF_LIT(&sql, " AND ");
-    sql_value(&sql, forms->field, to);
-    return rows_read(p, r, &sql, e);
-}
-
-enum err panel_one(struct panel *p, const struct panel_rows *r, struct slice field, struct error *e)
-{
     const struct columns *forms;
-    struct buf sql = {0};
-    if (select_begin(p, r, &sql, &forms, e) != ERR_NONE) return e->code;
-    BUF_LIT(&sql, " AND ");
-    sql_name(&sql, r->counter->column_field);
-    BUF_LIT(&sql, " = ");
-    sql_value(&sql, forms->field, field);
-    return rows_read(p, r, &sql, e);
-}
-
-enum err panel_top(struct panel *p, const struct panel_rows *r, uint32_t n, struct error *e)
-{
-    const struct columns *forms;
-    struct buf sql = {0};
-    if (select_begin(p, r, &sql, &forms, e) != ERR_NONE) return e->code;
-    BUF_LIT(&sql, " ORDER BY ");
-    sql_name(&sql, r->counter->column_count);
-    BUF_LIT(&sql, " DESC, ");
-    sql_name(&sql, r->counter->column_field);
-    buf_printf(&sql, " LIMIT %u", n);
-    return rows_read(p, r, &sql, e);
+    if (forms_of(p, r->counter, &forms, e) != ERR_NONE) return e->code;
+    selection_init(&s, r, forms);
+    select_put(&sql, &s);
+    enum code_class class = ask(p, &sql);
+    while (class == CODE_OK && db_row(p->db, cell, s.n + 1))
+        row_take(&s, cell);
+    return answer(p, &sql, class, e);
 }
 
 enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e)
@@ -166,11 +254,6 @@ enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms
 }
 
 /* --- stores --- */
-
-bool panel_store_key(const struct counter *c, struct slice store, struct buf *key)
-{
-    return store.n > 0 && store.n <= TEXT_BYTES_MAX && counter_key(c, store, key);
-}
 
 static enum err store_there(struct panel *p, const struct counter *c, struct slice store, bool *there,
                             struct error *e)
@@ -196,10 +279,7 @@ enum err panel_store_known(struct panel *p, struct slice store, bool *known, str
     *known = false;
     for (size_t i = 0; i < p->counters->n && !*known; i++) {
         const struct counter *c = &p->counters->all[i];
-        struct buf key = {0};
-        bool could = panel_store_key(c, store, &key);
-        buf_free(&key);
-        if (could && store_there(p, c, store, known, e) != ERR_NONE) return e->code;
+        if (counter_takes_store(c, store) && store_there(p, c, store, known, e) != ERR_NONE) return e->code;
     }
     return ERR_NONE;
 }

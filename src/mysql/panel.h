@@ -6,7 +6,7 @@
 #define MYSQL_PANEL_H
 
 #include "mysql/db.h"
-#include "series/counter.h"
+#include "series/parts.h"
 
 struct columns;
 
@@ -26,23 +26,21 @@ void panel_close(struct panel *p);
 
 struct panel_rows { /* which rows are asked for, and the callback for them */
     const struct counter *counter;
-    struct slice store; /* of the counter's kind; ignored when it has none */
-    void (*row)(void *arg, struct slice field, int64_t count); /* fields as in Redis: 20140920 */
+    const struct parts *parts;
+    struct slice store;     /* of the counter's kind; ignored when it has none */
+    const struct slice *is; /* a value a part, or p NULL; not of the time */
+    struct slice from, to;  /* of the time, in digits; p NULL: all of it */
+    bool by_time; /* a sum for each time; else a sum for each value of the other parts, the highest first */
+    uint32_t top; /* how many of these */
+    void (*row)(void *arg, const struct slice *values, int64_t count); /* a value a part, a time in digits */
     void *arg;
 };
 
-enum err panel_between(struct panel *p, const struct panel_rows *r, struct slice from, struct slice to,
-                       struct error *e) MUST_CHECK;
-enum err panel_one(struct panel *p, const struct panel_rows *r, struct slice field,
-                   struct error *e) MUST_CHECK;
-/* The n highest counts, the highest first. */
-enum err panel_top(struct panel *p, const struct panel_rows *r, uint32_t n, struct error *e) MUST_CHECK;
+enum err panel_rows_read(struct panel *p, const struct panel_rows *r, struct error *e) MUST_CHECK;
 
 /* tally_counters.complete_until, ms since 1970; 0: not written yet. */
 enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e) MUST_CHECK;
 
-/* Appends the store's pending hash to key. False: the counter cannot have such a store. Pure. */
-bool panel_store_key(const struct counter *c, struct slice store, struct buf *key);
 /* Does it have a row in the table of any counter that could have such a store? */
 enum err panel_store_known(struct panel *p, struct slice store, bool *known, struct error *e) MUST_CHECK;
 /* The first n stores of a counter's table whose names begin with prefix; sorted as the column sorts. */

@@ -4,7 +4,7 @@
 #include "base/heap.h"
 #include "base/num.h"
 #include "series/names.h"
-#include "series/row.h"
+#include "series/parts.h"
 
 #define INTEGER_DIGITS_MAX 19
 #define OWN_PREFIX SLICE("tally:")
@@ -231,9 +231,15 @@ static enum err labels_validate(const struct counter *c, struct error *e)
 {
     if (!lookup_valid(&c->labels))
         return refuse(c, "labels.table, labels.id and labels.name are each 1 to 64 of A-Z a-z 0-9 _ $", e);
-    if (c->labels.table.n > 0 && c->field != FIELD_INTEGER && c->field != FIELD_TEXT)
-        return refuse(c, "labels are names for items, but its field is none; take them out", e);
-    return ERR_NONE;
+    struct parts parts;
+    if (c->labels.table.n == 0) return ERR_NONE;
+    parts_init(&parts, c, 0);
+    if (parts.label < parts.n) return ERR_NONE;
+    return refuse(c,
+                  c->labels_of.n > 0 ? "labels_of names no placeholder that is an integer or a text"
+                  : parts.n > 2      ? "labels are names for one placeholder: say with labels_of for which"
+                                     : "labels are names for items, but its field is none; take them out",
+                  e);
 }
 
 /* The i-th of all columns; n = 0: it has none such. */
@@ -510,6 +516,11 @@ void pattern_text(const struct pattern *p, struct buf *out)
         places_text(p->places, out);
     else
         pattern_put(p, SLICE("<store>"), out);
+}
+
+bool counter_takes_store(const struct counter *c, struct slice store)
+{
+    return c->key.has_store && store_valid(c->store, store);
 }
 
 bool counter_key(const struct counter *c, struct slice store, struct buf *out)

@@ -80,7 +80,8 @@ struct counter {
     const struct set_column *sets; /* written with the count */
     uint32_t sets_n;
     enum missing missing;
-    struct lookup labels; /* names for fields, integer or text */
+    struct lookup labels;   /* names for the values of a placeholder or of the field, integer or text */
+    struct slice labels_of; /* which placeholder; n = 0: there is only one */
     /* What the same hit also moves, by enum feed; an empty pattern: nothing. An event's is "<its name>:<its type>",
      * split at the last ':'. */
     struct pattern feeds[FEEDS];
@@ -146,6 +147,9 @@ const char *field_kind_name(enum field_kind kind);     /* "date" */
 const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" */
 /* What a client is told that a field must be: "a date as 2024-05-01"; appended to out. */
 void counter_field_expected(const struct counter *c, struct buf *out);
+
+/* Can it have that store? A text may still be one that no key holds. */
+bool counter_takes_store(const struct counter *c, struct slice store);
 
 /* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores, or a store has several. */
 bool counter_key(const struct counter *c, struct slice store, struct buf *out);

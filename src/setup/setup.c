@@ -88,7 +88,8 @@ static bool counter_init(struct setup *s, size_t i, struct buf *problems)
         .table = slice_str(from->table),
         .column_store = from->column_store == NULL ? slice_of(NULL, 0) : slice_str(from->column_store),
         .column_count = from->column_count == NULL ? slice_of(NULL, 0) : slice_str(from->column_count),
-        .labels = lookup_of(&from->labels)};
+        .labels = lookup_of(&from->labels),
+        .labels_of = from->labels_of == NULL ? slice_of(NULL, 0) : slice_str(from->labels_of)};
     bool shape = setup_shape(s, i, problems);
     return feeds_init(s, i, problems) && shape;
 }

@@ -232,7 +232,7 @@ def other_master(cluster):
 @over_lanes
 def test_slot_migrates(make_rig, cluster):
     """To and fro: hits wait meanwhile, nobody is refused, no client hears of another node."""
-    rig = make_rig()
+    rig = make_rig(busy_timeout="10m")
     for _ in range(3):
         migrate(rig, cluster, other_master(cluster), lambda: None)
         rig.answered()
@@ -243,7 +243,7 @@ def test_slot_migrates(make_rig, cluster):
 @over_lanes
 def test_slots_migrate_by_one_command(make_rig, cluster):
     """To and fro, beside other slots of that master: nobody is refused, and no client hears of another node."""
-    rig = make_rig()
+    rig = make_rig(busy_timeout="10m")
     for _ in range(3):
         if not cluster.migrate_whole(other_master(cluster), cluster.slot - 100, cluster.slot + 100):
             pytest.skip("this server moves slots key by key only")

@@ -100,26 +100,31 @@ export function moment(seconds) {
   );
 }
 
-/* Days travel as YYYYMMDD, hours as YYYYMMDDHH: what the shop wrote down, in no time zone. They are shown as that. */
+/* Days travel as YYYYMMDD, hours as YYYYMMDDHH, months as YYYYMM: what the shop wrote down, in no time zone. They are shown as that. */
 export function fieldTime(field) {
   const text = String(field);
   return new Date(
     Number(text.slice(0, 4)),
     Number(text.slice(4, 6)) - 1,
-    Number(text.slice(6, 8)),
+    Number(text.slice(6, 8) || 1),
     Number(text.slice(8, 10) || 0),
   );
 }
 
 /** The same in words. */
 export function field(value) {
-  return dayOrHour(fieldTime(value), String(value).length > 8);
+  const { length } = String(value);
+  return length < 8 ? month(fieldTime(value)) : dayOrHour(fieldTime(value), length > 8);
 }
 
 /** A row of a chart: Fri 21 Nov, or with its hour. */
 export function dayOrHour(date, hourly) {
   const hour = hourly ? { hour: "2-digit", minute: "2-digit" } : {};
   return dates({ weekday: "short", day: "numeric", month: "short", ...hour }).format(date);
+}
+
+export function month(date) {
+  return dates({ month: "short", year: "numeric" }).format(date);
 }
 
 export function axisDay(at) {

@@ -61,6 +61,9 @@ export function daysBefore({ from, to }) {
 /** For a query by the hour. */
 export const hoursOf = ({ from, to }) => ({ from: `${from}00`, to: `${to}23` });
 
+/** For a query by the month. */
+export const monthsOf = ({ from, to }) => ({ from: from.slice(0, 6), to: to.slice(0, 6) });
+
 /** form, and set(range) that shows a range in it; chosen(range): the reader chose another. */
 export function rangeForm(chosen) {
   const pair = (text, input) => el("span", { class: "pair" }, el("label", { for: input.id }, text), input);

@@ -1,6 +1,6 @@
 /* store.js - the merchant's view: one store, live, and as the merchant's own tables have it.
  * What there is to show follows from the configured counters: a counter by date or hour has a figure of today and a
- * chart of the range; one by number or text has a list of its highest; what a counter feeds (series, timebox, uniques)
+ * chart of the range; one by number or text has a list of its highest, one by both has both; what a counter feeds (series, timebox, uniques)
  * has charts of the last hour and day, the busiest minutes, and the different visitors of the range.
  * "Today" is the day in the store's time zone, or the reader's own where none is configured. */
 import { get, path } from "./api.js";
@@ -8,7 +8,7 @@ import { Chart } from "./chart.js";
 import { el, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
-import { daysBefore, daysOf, hoursOf, lastDays, rangeForm, rangeTitle } from "./range.js";
+import { daysBefore, daysOf, hoursOf, lastDays, monthsOf, rangeForm, rangeTitle } from "./range.js";
 import { saver } from "./saver.js";
 
 const FIVE_MINUTES_S = 300;
@@ -35,7 +35,7 @@ export class StoreView {
   /** onRange(range), onStore(name): the reader chose; onFigures({mysql, redis, stored_as_of}): what an answer said. */
   constructor(root, { store, zone, range, counters, onRange, onStore, onFigures }) {
     Object.assign(this, { root, store, zone, range, onRange, onFigures, parts: [], charts: [] });
-    this.counters = counters.filter((counter) => counter.store !== null);
+    this.counters = counters.filter((counter) => counter.store !== null).flatMap(countsOf);
     root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.fed());
     this.setRange(range);
     this.clock = setInterval(() => document.hidden || this.refresh(), 60000); // minutes pass without hits, too
@@ -128,34 +128,29 @@ export class StoreView {
 
   async figures(counter, query, signal) {
     this.goOn();
-    const figures = await get(path`stores/${this.store}/counters/${counter.name}`, query, signal);
+    const figures = await get(...this.askOf(counter, query), signal);
     this.onFigures(figures);
     return figures;
   }
 
-  csvOf(counter, query) {
-    return [path`stores/${this.store}/counters/${counter.name}`, query];
+  askOf(counter, query) {
+    return [path`stores/${this.store}/counters/${counter.name}`, { ...query, count: counter.count }];
   }
 
   /* Today */
 
   todays() {
-    const days = this.counters.filter(({ field }) => field === "date").map((counter) => this.todayOf(counter));
-    const hours = this.counters.filter(({ field }) => field === "hour").map((counter) => this.todayOf(counter));
+    const days = this.counters.filter(({ time }) => time === "date").map((counter) => this.todayOf(counter));
+    const hours = this.counters.filter(({ time }) => time === "hour").map((counter) => this.todayOf(counter));
     const series = this.counters.filter(({ feeds }) => feeds.series).map((counter) => this.sinceMidnight(counter));
     return el("div", { class: "today" }, ...days, ...hours, ...series);
   }
 
   todayOf(counter) {
     const { section, body } = this.figureCard(counter, "today");
-    const hourly = counter.field === "hour";
     this.part(counter, body, {
       load: (signal) =>
-        this.figures(
-          counter,
-          (hourly ? hoursOf : (days) => days)({ from: format.today(-1), to: format.today() }),
-          signal,
-        ),
+        this.figures(counter, unitOf(counter).asked({ from: format.today(-1), to: format.today() }), signal),
       draw: (figures) => drawToday(body, figures),
     });
     return section;
@@ -165,8 +160,8 @@ export class StoreView {
     const body = el("div");
     const section = el(
       "section",
-      { class: "card figure", "data-counter": counter.name, "data-figure": of },
-      el("h2", {}, `${format.title(counter.name)} ${of}`),
+      { class: "card figure", ...marksOf(counter, of) },
+      el("h2", {}, `${titleOf(counter)} ${of}`),
       body,
     );
     return { section, body };
@@ -207,7 +202,7 @@ export class StoreView {
   ranged() {
     this.rangeHeading = el("h2", { id: "range-title" });
     this.rangeForm = rangeForm((range) => this.onRange(range));
-    const figures = this.counters.filter(({ field }) => field === "date" || field === "hour");
+    const timed = this.counters.filter(({ time }) => time !== null);
     const visitors = this.counters.filter(({ uniques }) => uniques);
     return el(
       "section",
@@ -216,7 +211,7 @@ export class StoreView {
       el(
         "div",
         { class: "histories" },
-        figures.map((counter) => this.history(counter)),
+        timed.map((counter) => [this.history(counter), counter.columns.length > 0 && this.top(counter, "h3")]),
         visitors.map((counter) => this.visitors(counter)),
       ),
     );
@@ -224,32 +219,32 @@ export class StoreView {
 
   history(counter) {
     const { section, body } = this.card(
-      format.title(counter.name),
-      { class: "card wider", "data-counter": counter.name, "data-figure": "range" },
+      titleOf(counter),
+      { class: "card wider", ...marksOf(counter, "range") },
       "h3",
     );
     const sums = el("p", { class: "sums" });
     const holder = el("div");
-    const hourly = counter.field === "hour";
-    const asked = hourly ? hoursOf : (days) => days;
+    const unit = unitOf(counter);
+    const hourly = counter.time === "hour";
     const chart = this.chart(holder, {
-      label: `${format.title(counter.name)} ${hourly ? "by the hour" : "by the day"}`,
+      label: `${titleOf(counter)} by the ${unit.name}`,
       series: [LIVE, STORED, BEFORE],
       kind: "bars",
-      csv: () => this.csvOf(counter, asked(daysOf(this.range, hourly))),
-      heading: hourly ? "Hour" : "Day",
-      when: (x) => format.dayOrHour(x, hourly),
-      axis: format.axisDay,
+      csv: () => this.askOf(counter, unit.asked(daysOf(this.range, hourly))),
+      heading: format.title(unit.name),
+      when: unit.when,
+      axis: unit.axis,
     });
     this.part(counter, body, {
       ranged: true,
       every: 2000,
       load: async (signal) => {
         const days = daysOf(this.range, hourly);
-        const earlier = daysBefore(days);
+        const earlier = counter.time === "month" ? null : daysBefore(days); // months differ
         const [figures, before] = await Promise.all([
-          this.figures(counter, asked(days), signal),
-          earlier && this.figures(counter, asked(earlier), signal),
+          this.figures(counter, unit.asked(days), signal),
+          earlier && this.figures(counter, unit.asked(earlier), signal),
         ]);
         return { ...figures, before: before?.rows.map(countOf) };
       },
@@ -257,7 +252,7 @@ export class StoreView {
         rows.every(({ live, stored }) => live === 0 && stored === 0) ? "No hits in these days." : "",
       draw: (figures) => {
         if (!holder.isConnected) body.append(sums, holder);
-        drawSums(sums, figures, hourly);
+        drawSums(sums, figures, unit.name);
         chart.draw(
           figures.rows.map((row, at) => [
             format.fieldTime(row.field),
@@ -320,48 +315,37 @@ export class StoreView {
     return section;
   }
 
-  /* The highest of a counter by number or text */
+  /* The highest of a counter by what is no time; of one that has a time too, of the range */
 
   tops() {
-    const lists = this.counters.filter(({ field }) => field === "integer" || field === "text");
+    const lists = this.counters.filter(({ time, columns }) => time === null && columns.length > 0);
     const boxes = this.counters.filter(({ feeds }) => feeds.box);
     const cards = [...lists.map((counter) => this.top(counter)), ...boxes.map((counter) => this.busiest(counter))];
     return cards.length > 0 ? [el("div", { class: "columns narrow" }, ...cards)] : [];
   }
 
-  top(counter) {
-    const { section, body, side } = this.card(`${format.title(counter.name)}: the top ${TOP}`, {
-      "data-counter": counter.name,
-      "data-figure": "top",
-    });
+  top(counter, level = "h2") {
+    const title = `${titleOf(counter)}: the top ${TOP}`;
+    const timed = counter.time !== null;
+    const { section, body, side } = this.card(title, marksOf(counter, "top"), level);
+    const query = () => ({ top: TOP, ...(timed ? unitOf(counter).asked(daysOf(this.range, counter.time === "hour")) : {}) });
+    const none = timed ? "No hits in these days." : "The table has no counts of it yet. They come with the first merge.";
     this.part(counter, body, {
+      ranged: timed,
       every: 2000,
-      load: (signal) => this.figures(counter, { top: TOP }, signal),
+      load: (signal) => this.figures(counter, query(), signal),
       empty: ({ rows, mysql }) =>
-        rows.length > 0
-          ? ""
-          : mysql === "down"
-            ? "MySQL is away, and tallyd did not ask it for this before."
-            : "The table has no counts of it yet. They come with the first merge.",
+        rows.length > 0 ? "" : mysql === "down" ? "MySQL is away, and tallyd did not ask it for this before." : none,
       draw: (figures) => {
         say(side, freshness(figures));
-        const most = Math.max(1, ...figures.rows.map(({ live, stored }) => live ?? stored ?? 0));
-        const rows = figures.rows.map(({ field, label, live, stored }) => [
-          measured(itemOf(field, label), (live ?? stored ?? 0) / most),
-          format.number(live),
-          format.number(stored),
-        ]);
         body.replaceChildren(
           scrolling(
-            `${format.title(counter.name)}, the highest`,
-            table(
-              `${format.title(counter.name)}, the highest`,
-              [{ title: "Item" }, { title: "Live", number: true }, { title: "Stored", number: true }],
-              rows,
-              { class: "ranking" },
-            ),
+            `${titleOf(counter)}, the highest`,
+            table(`${titleOf(counter)}, the highest`, headsOf(counter), rankingOf(counter, figures.rows), {
+              class: "ranking",
+            }),
           ),
-          saver(`${format.title(counter.name)}, the highest`, () => this.csvOf(counter, { top: TOP })),
+          saver(`${titleOf(counter)}, the highest`, () => this.askOf(counter, query())),
         );
       },
     });
@@ -376,7 +360,7 @@ export class StoreView {
       load: (signal) => get(path`boxes/${name}`, { top: TOP }, signal),
       empty: ({ buckets }) => (buckets.length > 0 ? "" : "No hits yet."),
       draw: ({ buckets, width }) => {
-        say(side, format.title(counter.name));
+        say(side, titleOf(counter));
         const most = Math.max(1, ...buckets.map(([, hits]) => hits));
         const rows = buckets.map(([time, hits]) => [measured(format.moment(time), hits / most), format.number(hits)]);
         body.replaceChildren(
@@ -413,7 +397,7 @@ export class StoreView {
 
   recent(counter, of, span, precision) {
     const name = named(counter.feeds.series, this.store);
-    const label = `${format.title(counter.name)}, ${of}`;
+    const label = `${titleOf(counter)}, ${of}`;
     const { section, body } = this.card(label, { "data-series": name, "data-precision": precision });
     const holder = el("div");
     const chart = this.chart(holder, {
@@ -440,6 +424,47 @@ export class StoreView {
   }
 }
 
+/** A counter whose field names the count is shown as one for each count; what it feeds is shown once. */
+function countsOf(counter) {
+  if (counter.counts.length === 0) return [counter];
+  const feeds = { series: null, box: null, event: null };
+  return counter.counts.map((count, at) => ({ ...counter, count, feeds: at === 0 ? counter.feeds : feeds }));
+}
+
+const titleOf = ({ name, count }) => (count ? `${format.title(name)}: ${count}` : format.title(name));
+
+const marksOf = ({ name, count }, figure) => ({
+  "data-counter": name,
+  "data-figure": figure,
+  ...(count && { "data-count": count }),
+});
+
+const monthBegun = (at) => (at.getDate() === 1 ? format.month(at) : "");
+
+/** How the times of a counter are asked for and shown. */
+const UNITS = {
+  date: { name: "day", asked: (days) => days, when: (x) => format.dayOrHour(x, false), axis: format.axisDay },
+  hour: { name: "hour", asked: hoursOf, when: (x) => format.dayOrHour(x, true), axis: format.axisDay },
+  month: { name: "month", asked: monthsOf, when: format.month, axis: monthBegun },
+};
+const unitOf = ({ time }) => UNITS[time];
+
+function headsOf({ field, columns }) {
+  const items = field === "integer" || field === "text" ? ["Item"] : columns.map(format.title);
+  return [...items.map((title) => ({ title })), { title: "Live", number: true }, { title: "Stored", number: true }];
+}
+
+function rankingOf({ columns, label_column }, rows) {
+  const most = Math.max(1, ...rows.map((row) => countOf(row) ?? 0));
+  return rows.map((row) => {
+    const items = columns.map((column) =>
+      itemOf(row.key ? row.key[column] : row.field, column === label_column ? row.label : null),
+    );
+    items[0] = measured(items[0], (countOf(row) ?? 0) / most);
+    return [...items, format.number(row.live), format.number(row.stored)];
+  });
+}
+
 /** The names of stores that begin as what is typed. The list is a help: any name can be entered. */
 function offer(input, list) {
   let asked = null;
@@ -463,12 +488,13 @@ function drawToday(body, figures) {
   const now = of(figures.rows.filter(({ field }) => field.startsWith(day)));
   const before = of(figures.rows.filter(({ field }) => !field.startsWith(day)));
   const least = figures.mysql === "down" && now.live !== null;
+  const shown = now.live ?? (figures.mysql === "up" && figures.redis === "up" ? now.stored : null); // a sum over many hashes
   body.replaceChildren(
     el(
       "p",
-      { class: "big", "data-value": now.live },
+      { class: "big", "data-value": shown },
       least && el("span", { class: "least" }, "at least "),
-      format.number(now.live),
+      format.number(shown),
     ),
     el(
       "dl",
@@ -504,14 +530,14 @@ function comparedWith({ rows, before }, now) {
   return comparison(total, now, rows[0].field.length > 8 ? rows.length / 24 : rows.length);
 }
 
-function drawSums(node, figures, hourly) {
+function drawSums(node, figures, unit) {
   const { rows } = figures;
   const live = rows.some((row) => row.live === null) ? null : sum(rows, "live");
   const stored = rows.some((row) => row.stored === null) ? null : sum(rows, "stored");
   node.replaceChildren(
     el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
-    el("span", {}, hourly ? "all hours together" : "all days together"),
-    comparedWith(figures, live ?? stored),
+    el("span", {}, `all ${unit}s together`),
+    comparedWith(figures, live ?? stored) ?? "",
     el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`),
   );
 }

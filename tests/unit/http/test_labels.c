@@ -2,6 +2,7 @@
  * function here, and the test sets the clock. */
 #include "lib/unit.h"
 
+#include "base/heap.h"
 #include "http/labels.h"
 
 #include <stdio.h>
@@ -39,17 +40,18 @@ enum err panel_labels(struct panel *p, const struct counter *c, const struct sli
 /* From that item on. Says how many MySQL was asked for, and the first one's name. */
 static size_t look(struct label_cache *c, struct panel *p, int first, int n, char *name, size_t cap)
 {
-    struct rows rows = {0};
-    char field[16];
+    struct slice *ids = heap_alloc((size_t)n * sizeof *ids);
+    char(*texts)[16] = heap_alloc((size_t)n * sizeof *texts);
     asked = 0;
-    for (int i = first; i < first + n; i++) {
-        snprintf(field, sizeof field, "%d", i);
-        rows_add(&rows, slice_str(field));
+    for (int i = 0; i < n; i++) {
+        snprintf(texts[i], sizeof texts[i], "%d", first + i);
+        ids[i] = slice_str(texts[i]);
     }
-    struct labels got = labels_read(c, p, &counter, &rows);
+    struct labels got = labels_read(c, p, &counter, ids, (size_t)n);
     snprintf(name, cap, SLICE_FMT, SLICE_ARG(got.all[0].p != NULL ? got.all[0] : SLICE("-")));
     labels_free(&got);
-    rows_free(&rows);
+    heap_free(ids);
+    heap_free(texts);
     return asked;
 }
 

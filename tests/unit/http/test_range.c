@@ -35,6 +35,10 @@ static void defaults_end_today(void **state)
     assert_true(range_read(FIELD_HOUR, NONE, NONE, NOW, 48, &r, why, sizeof why));
     ends_at(&r, 0, "2014091813");
     ends_at(&r, 47, "2014092012");
+    assert_true(range_read(FIELD_MONTH, NONE, NONE, NOW, 12, &r, why, sizeof why));
+    ends_at(&r, 0, "201310");
+    ends_at(&r, 3, "201401");
+    ends_at(&r, 11, "201409");
 }
 
 static void takes_what_is_given(void **state)

@@ -596,16 +596,12 @@ static void packet_too_small_for_all(void **state)
 
 /* ---- columns that are set ---- */
 
-#define SET(column, ...)                                                                                     \
-    {                                                                                                        \
-        .name = S(column), __VA_ARGS__                                                                       \
-    }
-static const struct set_column sets[] = {SET("moment", .at_insert = true, .at_update = true),
-                                         SET("made", .at_insert = true),
-                                         SET("seen", .at_update = true),
-                                         SET("day", .at_insert = true, .at_update = true),
-                                         SET("source", .constant = S("w'eb"), .at_insert = true),
-                                         SET("site", .constant = S("-7"), .at_insert = true)};
+static const struct set_column sets[] = {{.name = S("moment"), .at_insert = true, .at_update = true},
+                                         {.name = S("made"), .at_insert = true},
+                                         {.name = S("seen"), .at_update = true},
+                                         {.name = S("day"), .at_insert = true, .at_update = true},
+                                         {.name = S("source"), .constant = S("w'eb"), .at_insert = true},
+                                         {.name = S("site"), .constant = S("-7"), .at_insert = true}};
 
 #define SETS_TABLE                                                                                           \
     BYTES COUNT                                                                                              \

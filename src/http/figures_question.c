@@ -1,0 +1,199 @@
+/* http/figures_question.c - see figures.h. */
+#include "base/clock.h"
+#include "base/num.h"
+#include "http/figures.h"
+#include "series/zones.h"
+
+#include <stdio.h>
+
+#define MONTHS_STANDARD 12
+#define DAYS_STANDARD 30
+#define HOURS_STANDARD 48
+#define TOP_STANDARD 10
+#define NO_STORE SLICE("-") /* of counters whose key has no <store> */
+
+static bool given(const struct figures *f, const char *name, struct slice *value)
+{
+    *value = slice_of(NULL, 0);
+    return target_arg(&f->x->target, name, value);
+}
+
+static bool counter_read(struct figures *f)
+{
+    char shown[80];
+    struct slice name = exchange_part(f->x, 1);
+    f->store = exchange_part(f->x, 0);
+    f->counter = counters_find(f->x->http->where->counters, name);
+    if (f->counter == NULL) {
+        exchange_refuse(f->x, 404, "see /api/counters", "no counter \"%s\" is configured",
+                        slice_show(name, 70, shown, sizeof shown));
+        return false;
+    }
+    bool stores = f->counter->key.has_store;
+    f->simple = counter_is_simple(f->counter);
+    if (stores ? counter_takes_store(f->counter, f->store) : slice_eq(f->store, NO_STORE)) {
+        if (f->simple) pattern_put(&f->counter->key, f->store, &f->key);
+        return exchange_sees_store(f->x, f->store);
+    }
+    exchange_refuse(f->x, 404, stores ? "see /api/stores" : "ask for store -",
+                    "\"%s\" is not a store of the counter " SLICE_FMT,
+                    slice_show(f->store, 70, shown, sizeof shown), SLICE_ARG(f->counter->name));
+    return false;
+}
+
+/* Which of the counts that a field names. */
+static bool count_read(struct figures *f)
+{
+    char shown[64];
+    struct slice name;
+    uint32_t count = 0;
+    if (given(f, "count", &name) && (f->counter->field != FIELD_COUNT ||
+                                     (count = counter_count_of(f->counter, name)) == f->counter->counts_n)) {
+        exchange_refuse(f->x, 400, "see /api/counters for its counts", "\"%s\" is no count of this counter",
+                        slice_show(name, 50, shown, sizeof shown));
+        return false;
+    }
+    parts_init(&f->parts, f->counter, count);
+    return true;
+}
+
+static bool part_refuse(struct figures *f, struct slice name)
+{
+    char shown[80];
+    exchange_refuse(f->x, 400, "see /api/counters for its columns",
+                    "\"%s\" is no key column of this counter, or not with such a value",
+                    slice_show(name, 70, shown, sizeof shown));
+    return false;
+}
+
+/* key[<column>]=<value> */
+static bool part_read(struct figures *f, struct slice name, struct slice value)
+{
+    struct slice column = name.n > 5 ? slice_of(name.p + 4, name.n - 5) : SLICE("");
+    for (uint32_t i = 0; i < f->parts.n; i++) {
+        const struct counted_by *part = &f->parts.all[i];
+        if (part_is_time(part) || !slice_eq(part->column, column)) continue;
+        if (!part_takes(part, value)) break;
+        f->is[i] = value;
+        return true;
+    }
+    return part_refuse(f, name);
+}
+
+static bool parts_read(struct figures *f)
+{
+    const struct target *t = &f->x->target;
+    for (size_t i = 0; i < t->args_n; i++) {
+        struct slice name = target_arg_name(t, i), value;
+        if (!slice_starts(name, SLICE("key"))) continue;
+        value = slice_of(t->bytes.p + t->values[i].at, t->values[i].n);
+        if (!part_read(f, name, value)) return false;
+    }
+    f->one = true;
+    for (uint32_t i = 0; i < f->parts.n; i++)
+        f->one = f->one && (i == f->parts.time || f->is[i].p != NULL);
+    return true;
+}
+
+/* --- one field --- */
+
+static bool field_refuse(struct figures *f, struct slice field)
+{
+    char shown[64];
+    struct buf expected = {0};
+    counter_field_expected(f->counter, &expected);
+    exchange_refuse(f->x, 400, "correct the parameter, or leave it out",
+                    "field is \"%s\", expected " SLICE_FMT, slice_show(field, 50, shown, sizeof shown),
+                    SLICE_ARG(buf_slice(&expected)));
+    buf_free(&expected);
+    return false;
+}
+
+/* The whole field is the last part. */
+static bool field_read(struct figures *f, struct slice field, struct slice *from, struct slice *to)
+{
+    uint32_t last = f->parts.n - 1;
+    if (f->counter->field > FIELD_MONTH) {
+        exchange_refuse(f->x, 400, "ask with key[<column>], as /api/counters has them",
+                        "this counter's field is %s", field_kind_name(f->counter->field));
+        return false;
+    }
+    if (!counter_field_valid(f->counter, field)) return field_refuse(f, field);
+    if (last == f->parts.time)
+        *from = *to = field;
+    else
+        f->is[last] = field;
+    return true;
+}
+
+/* --- times --- */
+
+/* Fields are days and hours of the store's zone. */
+static int64_t now_of(const struct figures *f)
+{
+    int64_t now_s = wall_ms() / 1000;
+    return now_s + zones_clock(f->x->http->ports.zones, f->store, now_s).offset_s;
+}
+
+static bool range_of(struct figures *f, struct slice from, struct slice to)
+{
+    static const size_t standards[] = {
+        [FIELD_DATE] = DAYS_STANDARD, [FIELD_HOUR] = HOURS_STANDARD, [FIELD_MONTH] = MONTHS_STANDARD};
+    char why[160];
+    enum field_kind kind = parts_time_kind(&f->parts);
+    if (range_read(kind, from, to, now_of(f), standards[kind], &f->range, why, sizeof why)) return true;
+    exchange_refuse(f->x, 400, "correct the range, or leave it out", "%s", why);
+    return false;
+}
+
+/* --- all of it --- */
+
+/* What cannot be asked of this counter. NULL: it can. */
+static const char *unfit(const struct figures *f, bool ranged, bool topped)
+{
+    bool timed = figures_timed(f);
+    if (ranged && !timed) return "from and to are for date and hour";
+    return topped && timed && f->parts.n == 1 ? "top is for integer and text" : NULL;
+}
+
+static bool ask_read(struct figures *f)
+{
+    struct slice from, to, top, field;
+    bool has_from = given(f, "from", &from), has_to = given(f, "to", &to), topped = given(f, "top", &top);
+    bool ranged = has_from || has_to;
+    const char *fault = unfit(f, ranged, topped);
+    if (given(f, "field", &field) && (ranged || topped)) {
+        exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
+        return false;
+    }
+    if (fault != NULL) {
+        exchange_refuse(f->x, 400, ranged ? "ask with top or field" : "ask with from and to",
+                        "%s; this counter's field is %s", fault, field_kind_name(f->counter->field));
+        return false;
+    }
+    if (field.p != NULL && !field_read(f, field, &from, &to)) return false;
+    f->by_time = figures_timed(f) && !topped;
+    return parts_read(f) && (!figures_timed(f) || range_of(f, from, to)) &&
+           exchange_number(f->x, "top", 1, RANGE_MAX, TOP_STANDARD, &f->top);
+}
+
+static void question_put(struct figures *f)
+{
+    struct buf *q = &f->question;
+    buf_printf(q, SLICE_FMT " %zu ", SLICE_ARG(f->counter->name), f->store.n);
+    buf_put_slice(q, f->store);
+    buf_printf(q, " %d %u %lld %zu %lld", f->by_time, f->parts.count, (long long)f->range.first, f->range.n,
+               (long long)f->top);
+    for (uint32_t i = 0; i < f->parts.n; i++) {
+        buf_printf(q, " %zu ", f->is[i].p == NULL ? SIZE_MAX : f->is[i].n);
+        if (f->is[i].p != NULL) buf_put_slice(q, f->is[i]);
+    }
+}
+
+bool figures_question(struct figures *f)
+{
+    if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !ask_read(f))
+        return false;
+    question_put(f);
+    return true;
+}

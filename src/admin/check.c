@@ -191,8 +191,14 @@ static enum err schema_look(struct db *db, const struct setup *setup)
     struct error e;
     enum err code = schema_check(db, &setup->counters, &rules, &report, &e);
     if (code == ERR_NONE) code = lookups_check(db, setup, &report, &e);
-    for (size_t i = 0; i < report.n; i++)
+    bool misfit = false;
+    for (size_t i = 0; i < report.n; i++) {
         finding_print(&report.all[i]);
+        misfit |= report.all[i].level == SCHEMA_REFUSE && report.all[i].counter != NULL;
+    }
+    if (misfit)
+        fprintf(stderr,
+                "`tallyd suggest TABLE --key 'HINCRBY key field 1'` prints lines that fit a table.\n");
     if (code != ERR_NONE) {
         call_failed(&e);
     } else if (schema_refusals(&report) > 0) {
@@ -300,7 +306,11 @@ static bool conf_is_bare(const char *path)
 /* The lines alone go to stdout: `tallyd check -c NEW > NEW` makes the file. */
 static void starter_print(const char *path)
 {
-    fprintf(stderr, "tallyd: write these ten lines to %s, change the addresses, and check again:\n", path);
+    fprintf(
+        stderr,
+        "tallyd: write these ten lines to %s, change the addresses, and check again; then `tallyd suggest "
+        "TABLE` prints the lines for a table of your shop:\n",
+        path);
     fflush(stderr);
     fputs(starter, stdout);
 }

@@ -172,13 +172,24 @@ static enum column_form set_form_of(const struct column *col)
     return slice_ieq(slice_str(col->data_type), SLICE("timestamp")) ? FORM_DATETIME : col->form;
 }
 
+static bool is_in_key(const struct table_judging *j, const char *name)
+{
+    if (is_key_column(j->c, name)) return true;
+    for (size_t i = 0; i < j->t.parts_n; i++)
+        if (strcmp(j->t.parts[i].column, name) == 0) return true;
+    return false;
+}
+
 /* Names of the columns that would do. */
 static void columns_put(const struct table_judging *j, struct buf *out, const struct need *n)
 {
+    bool count = n->fits == count_fits;
     for (size_t i = 0; i < j->t.columns_n; i++)
-        if (n->fits(n, j->t.columns[i].form))
+        if (n->fits(n, j->t.columns[i].form) && !(count && is_in_key(j, j->t.columns[i].name)))
             buf_printf(out, "%s%s", out->n > 0 ? ", " : "", j->t.columns[i].name);
-    if (out->n == 0) BUF_LIT(out, "none");
+    if (out->n > 0) return;
+    buf_put_slice(out, count ? SLICE("none, so it is no counter table: its rows have no integer to add to")
+                             : SLICE("none"));
 }
 
 static void column_check(struct table_judging *j, const struct need *n)

@@ -395,6 +395,8 @@ def test_what_is_the_shops_stays(make_daemon, redis, mysql):
              " slug VARCHAR(9) NOT NULL DEFAULT '', UNIQUE KEY s (slug), PRIMARY KEY (store_id, product_id))", "another row"),
             ("CREATE TABLE product_views (store_id BIGINT NOT NULL, product_id BIGINT NOT NULL, views INT NOT NULL,"
              " model VARCHAR(9) NOT NULL, PRIMARY KEY (store_id, product_id))", "NOT NULL without a default"),
+            ("CREATE TABLE product_views (id INT AUTO_INCREMENT PRIMARY KEY, store_id BIGINT NOT NULL, product_id BIGINT NOT NULL,"
+             " seen_at DATETIME NOT NULL)", "columns.count: none, so it is no counter table"),
             ("CREATE TABLE searches (store_id BIGINT NOT NULL, term JSON NOT NULL, searches INT NOT NULL, id INT PRIMARY KEY"
              " AUTO_INCREMENT)", "which does not hold a text")):
         daemon = make_daemon(redis, start=False).migrate()
@@ -402,6 +404,7 @@ def test_what_is_the_shops_stays(make_daemon, redis, mysql):
         mysql.query(ddl)
         done = daemon.verb("check")
         assert done.returncode == 78 and reason in done.stderr and "mend it with" not in done.stderr, done.stderr
+        assert "tallyd suggest TABLE" in done.stderr
         mysql.query(f"DROP TABLE {ddl.split()[2]}")
 
 

@@ -151,8 +151,10 @@ static enum code_class stored_ask(struct db *db, struct books_totals *t, struct 
     if (sql->n == 0) return CODE_OK;
     enum code_class class = db_query(db, buf_slice(sql));
     if (alone && class == CODE_POISON) return buf_reset(sql), CODE_OK;
-    while (class == CODE_OK && db_row(db, cell, 3))
-        t->all[cell_int(cell[0])].stored[cell_int(cell[1])] = cell_int(cell[2]);
+    while (class == CODE_OK && db_row(db, cell, 3)) {
+        struct books_total *one = &t->all[cell_int(cell[0])];
+        one->over |= cell[2].p != NULL && !num_parse(cell[2], &one->stored[cell_int(cell[1])]);
+    }
     buf_reset(sql);
     return class;
 }

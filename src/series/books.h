@@ -37,6 +37,7 @@ struct books_total { /* of one pending hash */
     int64_t gen;     /* Redis' at the read */
     int64_t *stored; /* answer: one a field, 0 without a row; heap, the asker frees it */
     bool newer;      /* answer: the ledger has a later gen of this counter: read Redis again */
+    bool over;       /* answer: a count is more than an int64 holds */
 };
 struct books_totals {
     const struct counter *counter;

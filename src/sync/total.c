@@ -119,6 +119,7 @@ static void claimed_file(void *arg, const struct batch_id *id, uint32_t field, s
 static void task_sum(const struct total_round *r, struct total_task *t, const struct books_total *stored)
 {
     const struct total_request *q = t->request;
+    t->over |= stored->over;
     for (uint32_t i = 0; i < q->fields_n; i++)
         t->over |= __builtin_add_overflow(t->pending[i], stored->stored[i], &t->pending[i]);
     for (size_t i = 0; i < t->claimed_n; i++) {

@@ -408,6 +408,21 @@ def test_what_is_the_shops_stays(make_daemon, redis, mysql):
         mysql.query(f"DROP TABLE {ddl.split()[2]}")
 
 
+def test_a_count_beyond_63_bits(make_daemon, redis, mysql):
+    """An UNSIGNED BIGINT that the shop filled: its total is refused, which was 0; others of the same request's counter are told."""
+    families = {"hits": counter("pages:hits", "integer", "hit_counter", {"field": "page_id", "count": "n"})}
+    mysql.query("CREATE TABLE hit_counter (page_id INT NOT NULL PRIMARY KEY, n BIGINT UNSIGNED NOT NULL)")
+    mysql.query("INSERT INTO hit_counter VALUES (1, 9223372036854775808), (2, 9223372036854775807)")
+    daemon = make_daemon(redis, families=families)
+    with daemon.client() as client:
+        assert str(client.call("CTR.TOTAL", "pages:hits", 1)) == "ERR a total is out of range"
+        assert client.call("CTR.TOTAL", "pages:hits", 2) == [9223372036854775807]
+        client.call("HINCRBY", "pages:hits", 1, 5)
+        daemon.sync_all()
+    assert mysql.query("SELECT n FROM hit_counter WHERE page_id = 1") == ((9223372036854775813,),)
+    daemon.verify()
+
+
 def test_a_sum_below_zero(make_daemon, redis, mysql):
     """An UNSIGNED count takes what it can; the rest is a reject, which can be replayed when there is room; adjust the same."""
     families = {"hits": counter("pages:hits", "integer", "hit_counter", {"field": "page_id", "count": "n"})}

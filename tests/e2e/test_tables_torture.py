@@ -1,5 +1,5 @@
 """Tables of shops under kills: keys of several placeholders, an id of the table's own, rows that only the shop makes and deletes
-while the load runs, columns that are set, UNSIGNED counts that go down, texts that a collation folds. After each kill the shadow
+while the load runs, fields that name the count, times in parts, columns that are set, UNSIGNED counts that go down, texts that a collation folds. After each kill the shadow
 must agree with what MySQL has and Redis holds. 12 kills in the normal run, 80 in the soak. TORTURE_SEED repeats a run."""
 import threading
 from collections import Counter
@@ -30,6 +30,11 @@ FAMILIES = {
                     set={"seen_at": "now at update"}),
     "searches": counter("search:<lang>", "text", "searches", {"lang": "lang", "field": "term", "count": "n"}, kinds={"lang": "text"},
                         set={"updated_at": "now", "created_at": "now at insert", "source": "'web'"}),
+    "articles": counter("article:<article>", "count", "articles", {"article": "id", "counts": {"views": "view_count", "likes": "like_count"}},
+                        missing="reject"),
+    "metrics": counter("metrics:<at>:<channel>", "count", "metrics",
+                       {"at": ["y", "m", "d", "h"], "channel": "channel", "counts": {"sent": "sent", "read": "been_read"}},
+                       kinds={"at": "hour 2024-05-01T13", "channel": "text"}),
     "stock": counter("stock:<store>", "integer", "stock", {"store": "store_id", "field": "product_id", "count": "n"}),
 }
 TABLES = [
@@ -45,6 +50,11 @@ TABLES = [
     "CREATE TABLE searches (lang CHAR(2) NOT NULL, term VARCHAR(40) COLLATE utf8mb4_general_ci NOT NULL, n INT NOT NULL,"
     " updated_at DATETIME NULL, created_at INT NULL, source VARCHAR(9) NULL, PRIMARY KEY (lang, term))",
     "CREATE TABLE stock (store_id INT NOT NULL, product_id INT NOT NULL, n INT UNSIGNED NOT NULL, PRIMARY KEY (store_id, product_id))",
+    "CREATE TABLE articles (id INT NOT NULL PRIMARY KEY, view_count INT UNSIGNED NOT NULL DEFAULT 0, like_count BIGINT NULL)",
+    "INSERT INTO articles (id) SELECT 2 * seq FROM seq_1_to_30",
+    "CREATE TABLE metrics (y SMALLINT NOT NULL, m TINYINT NOT NULL, d TINYINT NOT NULL, h TINYINT NOT NULL, channel VARCHAR(20)"
+    " CHARACTER SET ascii COLLATE ascii_bin NOT NULL, sent INT NOT NULL DEFAULT 0, been_read INT NOT NULL DEFAULT 0,"
+    " UNIQUE KEY u (channel, y, m, d, h))",
     f"INSERT INTO stock SELECT a.seq, b.seq, {STOCK} FROM seq_1_to_5 a, seq_1_to_40 b",
     "INSERT INTO stock VALUES (1, 0, 0)",
     "INSERT INTO products (product, made_by) SELECT 2 * seq, 'shop' FROM seq_1_to_750"]
@@ -54,6 +64,9 @@ SUMS = [
     "SELECT CONCAT('liked:', day), CONCAT(item_id, '::', item_type), COALESCE(likes, 0) FROM likes",
     "SELECT 'product:viewed', product, COALESCE(viewed, 0) FROM products", "SELECT 'product:viewed', product, viewed FROM gone",
     "SELECT CONCAT('search:', lang), term, n FROM searches",
+    "SELECT CONCAT('article:', id), 'views', view_count FROM articles", "SELECT CONCAT('article:', id), 'likes', COALESCE(like_count, 0) FROM articles",
+    *(f"SELECT CONCAT('metrics:', y, '-', LPAD(m, 2, 0), '-', LPAD(d, 2, 0), 'T', LPAD(h, 2, 0), ':', channel), '{field}', {column} FROM metrics"
+      for field, column in (("sent", "sent"), ("read", "been_read"))),
     f"SELECT CONCAT('stock:', store_id), product_id, CAST(n AS SIGNED) - IF(product_id = 0, 0, {STOCK}) FROM stock",
     "SELECT pending_hash, field, CAST(delta AS INT) FROM tally_rejects WHERE replayed_at IS NULL",
     "SELECT 'product:seen', '', CAST(SUM(merged + rejected) AS INT) FROM tally_counters WHERE counter = 'seen'"]
@@ -70,9 +83,13 @@ def pick(rng):
         return (b"store:%d:product:%d:views" % (rng.randrange(1, 6), rng.randrange(1, 30)), b"2014090%d" % rng.randrange(1, 4), 1)
     if kind < 0.75:
         return b"liked:2024-05-0%d" % rng.randrange(1, 4), b"%d::%s" % (rng.randrange(40), rng.choice((b"post", b"Post", b"a:b"))), 2
-    if kind < 0.85:
+    if kind < 0.78:
+        return b"article:%d" % rng.randrange(1, 61), rng.choice((b"views", b"likes")), rng.choice((1, 4))
+    if kind < 0.81:
+        return b"metrics:2024-05-01T%02d:%s" % (rng.randrange(9, 12), rng.choice((b"mail", b"a.b"))), rng.choice((b"sent", b"read")), 2
+    if kind < 0.88:
         return b"search:" + rng.choice((b"de", b"en")), rng.choice(WORDS), 3
-    if kind < 0.86:
+    if kind < 0.89:
         return b"stock:1", b"0", -1  # never taken: rejects
     return b"stock:%d" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 41), rng.choice((-3, -1, 5))
 
@@ -185,6 +202,7 @@ def tables_torture(kinds, make_redis, make_daemon, make_proxy, make_way, mysql):
     ((rejected, in_rows, in_gone),) = mysql.query("SELECT (SELECT COUNT(*) FROM tally_rejects WHERE pending_hash = 'product:viewed'),"
                                                   " (SELECT SUM(viewed) FROM products), (SELECT SUM(viewed) FROM gone)")
     assert rejected > 0 and in_rows > 0 and in_gone > 0, "each of them was a part of the sum"
+    assert mysql.query("SELECT MIN(view_count) > 0, MIN(like_count) > 0 FROM articles")[0] == (1, 1)
     assert mysql.query("SELECT COUNT(*) FROM searches WHERE updated_at IS NULL OR created_at IS NULL OR source <> 'web'") == ((0,),)
     assert mysql.query("SELECT n FROM stock WHERE product_id = 0") == ((0,),)
 

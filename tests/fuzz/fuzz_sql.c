@@ -1202,6 +1202,7 @@ static void field_shape_take(struct counter *c, unsigned how, struct slice *in)
     static const enum field_kind kinds[] = {FIELD_INTEGER, FIELD_TEXT, FIELD_DATE, FIELD_HOUR, FIELD_MONTH};
     const char *why;
     if (how > 0) c->column_field = SLICE("");
+    if (how == 0 && c->column_field.n == 0) c->column_field = SLICE("field"); /* the configuration has one */
     if (how == 0) {
         c->spelled = type_take(in);
         c->field = kinds[c->spelled.kind];

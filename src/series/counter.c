@@ -266,7 +266,7 @@ static enum err columns_validate(const struct counter *c, struct error *e)
     if (!c->key.has_store && c->column_store.n > 0)
         return refuse(c, "its key holds no <store>, so columns.store would have no value; take it out", e);
     for (size_t i = 0; i < 3 + c->more_n + c->sets_n + c->counts_n; i++) {
-        if (column_at(c, i).n > 0 && !is_identifier(column_at(c, i)))
+        if ((i >= 3 || column_at(c, i).n > 0) && !is_identifier(column_at(c, i)))
             return refuse(c, "a column is 1 to 64 of A-Z a-z 0-9 _ $", e);
         for (size_t k = 0; k < i; k++)
             if (column_at(c, i).n > 0 && slice_ieq(column_at(c, i), column_at(c, k)))

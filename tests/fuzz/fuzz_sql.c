@@ -2,9 +2,10 @@
  * knows nothing of theirs: an unknown word, a byte outside of x'..' that is no identifier of a counter which
  * counters_validate() took, a number of another form, and the run ends. Behind the parser are tables that commit and
  * roll back, and a server that fails as the input says.
- *   Each chunk goes in once or not at all; a row is then either in the counter's table, with its store, field and value as
- *   they were claimed, or among the rejects with the same bytes; ledger and books have their sums. Nothing is ever written
- *   outside of a transaction. */
+ *   Each chunk goes in once or not at all; a row is then either in the counter's table, where its key columns and its count make the
+ *   hash and the field that were claimed, or among the rejects with the same bytes; ledger and books have their sums. Nothing is
+ *   ever written outside of a transaction. A counter that makes no rows inserts none, and updates only what it has seen to be
+ *   there. Where nothing fails, there is one statement for each column of counts. */
 #include "fuzz.h"
 
 #include "base/log.h"
@@ -15,6 +16,11 @@
 
 #define CHUNKS_MAX 16
 #define ROUNDS 12 /* of each chunk, until MySQL works again */
+#define MORE_MAX 4
+#define KEYS_MAX (2 + MORE_MAX) /* of the store, of the field, more */
+#define SETS_MAX 2
+#define COUNTS_MAX 3
+#define PACKET_MOST (1 << 20)
 
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
@@ -26,13 +32,14 @@ int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
 /* ---- the tables ---- */
 
 struct upsert {
-    struct slice store, field; /* as the counter has them; in texts */
+    struct slice keys[KEYS_MAX]; /* as the app sends them; in texts */
+    uint32_t count;
     int64_t delta;
 };
 
 struct reject {
     uint32_t seq;
-    struct slice hash, field, value;
+    struct slice hash, field, value, reason;
     bool counted;
 };
 
@@ -49,8 +56,12 @@ static const struct epoch epoch = {.realm = {{7, 1}}, .id = {{9, 2}}};
 
 struct db {
     bool open, in_transaction;
-    bool epoch_is_over; /* an UPDATE of the books finds no row */
-    bool absent;        /* nor did one of a count */
+    bool epoch_is_over;                 /* an UPDATE of the books finds no row */
+    bool absent;                        /* nor did one of a count */
+    bool collated;                      /* texts have a character set */
+    unsigned failures, lowered, writes; /* the last two, and what follows: of the transaction */
+    uint32_t found;                     /* set of rows that it saw, and locked */
+    uint32_t pass;                      /* column of counts that it is at */
     uint64_t opened;
     enum code_class code;
     enum db_dialect dialect;
@@ -62,8 +73,8 @@ struct db {
     uint32_t at;      /* chunk of the transaction */
     struct entry now; /* what it did so far */
     struct entry in[CHUNKS_MAX];
-    struct buf texts;         /* never moves */
-    struct slice cells[3][6]; /* a result */
+    struct buf texts;                                            /* never moves */
+    struct slice cells[1 + KEYS_MAX + SETS_MAX + COUNTS_MAX][6]; /* a result */
     size_t cells_n, cells_at;
     char numbers[2][24];
 };
@@ -138,36 +149,158 @@ static void name_expect(struct sql *s, struct slice name)
     sql_expect(s, "`");
 }
 
-/* '2014-09-20' or '2014-09-20 17:00:00' -> 20140920[17]. A date in a DATETIME is its midnight. */
-static struct slice time_read(struct sql *s, enum column_form form, enum field_kind kind)
+/* '2014-09-20' or '2014-09-20 17:00:00' -> 20140920[17]. A date in a DATETIME is its midnight, a month its first day. */
+static struct slice time_read(struct sql *s, enum column_form form, enum value_kind kind)
 {
     sql_expect(s, "'");
     struct slice out = text_room(s->db, 10), text = take_bytes(&s->rest, form == FORM_DATE ? 10 : 19);
     char *to = (char *)(uintptr_t)out.p;
     MUST(text.n == (form == FORM_DATE ? 10 : 19) && text.p[4] == '-' && text.p[7] == '-');
     memcpy(to, text.p, 4), memcpy(to + 4, text.p + 5, 2), memcpy(to + 6, text.p + 8, 2);
-    out.n = 8;
+    out.n = kind == VALUE_MONTH ? 6 : 8;
+    MUST(kind != VALUE_MONTH || memcmp(to + 6, "01", 2) == 0);
     if (form == FORM_DATETIME) {
         MUST(text.p[10] == ' ' && memcmp(text.p + 13, ":00:00", 6) == 0);
         memcpy(to + 8, text.p + 11, 2);
-        if (kind == FIELD_HOUR) out.n = 10;
-        MUST(kind == FIELD_HOUR || memcmp(to + 8, "00", 2) == 0);
+        if (kind == VALUE_HOUR) out.n = 10;
+        MUST(kind == VALUE_HOUR || memcmp(to + 8, "00", 2) == 0);
     }
     sql_expect(s, "'");
     return out;
 }
 
-static struct slice value_read(struct sql *s, enum column_form form, enum field_kind kind)
+static struct slice number_text_read(struct sql *s)
+{
+    struct slice digits = digits_read(s), out = text_room(s->db, digits.n);
+    int64_t v;
+    MUST(num_parse(digits, &v));
+    memcpy((char *)(uintptr_t)out.p, digits.p, digits.n);
+    return out;
+}
+
+/* A column of texts has a time as it was sent; from any other it is spelled again. */
+static struct slice value_read(struct sql *s, enum column_form form, struct value_type type)
 {
     if (form == FORM_TEXT) sql_expect(s, "_utf8mb4 ");
     if (form == FORM_BYTES || form == FORM_TEXT) return bytes_read(s);
-    if (form != FORM_INTEGER) return time_read(s, form, kind);
-    struct slice digits = digits_read(s);
-    int64_t v;
-    MUST(num_parse(digits, &v));
-    struct slice out = text_room(s->db, digits.n);
-    memcpy((char *)(uintptr_t)out.p, digits.p, digits.n);
+    struct slice plain = form == FORM_INTEGER ? number_text_read(s) : time_read(s, form, type.kind);
+    if (type.kind == VALUE_INTEGER || type.kind == VALUE_TEXT) return plain;
+    struct buf spelled = {0};
+    value_spell(&type, plain, &spelled);
+    struct slice out = text_room(s->db, spelled.n);
+    memcpy((char *)(uintptr_t)out.p, spelled.p, spelled.n);
+    buf_free(&spelled);
     return out;
+}
+
+/* ---- key columns ---- */
+
+static size_t keys_n(const struct counter *c)
+{
+    return 2 + c->more_n;
+}
+
+/* n = 0: it has none such. */
+static struct slice key_name(const struct counter *c, size_t i)
+{
+    return i == 0 ? c->column_store : i == 1 ? c->column_field : c->more[i - 2].name;
+}
+
+static enum column_form key_form(const struct db *db, size_t i)
+{
+    return i == 0 ? db->forms.store : i == 1 ? db->forms.field : db->forms.more[i - 2];
+}
+
+static struct value_type key_type(const struct counter *c, size_t i)
+{
+    if (i == 0) return (struct value_type){VALUE_TEXT, SPELLED_DIGITS, 0};
+    if (i == 1) return c->spelled;
+    const struct key_column *column = &c->more[i - 2];
+    if (column->from == FROM_CONSTANT) return (struct value_type){VALUE_TEXT, SPELLED_DIGITS, 0};
+    return (column->from == FROM_KEY ? c->key.places : c->field_places)->at[column->at].type;
+}
+
+/* What the operator wrote, in a column of any form. */
+static void constant_expect(struct sql *s, enum column_form form, struct slice constant)
+{
+    if (form == FORM_INTEGER) {
+        MUST(slice_eq(digits_read(s), constant));
+        return;
+    }
+    if (form != FORM_BYTES) sql_expect(s, "_utf8mb4 ");
+    MUST(slice_eq(bytes_read(s), constant));
+}
+
+static void key_read(struct sql *s, struct upsert *u)
+{
+    const struct counter *c = s->db->counter;
+    bool any = false;
+    for (size_t i = 0; i < keys_n(c); i++) {
+        if (key_name(c, i).n == 0) continue;
+        if (any) sql_expect(s, ",");
+        any = true;
+        if (i >= 2 && c->more[i - 2].from == FROM_CONSTANT)
+            constant_expect(s, key_form(s->db, i), c->more[i - 2].constant);
+        else
+            u->keys[i] = value_read(s, key_form(s->db, i), key_type(c, i));
+    }
+}
+
+static void key_names_expect(struct sql *s)
+{
+    const struct counter *c = s->db->counter;
+    bool any = false;
+    for (size_t i = 0; i < keys_n(c); i++) {
+        if (key_name(c, i).n == 0) continue;
+        if (any) sql_expect(s, ",");
+        any = true;
+        name_expect(s, key_name(c, i));
+    }
+}
+
+static void places_make(const struct counter *c, const struct places *p, enum column_from from,
+                        const struct upsert *u, struct buf *out)
+{
+    struct slice values[PLACES_MAX] = {u->keys[0]};
+    for (uint32_t i = 0; i < c->more_n; i++)
+        if (c->more[i].from == from) values[c->more[i].at] = u->keys[2 + i];
+    places_put(p, values, out);
+}
+
+/* The name of the hash, and the field, of which these columns are. */
+static void row_make(const struct counter *c, const struct upsert *u, struct buf *name, struct buf *field)
+{
+    if (c->key.places == NULL)
+        pattern_put(&c->key, u->keys[0], name);
+    else
+        places_make(c, c->key.places, FROM_KEY, u, name);
+    if (c->field == FIELD_PLACES)
+        places_make(c, c->field_places, FROM_FIELD, u, field);
+    else if (c->field == FIELD_COUNT)
+        buf_put_slice(field, c->counts[u->count].field);
+    else
+        buf_put_slice(field, c->field == FIELD_NONE ? SLICE("count") : u->keys[1]);
+}
+
+/* Of a counter that makes no rows: is it in the table? All counts of a row are there, or none. */
+static bool is_there(const struct counter *c, struct slice name, struct slice field)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < name.n; i++)
+        sum += (unsigned char)name.p[i];
+    for (size_t i = 0; i < field.n && c->field != FIELD_COUNT; i++)
+        sum += (unsigned char)field.p[i];
+    return sum % 4 != 0;
+}
+
+static bool row_is_there(const struct counter *c, const struct upsert *u)
+{
+    struct buf name = {0}, field = {0};
+    row_make(c, u, &name, &field);
+    bool there = is_there(c, buf_slice(&name), buf_slice(&field));
+    buf_free(&name);
+    buf_free(&field);
+    return there;
 }
 
 /* ---- statements ---- */
@@ -224,54 +357,104 @@ static bool is_poison(const struct upsert *u)
     return (u->delta & 15) == 13;
 }
 
+/* A text that its column's character set does not have: the look for its row fails. */
+static bool is_unfit(const struct upsert *u)
+{
+    return (u->delta & 15) == 11;
+}
+
+/* All rows of one column of counts come before those of the next. */
+static uint32_t count_read(struct sql *s)
+{
+    const struct counter *c = s->db->counter;
+    uint32_t i = 0;
+    if (c->field == FIELD_COUNT)
+        while (i + 1 < c->counts_n &&
+               !slice_starts(slice_of(s->rest.p + 1, s->rest.n - 1), c->counts[i].column))
+            i++;
+    name_expect(s, c->field == FIELD_COUNT ? c->counts[i].column : c->column_count);
+    MUST(i >= s->db->pass);
+    return s->db->pass = i;
+}
+
+static struct slice count_name(const struct db *db)
+{
+    return db->counter->field == FIELD_COUNT ? db->counter->counts[db->pass].column
+                                             : db->counter->column_count;
+}
+
+/* `table`.`n`, as it is in the row */
+static void count_expect(struct sql *s)
+{
+    if (s->db->forms.nullable) sql_expect(s, "COALESCE(");
+    name_expect(s, s->db->counter->table);
+    sql_expect(s, ".");
+    name_expect(s, count_name(s->db));
+    if (s->db->forms.nullable) sql_expect(s, ", 0)");
+}
+
+static void set_expect(struct sql *s, uint32_t i)
+{
+    static const char *const now[] = {
+        [FORM_INTEGER] = "UNIX_TIMESTAMP()", [FORM_DATE] = "CURRENT_DATE()", [FORM_DATETIME] = "NOW()"};
+    enum column_form form = s->db->forms.sets[i];
+    struct slice constant = s->db->counter->sets[i].constant;
+    if (constant.p == NULL)
+        sql_expect(s, now[form]);
+    else
+        constant_expect(s, form, constant);
+}
+
+static void updates_expect(struct sql *s)
+{
+    const struct counter *c = s->db->counter;
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        if (!c->sets[i].at_update) continue;
+        sql_expect(s, ", ");
+        name_expect(s, c->table);
+        sql_expect(s, ".");
+        name_expect(s, c->sets[i].name);
+        sql_expect(s, " = ");
+        set_expect(s, i);
+    }
+}
+
 static void upsert_columns(struct sql *s)
 {
     const struct counter *c = s->db->counter;
+    MUST(c->missing == MISSING_INSERT);
     sql_expect(s, "INSERT INTO ");
     name_expect(s, c->table);
     sql_expect(s, " (");
-    if (c->key.has_store) {
-        name_expect(s, c->column_store);
-        sql_expect(s, ",");
-    }
-    name_expect(s, c->column_field);
+    key_names_expect(s);
     sql_expect(s, ",");
-    name_expect(s, c->column_count);
+    (void)count_read(s);
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        if (!c->sets[i].at_insert) continue;
+        sql_expect(s, ",");
+        name_expect(s, c->sets[i].name);
+    }
     sql_expect(s, ") VALUES ");
-}
-
-/* `n` = `table`.`n`, as it is in the row */
-static void count_expect(struct sql *s)
-{
-    const struct counter *c = s->db->counter;
-    name_expect(s, c->column_count);
-    sql_expect(s, s->db->forms.nullable ? " = COALESCE(" : " = ");
-    name_expect(s, c->table);
-    sql_expect(s, ".");
-    name_expect(s, c->column_count);
-    if (s->db->forms.nullable) sql_expect(s, ", 0)");
 }
 
 static void upsert_tail(struct sql *s)
 {
-    const struct counter *c = s->db->counter;
     bool alias = s->db->dialect == DB_ROW_ALIAS;
     sql_expect(s, alias ? " AS tallyd_row ON DUPLICATE KEY UPDATE " : " ON DUPLICATE KEY UPDATE ");
+    name_expect(s, count_name(s->db));
+    sql_expect(s, " = ");
     count_expect(s);
     sql_expect(s, alias ? " + tallyd_row." : " + VALUES(");
-    name_expect(s, c->column_count);
+    name_expect(s, count_name(s->db));
     if (!alias) sql_expect(s, ")");
+    updates_expect(s);
     end_expect(s);
 }
 
-static void key_read(struct sql *s, struct upsert *u)
+static void upsert_add(struct db *db, const struct upsert *u)
 {
-    const struct db *db = s->db;
-    if (db->counter->key.has_store) {
-        u->store = value_read(s, db->forms.store, FIELD_TEXT);
-        sql_expect(s, ",");
-    }
-    u->field = value_read(s, db->forms.field, db->counter->field);
+    MUST(db->now.upserts_n < BATCH_CHUNK_ROWS);
+    db->now.upserts[db->now.upserts_n++] = *u;
 }
 
 /* A negative delta of a count with bounds; some rows are not there. */
@@ -280,28 +463,27 @@ static enum code_class lower_run(struct sql *s)
     struct db *db = s->db;
     const struct counter *c = db->counter;
     struct upsert u = {0};
-    MUST(db->forms.bounded);
+    MUST(db->forms.bounded && c->missing == MISSING_INSERT);
     name_expect(s, c->table);
     sql_expect(s, " SET ");
+    u.count = count_read(s);
+    sql_expect(s, " = ");
     count_expect(s);
     sql_expect(s, " + (");
     u.delta = number_read(s);
-    sql_expect(s, ") WHERE (");
-    if (c->key.has_store) {
-        name_expect(s, c->column_store);
-        sql_expect(s, ",");
-    }
-    name_expect(s, c->column_field);
+    sql_expect(s, ")");
+    updates_expect(s);
+    sql_expect(s, " WHERE (");
+    key_names_expect(s);
     sql_expect(s, ") = (");
     key_read(s, &u);
     sql_expect(s, ")");
     end_expect(s);
     MUST(u.delta < 0);
+    db->lowered++;
     if (is_poison(&u)) return CODE_POISON;
     db->absent = (u.delta & 7) == 3;
-    if (db->absent) return CODE_OK;
-    MUST(db->now.upserts_n < BATCH_CHUNK_ROWS);
-    db->now.upserts[db->now.upserts_n++] = u;
+    if (!db->absent) upsert_add(db, &u);
     return CODE_OK;
 }
 
@@ -313,18 +495,159 @@ static enum code_class upsert_run(struct sql *s)
     bool poison = false;
     upsert_columns(s);
     do {
-        struct upsert u = {0};
+        struct upsert u = {.count = db->pass};
         sql_expect(s, "(");
         key_read(s, &u);
         sql_expect(s, ",");
         u.delta = number_read(s);
+        for (uint32_t i = 0; i < db->counter->sets_n; i++) {
+            if (!db->counter->sets[i].at_insert) continue;
+            sql_expect(s, ",");
+            set_expect(s, i);
+        }
         sql_expect(s, ")");
         poison |= is_poison(&u);
-        MUST(e->upserts_n < BATCH_CHUNK_ROWS);
-        e->upserts[e->upserts_n++] = u;
+        upsert_add(db, &u);
     } while (sql_try(s, ","));
     upsert_tail(s);
+    db->writes++;
     if (poison) e->upserts_n = before;
+    return poison ? CODE_POISON : CODE_OK;
+}
+
+/* ---- rows that are there ---- */
+
+static void column_expect(struct sql *s, const char *format, size_t i)
+{
+    char text[200];
+    snprintf(text, sizeof text, format, i, i, i);
+    sql_expect(s, text);
+}
+
+/* A table of rows, with their numbers. */
+static size_t rows_read(struct sql *s, struct upsert *rows, int64_t *numbers)
+{
+    const struct counter *c = s->db->counter;
+    size_t n = 0;
+    sql_expect(s, "SELECT 0 AS s, 0 AS d");
+    for (size_t i = 0; i < keys_n(c); i++)
+        if (key_name(c, i).n > 0) column_expect(s, ", NULL AS k%zu", i);
+    sql_expect(s, " FROM DUAL WHERE FALSE");
+    while (sql_try(s, " UNION ALL SELECT ")) {
+        MUST(n < BATCH_CHUNK_ROWS);
+        numbers[n] = number_read(s);
+        rows[n] = (struct upsert){0};
+        sql_expect(s, ",");
+        rows[n].delta = number_read(s);
+        sql_expect(s, ",");
+        key_read(s, &rows[n++]);
+    }
+    MUST(n > 0);
+    return n;
+}
+
+static bool is_collated(const struct db *db, size_t i)
+{
+    return db->collated && key_form(db, i) == FORM_TEXT && key_name(db->counter, i).n > 0;
+}
+
+static void join_expect(struct sql *s, bool own)
+{
+    const struct counter *c = s->db->counter;
+    const char *and = " ON ";
+    sql_expect(s, ") d STRAIGHT_JOIN ");
+    name_expect(s, c->table);
+    for (size_t i = 0; i < keys_n(c); i++) {
+        if (key_name(c, i).n == 0) continue;
+        sql_expect(s, and);
+        name_expect(s, c->table);
+        sql_expect(s, ".");
+        name_expect(s, key_name(c, i));
+        column_expect(
+            s,
+            is_collated(s->db, i) && !own
+                ? " = CONVERT(d.k%zu USING utf8mb4) COLLATE utf8mb4_general_ci AND CONVERT(CONVERT(d.k%zu "
+                  "USING utf8mb4) USING utf8mb4) COLLATE utf8mb4_bin = d.k%zu"
+                : " = d.k%zu",
+            i);
+        and = " AND ";
+    }
+}
+
+static enum code_class find_run(struct sql *s)
+{
+    struct db *db = s->db;
+    struct upsert rows[BATCH_CHUNK_ROWS];
+    int64_t numbers[BATCH_CHUNK_ROWS];
+    bool unfit = false;
+    MUST(db->in_transaction && db->counter->missing != MISSING_INSERT);
+    size_t n = rows_read(s, rows, numbers);
+    join_expect(s, false);
+    sql_expect(s, " FOR UPDATE");
+    end_expect(s);
+    db->cells_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        unfit |= is_unfit(&rows[i]);
+        if (!row_is_there(db->counter, &rows[i])) continue;
+        MUST(numbers[i] >= 0 && numbers[i] < BATCH_CHUNK_ROWS);
+        db->found |= 1U << numbers[i];
+        struct slice cell = text_room(db, 21);
+        db->cells[db->cells_n++][0] = slice_of(cell.p, num_write(numbers[i], (char *)(uintptr_t)cell.p));
+    }
+    return unfit ? CODE_POISON : CODE_OK;
+}
+
+/* The keys as the table has them, each with its sum. */
+static size_t sums_read(struct sql *s, struct upsert *rows, int64_t *numbers)
+{
+    const struct counter *c = s->db->counter;
+    size_t keys = 0;
+    sql_expect(s, "SELECT ");
+    for (size_t i = 0; i < keys_n(c); i++) {
+        if (key_name(c, i).n == 0) continue;
+        if (keys++ > 0) sql_expect(s, ", ");
+        name_expect(s, c->table);
+        sql_expect(s, ".");
+        name_expect(s, key_name(c, i));
+        column_expect(s, " AS k%zu", i);
+    }
+    sql_expect(s, ", CAST(SUM(d.d) AS SIGNED) AS d FROM (");
+    size_t n = rows_read(s, rows, numbers);
+    join_expect(s, false);
+    sql_expect(s, " GROUP BY 1");
+    for (size_t i = 2; i <= keys; i++)
+        column_expect(s, ", %zu", i);
+    return n;
+}
+
+static enum code_class update_rows_run(struct sql *s)
+{
+    struct db *db = s->db;
+    struct upsert rows[BATCH_CHUNK_ROWS];
+    int64_t numbers[BATCH_CHUNK_ROWS];
+    bool folds = false, poison = false;
+    MUST(db->counter->missing != MISSING_INSERT);
+    for (size_t i = 0; i < keys_n(db->counter); i++)
+        folds |= is_collated(db, i);
+    size_t n = (folds ? sums_read : rows_read)(s, rows, numbers);
+    join_expect(s, folds);
+    sql_expect(s, " SET ");
+    name_expect(s, db->counter->table);
+    sql_expect(s, ".");
+    (void)count_read(s);
+    sql_expect(s, " = ");
+    count_expect(s);
+    sql_expect(s, " + d.d");
+    updates_expect(s);
+    end_expect(s);
+    db->writes++;
+    for (size_t i = 0; i < n; i++)
+        poison |= is_poison(&rows[i]);
+    for (size_t i = 0; i < n; i++) {
+        rows[i].count = db->pass;
+        MUST((db->found >> numbers[i] & 1) != 0 && !is_unfit(&rows[i]));
+        if (!poison) upsert_add(db, &rows[i]);
+    }
     return poison ? CODE_POISON : CODE_OK;
 }
 
@@ -352,7 +675,8 @@ static void rejects_run(struct sql *s)
         sql_expect(s, ",");
         r.counted = number_read(s) != 0;
         sql_expect(s, ",");
-        MUST(bytes_read(s).n <= 300);
+        r.reason = bytes_read(s);
+        MUST(r.reason.n <= 300);
         sql_expect(s, ",UTC_TIMESTAMP(3))");
         MUST(db->now.rejects_n < BATCH_CHUNK_ROWS);
         db->now.rejects[db->now.rejects_n++] = r;
@@ -398,9 +722,21 @@ static void update_run(struct sql *s)
     end_expect(s);
 }
 
+/* Nothing failed, and all fits one packet. */
+static void statements_stand(const struct db *db)
+{
+    unsigned counts = 0, seen = 0;
+    for (size_t i = 0; i < db->now.upserts_n; i++)
+        seen |= 1U << db->now.upserts[i].count;
+    for (; seen != 0; seen &= seen - 1)
+        counts++;
+    MUST(db->writes == counts);
+}
+
 static void commit_run(struct db *db)
 {
     MUST(!db->epoch_is_over);
+    if (db->failures + db->lowered == 0 && db->packet == PACKET_MOST) statements_stand(db);
     if (db->now.stands && !db->in[db->at].stands) db->in[db->at] = db->now;
     db->now = (struct entry){0};
     db->in_transaction = false;
@@ -419,6 +755,7 @@ static enum code_class statement_run(struct sql *s)
     if (sql_try(s, "START TRANSACTION")) {
         MUST(!db->in_transaction); /* it would commit what is open */
         db->in_transaction = true;
+        db->lowered = db->writes = db->found = db->pass = 0;
     } else if (sql_try(s, "COMMIT")) {
         commit_run(db);
     } else if (sql_try(s, "ROLLBACK")) {
@@ -438,7 +775,9 @@ static enum code_class statement_run(struct sql *s)
         else if (sql_try(s, "UPDATE tally_ledger SET "))
             update_run(s);
         else
-            return sql_try(s, "UPDATE ") ? lower_run(s) : upsert_run(s);
+            return sql_try(s, "UPDATE (")  ? update_rows_run(s)
+                   : sql_try(s, "UPDATE ") ? lower_run(s)
+                                           : upsert_run(s);
     }
     end_expect(s);
     return CODE_OK;
@@ -451,6 +790,7 @@ enum fault { FAULT_NONE, FAULT_AGAIN, FAULT_LINK, FAULT_WAIT, FAULT_SIZE, FAULT_
 static enum code_class failed(struct db *db, enum code_class code)
 {
     db->code = code;
+    db->failures++;
     if (code == CODE_LINK || code == CODE_WAIT || code == CODE_AWAY) {
         rollback_run(db);
         db->open = false;
@@ -505,19 +845,28 @@ static void cell_number(struct db *db, size_t which, int64_t v, struct slice *ce
     *cell = slice_of(db->numbers[which], num_write(v, db->numbers[which]));
 }
 
+static void column_answer(struct db *db, struct slice name, const char *type, bool null)
+{
+    struct slice none = SLICE(""), *cell = db->cells[db->cells_n++];
+    bool collated = db->collated && strcmp(type, "varchar") == 0;
+    cell[0] = name, cell[1] = cell[4] = slice_str(type), cell[3] = null ? SLICE("YES") : SLICE("NO");
+    cell[2] = collated ? SLICE("utf8mb4_general_ci") : none;
+    cell[5] = collated ? SLICE("utf8mb4") : none;
+}
+
 static void columns_answer(struct db *db)
 {
     static const char *const types[] = {"text", "bigint", "date", "datetime", "varbinary", "varchar"};
-    const struct slice none = SLICE("");
     const struct counter *c = db->counter;
     const char *count = db->forms.bounded ? "int" : "bigint";
-    const struct slice cells[3][6] = {
-        {c->column_count, slice_str(count), SLICE(""), db->forms.nullable ? SLICE("YES") : SLICE("NO"),
-         slice_str(count), none},
-        {c->column_field, slice_str(types[db->forms.field]), none, SLICE("NO"), none, none},
-        {c->column_store, slice_str(types[db->forms.store]), none, SLICE("NO"), none, none}};
-    memcpy(db->cells, cells, sizeof cells);
-    db->cells_n = c->key.has_store ? 3 : 2;
+    db->cells_n = 0;
+    if (c->field != FIELD_COUNT) column_answer(db, c->column_count, count, db->forms.nullable);
+    for (uint32_t i = 0; i < c->counts_n; i++)
+        column_answer(db, c->counts[i].column, count, db->forms.nullable);
+    for (size_t i = 0; i < keys_n(c); i++)
+        if (key_name(c, i).n > 0) column_answer(db, key_name(c, i), types[key_form(db, i)], false);
+    for (uint32_t i = 0; i < c->sets_n; i++)
+        column_answer(db, c->sets[i].name, types[db->forms.sets[i]], false);
 }
 
 static void ledger_answer(struct db *db, struct sql *s)
@@ -542,6 +891,9 @@ enum code_class db_query(struct db *db, struct slice text)
     if (sql_try(&s, "SELECT digest, chunks, rows_merged FROM tally_ledger")) {
         MUST(db->in_transaction);
         ledger_answer(db, &s);
+    } else if (sql_try(&s, "SELECT d.s FROM (")) {
+        code = find_run(&s);
+        return code == CODE_OK ? CODE_OK : failed(db, code);
     } else {
         sql_expect(&s,
                    "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE, COLUMN_TYPE,"
@@ -552,8 +904,7 @@ enum code_class db_query(struct db *db, struct slice text)
         end_expect(&s);
         columns_answer(db);
     }
-    code = CODE_OK;
-    return code;
+    return CODE_OK;
 }
 
 bool db_row(struct db *db, struct slice *cells, unsigned cells_n)
@@ -615,25 +966,50 @@ enum db_dialect db_dialect(const struct db *db)
 
 /* ---- what must be in the tables ---- */
 
-static void row_stands(const struct db *db, const struct entry *e, const struct chunk *c, uint32_t seq,
-                       size_t *upsert, size_t *reject)
+static bool is_of(const struct counter *c, const struct upsert *u, struct slice name, struct slice field)
+{
+    struct buf of_name = {0}, of_field = {0};
+    row_make(c, u, &of_name, &of_field);
+    bool same = slice_eq(buf_slice(&of_name), name) && slice_eq(buf_slice(&of_field), field);
+    buf_free(&of_name);
+    buf_free(&of_field);
+    return same;
+}
+
+/* In the counter's table, or, where it is not there, in the books alone. */
+static bool upsert_stands(const struct db *db, const struct entry *e, struct slice name, struct slice field,
+                          int64_t delta)
+{
+    const struct counter *c = db->counter;
+    MUST(c != NULL);
+    for (size_t i = 0; i < e->upserts_n; i++) {
+        if (!is_of(c, &e->upserts[i], name, field)) continue;
+        MUST(delta == e->upserts[i].delta && !is_poison(&e->upserts[i]));
+        return true;
+    }
+    MUST(c->missing == MISSING_DROP && !is_there(c, name, field));
+    return false;
+}
+
+/* False: it was dropped. */
+static bool row_stands(const struct db *db, const struct entry *e, const struct chunk *c, uint32_t seq,
+                       size_t *reject)
 {
     const struct batch *b = db->batch;
     const struct batch_row *row = &b->rows[c->first + seq];
-    struct slice store = {0}, value = batch_value(b, row);
+    struct slice name = batch_hash_name(b, row->hash), field = batch_field(b, row),
+                 value = batch_value(b, row);
     int64_t delta;
     if (*reject < e->rejects_n && e->rejects[*reject].seq == seq) {
         const struct reject *r = &e->rejects[(*reject)++];
-        MUST(slice_eq(r->hash, batch_hash_name(b, row->hash)) && slice_eq(r->field, batch_field(b, row)));
+        bool missing = slice_eq(r->reason, SLICE(ROW_MISSING));
+        MUST(slice_eq(r->hash, name) && slice_eq(r->field, field));
+        MUST(!missing || (db->counter->missing == MISSING_REJECT && !is_there(db->counter, name, field)));
         MUST(slice_eq(r->value, value) && (!r->counted || num_parse(value, &delta)));
-        return;
+        return true;
     }
-    MUST(*upsert < e->upserts_n && db->counter != NULL);
-    const struct upsert *u = &e->upserts[(*upsert)++];
-    MUST(pattern_match(&db->counter->key, db->counter->store, batch_hash_name(b, row->hash), &store));
-    MUST(!db->counter->key.has_store || slice_eq(u->store, store));
-    MUST(slice_eq(u->field, batch_field(b, row)));
-    MUST(num_parse(value, &delta) && delta == u->delta && !is_poison(u));
+    MUST(num_parse(value, &delta));
+    return upsert_stands(db, e, name, field, delta);
 }
 
 static int reject_order(const void *a, const void *b)
@@ -644,15 +1020,18 @@ static int reject_order(const void *a, const void *b)
 
 static void entry_stands(const struct db *db, struct entry *e, const struct chunk *c)
 {
-    size_t upsert = 0, reject = 0;
+    size_t reject = 0, dropped = 0;
     int64_t merged = 0, rejected = 0, delta;
     uint8_t digest[16];
     chunk_digest(c, digest);
     MUST(slice_eq(e->digest, slice_of((char *)digest, 16)));
-    MUST(e->upserts_n + e->rejects_n == c->rows_n && (size_t)e->rows_merged == e->upserts_n);
     if (e->rejects_n > 0) qsort(e->rejects, e->rejects_n, sizeof e->rejects[0], reject_order);
-    for (uint32_t seq = 0; seq < c->rows_n; seq++)
-        row_stands(db, e, c, seq, &upsert, &reject);
+    for (uint32_t seq = 0; seq < c->rows_n; seq++) {
+        if (row_stands(db, e, c, seq, &reject)) continue;
+        dropped++;
+        if (num_parse(batch_value(db->batch, &db->batch->rows[c->first + seq]), &delta)) rejected += delta;
+    }
+    MUST(e->upserts_n + e->rejects_n + dropped == c->rows_n && (size_t)e->rows_merged == e->upserts_n);
     for (size_t i = 0; i < e->upserts_n; i++)
         merged += e->upserts[i].delta;
     for (size_t i = 0; i < e->rejects_n; i++)
@@ -677,37 +1056,39 @@ static void chunk_merge(struct db *db, struct merger *m, uint32_t index, const c
     struct entry *e = &db->in[index];
     MUST(c.outcome != MERGE_CONFLICT && c.outcome != MERGE_TOO_OLD);
     if (c.outcome == MERGE_DONE || c.outcome == MERGE_ALREADY) {
-        MUST(e->stands && c.rows_merged == e->upserts_n && c.rows_rejected == e->rejects_n);
+        MUST(e->stands && c.rows_merged == e->upserts_n && c.rows_merged + c.rows_rejected == c.rows_n);
     }
     if (e->stands) entry_stands(db, e, &c);
 }
 
 /* ---- a batch from the input ---- */
 
-static struct slice field_take(struct slice *in, enum field_kind kind, char out[24])
+/* As the app spells it. */
+static void time_put(struct buf *out, const struct value_type *type, uint8_t how)
+{
+    char digits[24];
+    int n = 0;
+    if (type->kind == VALUE_INTEGER || type->kind == VALUE_TEXT) return buf_printf(out, "%d", (int)how - 100);
+    if (type->kind == VALUE_DATE) n = snprintf(digits, 24, "2014%02u%02u", how % 12 + 1, how / 12 + 1);
+    if (type->kind == VALUE_HOUR) n = snprintf(digits, 24, "201409%02u%02u", how % 30 + 1, how / 10);
+    if (type->kind == VALUE_MONTH) n = snprintf(digits, 24, "2014%02u", how % 12 + 1);
+    value_spell(type, slice_of(digits, (size_t)n), out);
+}
+
+static void field_take(struct slice *in, const struct counter *c, struct buf *out)
 {
     uint8_t how = take_byte(in);
-    if (how >= 240) return take_text(in);
-    int n = 0;
-    switch (kind) {
-    case FIELD_DATE:
-        n = snprintf(out, 24, "2014%02u%02u", how % 12 + 1, how / 12 + 1);
-        break;
-    case FIELD_HOUR:
-        n = snprintf(out, 24, "201409%02u%02u", how % 30 + 1, how / 10);
-        break;
-    case FIELD_MONTH:
-        n = snprintf(out, 24, "2014%02u", how % 12 + 1);
-        break;
-    case FIELD_INTEGER:
-    case FIELD_TEXT:
-    case FIELD_PLACES:
-    case FIELD_COUNT:
-    case FIELD_NONE:
-        n = snprintf(out, 24, "%d", (int)how - 100);
-        break;
-    }
-    return slice_of(out, (size_t)n);
+    buf_reset(out);
+    if (how >= 240)
+        buf_put_slice(out, take_text(in));
+    else if (c->field == FIELD_COUNT)
+        buf_put_slice(out, how < 230 ? c->counts[how % c->counts_n].field : SLICE("none"));
+    else if (c->field == FIELD_NONE)
+        buf_put_slice(out, how < 200 ? SLICE("count") : SLICE("counts"));
+    else if (c->field == FIELD_PLACES)
+        buf_printf(out, "%u:", how % 30), time_put(out, &c->field_places->at[1].type, how);
+    else
+        time_put(out, &c->spelled, how);
 }
 
 static struct slice value_take(struct slice *in, char out[24])
@@ -731,28 +1112,41 @@ static bool has_row(const struct batch *b, uint32_t hash, struct slice field)
     return false;
 }
 
+static struct slice place_take(struct slice *in, uint8_t how, char text[24])
+{
+    return how >= 120 ? take_text(in) : slice_of(text, (size_t)snprintf(text, 24, "%u", how));
+}
+
+static void name_put(struct buf *name, const struct counter *c, uint8_t how, struct slice *in)
+{
+    char texts[2][24];
+    struct slice values[PLACES_MAX] = {place_take(in, how, texts[0])};
+    if (c->key.places == NULL) return pattern_put(&c->key, values[0], name);
+    if (c->key.places->n > 1) values[1] = place_take(in, take_byte(in), texts[1]);
+    places_put(c->key.places, values, name);
+}
+
 static void hash_take(struct batch *b, const struct counter *c, struct slice *in)
 {
-    struct buf name = {0};
-    char text[24];
+    struct buf name = {0}, field = {0};
     uint8_t how = take_byte(in);
     if (how >= 240)
         buf_put_slice(&name, take_text(in));
     else
-        pattern_put(&c->key,
-                    how >= 120 ? take_text(in) : slice_of(text, (size_t)snprintf(text, 24, "%u", how)),
-                    &name);
+        name_put(&name, c, how, in);
     unsigned rows = take_byte(in) % 12;
     if (!has_hash(b, buf_slice(&name))) {
         uint32_t hash = batch_add_hash(b, buf_slice(&name), 0);
         for (unsigned i = 0; i < rows && b->rows_n < CHUNKS_MAX * BATCH_CHUNK_ROWS; i++) {
-            char field_text[24], value_text[24];
-            struct slice field = field_take(in, c->field, field_text), value = value_take(in, value_text);
-            b->hashes[hash].hlen += !has_row(b, hash, field);
-            batch_add_row(b, hash, field, value);
+            char value_text[24];
+            field_take(in, c, &field);
+            struct slice value = value_take(in, value_text);
+            b->hashes[hash].hlen += !has_row(b, hash, buf_slice(&field));
+            batch_add_row(b, hash, buf_slice(&field), value);
         }
     }
     buf_free(&name);
+    buf_free(&field);
 }
 
 static void batch_take(struct batch *b, const struct counter *c, struct slice *in)
@@ -775,8 +1169,114 @@ static struct slice name_take(struct slice *in, const char *standard)
     return how < 200 ? slice_str(standard) : take_text(in);
 }
 
+/* What a counter borrows. */
+static struct {
+    struct places field;
+    struct key_column more[MORE_MAX];
+    struct set_column sets[SETS_MAX];
+    struct named_count counts[COUNTS_MAX];
+    uint8_t wishes[MORE_MAX + SETS_MAX]; /* for the forms of more and of sets */
+} parts;
+
+static struct value_type type_take(struct slice *in)
+{
+    static const char *const types[] = {"integer",      "text",
+                                        "date",         "date 2024-05-01",
+                                        "date seconds", "hour 2024-05-01T13",
+                                        "hour",         "date milliseconds",
+                                        "month 2024-05"};
+    struct value_type type;
+    bool good = value_type_parse(slice_str(types[take_byte(in) % (sizeof types / sizeof *types)]), &type);
+    MUST(good);
+    return type;
+}
+
+static void more_take(struct counter *c, struct slice *in, struct key_column column)
+{
+    parts.wishes[c->more_n] = take_byte(in);
+    parts.more[c->more_n++] = column;
+}
+
+static void field_shape_take(struct counter *c, unsigned how, struct slice *in)
+{
+    static const enum field_kind kinds[] = {FIELD_INTEGER, FIELD_TEXT, FIELD_DATE, FIELD_HOUR, FIELD_MONTH};
+    const char *why;
+    if (how > 0) c->column_field = SLICE("");
+    if (how == 0 && c->column_field.n == 0) c->column_field = SLICE("field"); /* the configuration has one */
+    if (how == 0) {
+        c->spelled = type_take(in);
+        c->field = kinds[c->spelled.kind];
+    } else if (how == 1) {
+        c->field = FIELD_PLACES;
+        MUST(places_parse(SLICE("<item>:<day>"), &parts.field, &why));
+        parts.field.at[1].type = type_take(in);
+        for (uint32_t i = 0; i < 2; i++)
+            more_take(c, in,
+                      (struct key_column){.name = i == 0 ? SLICE("item") : SLICE("day"),
+                                          .from = FROM_FIELD,
+                                          .at = i,
+                                          .kind = parts.field.at[i].type.kind});
+    } else if (how == 2) {
+        c->field = FIELD_COUNT;
+        parts.counts[0] = (struct named_count){SLICE("view"), SLICE("views")};
+        parts.counts[1] = (struct named_count){SLICE("buy"), name_take(in, "sold")};
+        parts.counts[2] = (struct named_count){take_text(in), SLICE("other")};
+        c->counts_n = COUNTS_MAX;
+        c->column_count = SLICE("");
+    } else {
+        c->field = FIELD_NONE;
+    }
+}
+
+static void set_take(struct counter *c, struct slice *in)
+{
+    uint8_t how = take_byte(in);
+    parts.wishes[MORE_MAX + c->sets_n] = how;
+    parts.sets[c->sets_n] = (struct set_column){.name = c->sets_n == 0 ? SLICE("at") : name_take(in, "by"),
+                                                .at_insert = how % 3 != 1,
+                                                .at_update = how % 3 != 0};
+    if (how >= 128) parts.sets[c->sets_n].constant = take_text(in);
+    c->sets_n++;
+}
+
+static void product_take(struct counter *c, bool store, struct slice *in)
+{
+    static const char *const patterns[][2] = {{"p<product>:v", "l<product>:v"},
+                                              {"s<store>:p<product>:v", "l<store>:p<product>:v"}};
+    struct error e;
+    bool good = pattern_parse_places(slice_str(patterns[store][0]), &c->key, &e) == ERR_NONE &&
+                pattern_parse_places(slice_str(patterns[store][1]), &c->lock, &e) == ERR_NONE;
+    MUST(good);
+    struct place *at = c->key.places->at;
+    at[store].type = type_take(in);
+    if (store && c->store == STORE_TEXT) at[0].type.kind = VALUE_TEXT;
+    memcpy(c->lock.places->at, at, sizeof c->lock.places->at);
+    more_take(c, in,
+              (struct key_column){
+                  .name = SLICE("product"), .from = FROM_KEY, .at = store, .kind = at[store].type.kind});
+}
+
+/* Placeholders, counts, constants, columns beside the count, and what becomes of rows that are missing. */
+static void shape_take(struct counter *c, bool store, struct slice *in)
+{
+    uint8_t how = take_byte(in);
+    bool product = (how / 12 & 1) != 0, constant = (how / 24 & 1) != 0;
+    c->missing = (enum missing)(how % 3);
+    c->more = parts.more, c->sets = parts.sets, c->counts = parts.counts, c->field_places = &parts.field;
+    field_shape_take(c, how / 3 & 3, in);
+    if (product) product_take(c, store, in);
+    if (constant) {
+        struct key_column column = {.name = name_take(in, "kind"), .from = FROM_CONSTANT};
+        column.constant = take_text(in);
+        more_take(c, in, column);
+    }
+    for (unsigned n = how / 48 % (SETS_MAX + 1); n > 0; n--)
+        set_take(c, in);
+}
+
 static bool counter_take(struct counter *c, uint8_t shape, struct slice *in)
 {
+    static const enum value_kind kinds[] = {VALUE_DATE, VALUE_HOUR, VALUE_INTEGER, VALUE_TEXT};
     struct error e;
     size_t which;
     *c = (struct counter){.name = SLICE("views"), .hits = 1, .every_s = 1};
@@ -785,22 +1285,41 @@ static bool counter_take(struct counter *c, uint8_t shape, struct slice *in)
     MUST(pattern_parse(key, &c->key, &e) == ERR_NONE && pattern_parse(lock, &c->lock, &e) == ERR_NONE);
     c->store = shape & 4 ? STORE_TEXT : STORE_INTEGER;
     c->field = (enum field_kind)(shape >> 4 & 3);
+    c->spelled.kind = kinds[c->field];
     c->table = name_take(in, "product_views");
     c->column_store = c->key.has_store ? name_take(in, "store") : SLICE("");
     c->column_field = name_take(in, "field");
     c->column_count = name_take(in, "n");
+    if (shape & 64) shape_take(c, (shape & 2) != 0, in);
     struct counters set = {.all = c, .n = 1};
     return counters_validate(&set, &which, &e) == ERR_NONE;
 }
 
 static struct columns forms_of(const struct counter *c, uint8_t wish)
 {
-    struct columns forms = {.store = wish & 1 && c->store == STORE_INTEGER ? FORM_INTEGER : FORM_BYTES,
+    struct columns forms = {.store = wish & 1 && c->store == STORE_INTEGER ? FORM_INTEGER
+                                     : wish & 4                            ? FORM_TEXT
+                                                                           : FORM_BYTES,
                             .field = (enum column_form)(FORM_INTEGER + wish / 32 % 5),
                             .nullable = (wish & 8) != 0,
                             .bounded = (wish & 16) != 0};
-    if (!column_fits(forms.field, counter_field_kind(c))) forms.field = FORM_BYTES;
+    if (!column_fits(forms.field, c->spelled.kind)) forms.field = FORM_BYTES;
+    for (uint32_t i = 0; i < c->more_n; i++) {
+        forms.more[i] = (enum column_form)(FORM_INTEGER + parts.wishes[i] % 5);
+        if (!column_fits_more(forms.more[i], &c->more[i])) forms.more[i] = FORM_TEXT;
+    }
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        forms.sets[i] = (enum column_form)(FORM_INTEGER + parts.wishes[MORE_MAX + i] / 3 % 5);
+        if (!column_fits_set(forms.sets[i], &c->sets[i]))
+            forms.sets[i] = c->sets[i].constant.p == NULL ? FORM_DATETIME : FORM_BYTES;
+    }
     return forms;
+}
+
+static void counter_close(struct counter *c)
+{
+    heap_free(c->key.places);
+    heap_free(c->lock.places);
 }
 
 static void merge_all(struct db *db, const char *reason)
@@ -823,12 +1342,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t shape = take_byte(&in), wish = take_byte(&in), packet = take_byte(&in);
     struct buf texts = db.texts;
     log_set_level(LOG_ERROR); /* chunk_retry, again and again */
-    if (!counter_take(&counter, shape, &in)) return 0;
+    bool valid = counter_take(&counter, shape, &in);
+    if (!valid) counter_close(&counter);
+    if (!valid) return 0;
     batch_take(&b, &counter, &in);
     b.counter = shape & 8 ? NULL : &counter;
     db = (struct db){.dialect = shape & 1 ? DB_ROW_ALIAS : DB_VALUES,
-                     .packet = packet == 0 ? 1 << 20 : 700 + (uint64_t)packet * 40,
+                     .packet = packet == 0 ? PACKET_MOST : 700 + (uint64_t)packet * 40,
                      .faults = in,
+                     .collated = (shape & 128) != 0,
                      .batch = &b,
                      .counter = b.counter,
                      .forms = forms_of(&counter, wish),
@@ -837,6 +1359,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_reserve(&db.texts, 4 << 20);
     merge_all(&db, "a reason's 'text'; with \\ and \n");
     batch_close(&b);
+    counter_close(&counter);
     log_set_level(LOG_INFO);
     return 0;
 }

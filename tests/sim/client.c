@@ -219,7 +219,7 @@ static void send_hit(struct process *life, struct client *c, struct expect e)
     if (*n == SIM_HITS) return;
     e.k = (*n)++;
     enum add_result result = coalesce_add(life->coalesce, outlet_at(life, c), world_hash_name(w, e.hash),
-                                          world_field_name(e.field), world_delta(w, e.field, e.k));
+                                          world_field_name(w, e.hash, e.field), world_delta(w, e.field, e.k));
     TRACE(w, "client of life %d: hit %u on %.*s field %d: %d", life->index, e.k,
           SLICE_ARG(world_hash_name(w, e.hash)), e.field, (int)result);
     if (result == ADD_OK) {

@@ -103,14 +103,15 @@ static void batch_registry(struct process *life, struct batch *b, const struct w
         if (wire->hlen[h] > 0) index[h] = batch_add_hash(b, world_hash_name(life->w, h), wire->hlen[h]);
 }
 
-static void batch_rows(struct batch *b, const struct wire_scan *wire, const uint32_t *index)
+static void batch_rows(const struct world *w, struct batch *b, const struct wire_scan *wire,
+                       const uint32_t *index)
 {
     for (unsigned i = 0; i < wire->rows_n; i++) {
         const struct wire_row *row = &wire->rows[i];
         char digits[21];
         if (wire->hlen[row->hash] == 0) continue;
         size_t n = num_write(row->value, digits);
-        batch_add_row(b, index[row->hash], world_field_name(row->field), slice_of(digits, n));
+        batch_add_row(b, index[row->hash], world_field_name(w, row->hash, row->field), slice_of(digits, n));
     }
 }
 
@@ -124,7 +125,7 @@ static void deliver_scan(struct process *life, struct request *q)
     s->outcome = SCAN_GONE;
     if (!q->scan.gone) {
         batch_registry(life, s->batch, &q->scan, index);
-        batch_rows(s->batch, &q->scan, index);
+        batch_rows(life->w, s->batch, &q->scan, index);
         if (s->batch->counter == NULL)
             s->outcome = SCAN_UNKNOWN;
         else if (batch_seal(s->batch, &short_hash))
@@ -280,7 +281,7 @@ void ports_deliver(struct process *life, struct request *q)
         deliver_standing(q);
         return;
     case REQ_TOTAL:
-        totals_deliver(q->target, &q->total);
+        totals_deliver(life->w, q->target, &q->total);
         return;
     case REQ_DIRTY:
         ((struct dirty_state *)q->target)->lowest_ms = q->lowest_ms[0];

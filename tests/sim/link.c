@@ -45,19 +45,8 @@ void link_free(struct link *l)
 /* A frame takes ten times what any other request does. */
 static size_t request_bytes(enum request_kind kind)
 {
-    union no_frame {
-        struct wire_claim claim;
-        struct wire_look look;
-        struct wire_scan scan;
-        struct wire_ids ids;
-        struct wire_names names;
-        struct wire_journals journals;
-        struct wire_take take;
-        struct wire_total total;
-        struct wire_history history;
-    };
     bool is_frame = kind == REQ_FRAME || kind == REQ_REPLAY || kind == REQ_VALUES;
-    return is_frame ? sizeof(struct request) : offsetof(struct request, frame) + sizeof(union no_frame);
+    return is_frame ? sizeof(struct request) : offsetof(struct request, others_end);
 }
 
 struct request *request_send(struct link *l, enum request_kind kind, void *target, uint64_t now_ms)

@@ -160,15 +160,20 @@ struct request {
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */
     union {
         struct wire_frame frame; /* others have no room for it: request_bytes() */
-        struct wire_claim claim;
-        struct wire_look look;
-        struct wire_scan scan;
-        struct wire_ids ids;
-        struct wire_names names;
-        struct wire_journals journals;
-        struct wire_take take;
-        struct wire_total total;
-        struct wire_history history;
+        struct {
+            union {
+                struct wire_claim claim;
+                struct wire_look look;
+                struct wire_scan scan;
+                struct wire_ids ids;
+                struct wire_names names;
+                struct wire_journals journals;
+                struct wire_take take;
+                struct wire_total total;
+                struct wire_history history;
+            };
+            char others_end;
+        };
     };
 };
 

@@ -7,6 +7,7 @@
  * - over several lanes (profile `lanes`) there are as many Redis, and a life has a coalesce and a sync for each
  * - moves.c has the other server: a failover promotes it, and links follow one by one
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
+ * - table.c has the counters, of three shapes, and the rows that their hashes and fields mean
  * - mysql_twin.c has rows, which the shop may make and delete (profile `missing`), ledger, transactions whose COMMIT is lost on the way there or back, or read late
  * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back; questions.c has what is asked of
  *   MySQL apart from merging, journals.c how journals are taken over), on a heap (arena.c) that a crash takes away at once,

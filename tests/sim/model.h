@@ -89,6 +89,8 @@ enum world_rule {
     WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
     WORLD_LOOK =
         INT64_C(1) << 32, /* off: a row that was seen to be there is not locked until it is updated */
+    WORLD_CONSTANT = INT64_C(1) << 33, /* off: rows are found without the constant of their key */
+    WORLD_COUNTS = INT64_C(1) << 34,   /* off: of several counts of one row a chunk writes the first */
 };
 
 /* Rules of several lanes, all in the twins. Value: as for enum world_rule. */

@@ -38,19 +38,32 @@ static unsigned put_key(const struct batch *b, const struct batch_row *row, char
     return n;
 }
 
+int64_t mysql_count(const struct world *w, const struct counter *c, struct slice key, struct slice field)
+{
+    int of_hash, of_field;
+    return table_find(w, c, key, field, &of_hash, &of_field) ? w->mysql.rows[of_hash][of_field] : 0;
+}
+
+static void job_row(struct world *w, struct job *job, const struct batch *b, const struct batch_row *r)
+{
+    struct slice key = batch_hash_name(b, r->hash), field = batch_field(b, r);
+    int hash = world_hash_of(w, key), i = (int)job->rows_n++, of_hash = hash, of_field = 0;
+    if (!num_parse(batch_value(b, r), &job->rows[i].delta)) UNREACHABLE();
+    if (!table_find(w, &w->counter[world_counter_of(w, hash)], key, field, &of_hash, &of_field))
+        fault_found(w, FAULT_PROTOCOL, SLICE_FMT " " SLICE_FMT " is in no row", SLICE_ARG(key),
+                    SLICE_ARG(field));
+    job->rows[i].hash = hash;
+    job->rows[i].field = world_field_of(w, hash, field);
+    job->rows[i].of_hash = of_hash;
+    job->rows[i].of_field = of_field;
+}
+
 static void job_rows(struct world *w, struct job *job, const struct chunk *c)
 {
     const struct batch *b = c->batch;
     PRE(b->sealed && c->first + c->rows_n <= b->rows_n && c->rows_n <= SIM_ROWS);
-    for (size_t i = 0; i < c->rows_n; i++) {
-        const struct batch_row *r = &b->rows[c->first + i];
-        int64_t delta;
-        if (!num_parse(batch_value(b, r), &delta)) UNREACHABLE();
-        job->rows[i].hash = world_hash_of(w, batch_hash_name(b, r->hash));
-        job->rows[i].field = world_field_of(batch_field(b, r));
-        job->rows[i].delta = delta;
-    }
-    job->rows_n = (unsigned)c->rows_n;
+    for (size_t i = 0; i < c->rows_n; i++)
+        job_row(w, job, b, &b->rows[c->first + i]);
     if (c->rows_n == 0) return; /* read by a tallyd that knows no packed hashes */
     job->row.counter = world_counter_of(w, job->rows[0].hash);
     job->row.first_n = put_key(b, &b->rows[c->first], job->row.first);
@@ -94,19 +107,34 @@ static void ledger_add(struct mysql *m, const struct ledger_row *row, uint64_t n
     m->ledger[m->ledger_n++].merged_ms = now_ms;
 }
 
+static bool row_is_gone(const struct mysql *m, int hash, int field)
+{
+    return (m->gone[hash] >> field & 1) != 0;
+}
+
+/* Is the i-th count of this chunk in a row that an earlier one is in? */
+static bool row_is_written(const struct world *w, const struct job *job, unsigned i)
+{
+    uint8_t row = table_row_fields(w, job->rows[i].of_hash, job->rows[i].of_field);
+    for (unsigned k = 0; k < i; k++)
+        if (job->rows[k].of_hash == job->rows[i].of_hash && (row >> job->rows[k].of_field & 1) != 0)
+            return true;
+    return false;
+}
+
 static void commit(struct world *w, struct job *job)
 {
     struct mysql *m = &w->mysql;
     PRE(!world_rule(w, WORLD_LEDGER) || ledger_find(m, &job->row) == NULL); /* its key is unique */
     ledger_add(m, &job->row, w->now_ms);
     for (unsigned i = 0; i < job->rows_n; i++) {
-        int hash = job->rows[i].hash, field = job->rows[i].field;
-        bool rejected = job->rows[i].refused || job->rows[i].missing,
-             gone = (m->gone[hash] & 1U << field) != 0;
-        if (!rejected && !gone)
+        int hash = job->rows[i].of_hash, field = job->rows[i].of_field;
+        bool rejected = job->rows[i].refused || job->rows[i].missing, skipped = row_is_gone(m, hash, field);
+        skipped |= !world_rule(w, WORLD_COUNTS) && row_is_written(w, job, i);
+        if (!rejected && !skipped)
             m->rows[hash][field] += job->rows[i].delta;
         else if (rejected && world_rule(w, WORLD_REJECTS))
-            m->rejects[hash][field] += job->rows[i].delta;
+            m->rejects[job->rows[i].hash][job->rows[i].field] += job->rows[i].delta;
         oracle_merged(w, hash, field);
     }
 }
@@ -131,10 +159,9 @@ static unsigned missing_n(const struct job *job)
 static bool refuses_too_many(const struct world *w, struct job *job)
 {
     for (unsigned i = 0; i < job->rows_n; i++) {
-        int hash = job->rows[i].hash;
-        unsigned field = 1U << job->rows[i].field;
-        job->rows[i].missing = (w->mysql.gone[hash] & field) != 0;
-        job->rows[i].refused = !job->rows[i].missing && (w->mysql.poison[hash] & field) != 0;
+        bool poison = (w->mysql.poison[job->rows[i].hash] >> job->rows[i].field & 1) != 0;
+        job->rows[i].missing = row_is_gone(&w->mysql, job->rows[i].of_hash, job->rows[i].of_field);
+        job->rows[i].refused = !job->rows[i].missing && poison;
     }
     unsigned most = job->rows_n / 20;
     return refused_n(job) > (most < 1 ? 1 : most);
@@ -199,13 +226,14 @@ static struct job *rival(struct world *w, const struct job *job)
 }
 
 /* A transaction that saw the row has it locked. */
-static bool row_is_locked(struct world *w, int hash, int field)
+static bool row_is_locked(struct world *w, int hash, uint8_t fields)
 {
     list_for_each (node, &w->mysql.jobs) {
         const struct job *job = CONTAINER_OF(node, struct job, link);
         if (job->state == JOB_QUEUED || (job->state == JOB_OPEN && session_lost(w, job))) continue;
         for (unsigned i = 0; i < job->rows_n; i++)
-            if (job->rows[i].hash == hash && job->rows[i].field == field && !job->rows[i].missing)
+            if (job->rows[i].of_hash == hash && (fields >> job->rows[i].of_field & 1) != 0 &&
+                !job->rows[i].missing)
                 return true;
     }
     return false;
@@ -214,12 +242,16 @@ static bool row_is_locked(struct world *w, int hash, int field)
 void mysql_shop(struct world *w, int hash, int field)
 {
     struct mysql *m = &w->mysql;
-    if (world_rule(w, WORLD_LOOK) && row_is_locked(w, hash, field)) return;
-    m->gone[hash] ^= (uint8_t)(1U << field);
-    m->deleted[hash][field] += m->rows[hash][field];
-    m->rows[hash][field] = 0;
-    TRACE(w, "mysql: the shop %s field %d of hash %d",
-          (m->gone[hash] & 1U << field) != 0 ? "deletes" : "makes", field, hash);
+    uint8_t row = table_row_fields(w, hash, field);
+    if (world_rule(w, WORLD_LOOK) && row_is_locked(w, hash, row)) return;
+    m->gone[hash] ^= row;
+    for (int f = 0; f < SIM_FIELDS; f++) {
+        if ((row >> f & 1) == 0) continue;
+        m->deleted[hash][f] += m->rows[hash][f];
+        m->rows[hash][f] = 0;
+    }
+    TRACE(w, "mysql: the shop %s the row of field %d of hash %d",
+          row_is_gone(m, hash, field) ? "deletes" : "makes", field, hash);
 }
 
 /* True: the lock is ours. */

@@ -32,7 +32,8 @@ struct job {
     struct ledger_row row; /* its realm is the epoch's */
     unsigned rows_n;
     struct {
-        int hash, field;
+        int hash, field;       /* as in Redis */
+        int of_hash, of_field; /* whose row, and count, its key columns find */
         int64_t delta;
         bool refused, missing; /* missing: it is in no row, so it is not refused */
     } rows[SIM_ROWS];
@@ -58,9 +59,10 @@ struct mysql {
     bool up; /* it takes writes */
     unsigned starts;
     bool schema_unfit, table_unfit; /* table: of the first counter */
+    /* Counts of rows, each in the place of the hash and field that mean it (table.h). */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
-    uint8_t poison[SIM_HASHES];              /* set of fields whose rows MySQL refuses */
-    uint8_t gone[SIM_HASHES];                /* set of fields that have no row, and get none by a merge */
+    uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
+    uint8_t gone[SIM_HASHES];   /* set of fields whose row is not there, and is made by no merge */
     int64_t deleted[SIM_HASHES][SIM_FIELDS]; /* what rows had when the shop deleted them */
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
@@ -80,6 +82,9 @@ static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
 {
     return m->rows[hash][field] + m->rejects[hash][field] + m->deleted[hash][field];
 }
+
+/* What is in the row that these mean. */
+int64_t mysql_count(const struct world *w, const struct counter *c, struct slice key, struct slice field);
 
 struct process;
 

@@ -32,7 +32,7 @@ void fault_found(struct world *w, enum fault f, const char *fmt, ...)
 
 static void fault_at(struct world *w, enum fault f, int hash, int field, unsigned k, const char *what)
 {
-    struct slice name = world_hash_name(w, hash), of = world_field_name(field);
+    struct slice name = world_hash_name(w, hash), of = world_field_name(w, hash, field);
     fault_found(w, f, "hit %u on %.*s %.*s: %s", k, SLICE_ARG(name), SLICE_ARG(of), what);
 }
 

@@ -41,7 +41,8 @@ static void wire_cells(struct process *life, struct wire_frame *wire, const stru
     bool seen[SIM_HASHES][SIM_FIELDS] = {{false}};
     for (uint32_t i = 0; i < f->cells_n; i++) {
         const struct frame_cell *c = &f->cells[i];
-        int hash = hash_of(life, f->hashes[c->hash].key), field = world_field_of(FRAME_FIELD(f, c));
+        int hash = hash_of(life, f->hashes[c->hash].key),
+            field = world_field_of(life->w, hash, FRAME_FIELD(f, c));
         if (seen[hash][field]) fault_found(life->w, FAULT_PROTOCOL, "one field has two cells in a frame");
         if (seen[hash][field]) return;
         seen[hash][field] = true;

@@ -940,6 +940,10 @@ const struct sim_rule sim_rules[] = {
           "a row that MySQL refuses is in no table"),
     WORLD("look_locks", WORLD_LOOK, SHOWS(LOSS), 300, profile_missing_eager,
           "a row is deleted between the look for it and its update, and its hits are in no table"),
+    WORLD("row_constant", WORLD_CONSTANT, SHOWS(LOSS) | SHOWS(DOUBLE) | SHOWS(ANSWER), 300,
+          profile_missing_eager, "two counters of one table, told apart by a constant, have one row"),
+    WORLD("row_counts", WORLD_COUNTS, SHOWS(LOSS), 300, profile_missing_eager,
+          "of several counts of a row the first alone is written"),
     LANES("lane_fixed", LANES_FIXED, SHOWS(DOUBLE), 2000, profile_lanes_tokens,
           "another life looks for the same store's tokens in another lane"),
     LANES("lane_order", LANES_ORDER, SHOWS(ANSWER) | SHOWS(LOSS), 1000, profile_lanes,
@@ -972,9 +976,9 @@ const struct sim_rule *sim_rule_find(const char *name)
 static const struct {
     const char *rule;
     uint64_t seed;
-} late[] = {{"take_link", 19100},   {"total_epoch", 5550},  {"gen_id", 2200},    {"take_all", 1300},
-            {"cutoff_first", 1130}, {"sync_history", 1200}, {"fence_key", 1100}, {"kept_number", 750},
-            {"rescan", 1000},       {"gate_all_links", 850}};
+} late[] = {{"take_link", 19100},   {"total_epoch", 5550},   {"gen_id", 2200},       {"take_all", 1300},
+            {"cutoff_first", 1130}, {"sync_history", 1200},  {"fence_key", 1100},    {"kept_number", 750},
+            {"rescan", 1000},       {"gate_all_links", 850}, {"bucket_resend", 1000}};
 
 uint64_t sim_rule_first_seed(const struct sim_rule *rule)
 {

@@ -22,9 +22,10 @@ void tokens_to_wire(struct process *life, struct wire_frame *wire, const struct 
     PRE(f->tokens_n <= SIM_TOKENS);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
         const struct frame_token *t = &f->tokens[i];
+        int hash = world_hash_of(life->w, f->hashes[t->hash].key);
         wire->tokens[wire->tokens_n++] =
-            (struct wire_token){.hash = world_hash_of(life->w, f->hashes[t->hash].key),
-                                .field = world_field_of(FRAME_FIELD(f, t)),
+            (struct wire_token){.hash = hash,
+                                .field = world_field_of(life->w, hash, FRAME_FIELD(f, t)),
                                 .k = number_of(FRAME_NAME(f, t)),
                                 .delta = t->delta};
         if (t->counter != &life->w->counter[world_counter_of(life->w, wire->tokens[i].hash)])
@@ -151,7 +152,7 @@ enum add_result tokens_send(struct process *life, struct outlet *o, int hash, in
 {
     char id[32];
     snprintf(id, sizeof id, "%d.%d.%u", hash, field, k);
-    struct coalesce_token t = {world_hash_name(life->w, hash), world_field_name(field), slice_str(id),
-                               world_delta(life->w, field, k)};
+    struct coalesce_token t = {world_hash_name(life->w, hash), world_field_name(life->w, hash, field),
+                               slice_str(id), world_delta(life->w, field, k)};
     return coalesce_add_token(life->coalesce, o, &t);
 }

@@ -34,17 +34,17 @@ static struct slice digits_of(const struct twin_hash *h, int field, char digits[
     return slice_of(digits, (h->has & 1 << field) != 0 ? num_write(h->value[field], digits) : 0);
 }
 
-void totals_deliver(struct total_read *r, const struct wire_total *t)
+void totals_deliver(const struct world *w, struct total_read *r, const struct wire_total *t)
 {
     char digits[21];
     r->lost = t->wrong_type;
     r->gen = (int64_t)t->gen;
     for (uint32_t f = 0; f < r->fields_n && !r->lost; f++)
-        r->pending(r->arg, f, digits_of(&t->pending, world_field_of(r->fields[f]), digits));
+        r->pending(r->arg, f, digits_of(&t->pending, world_field_of(w, t->hash, r->fields[f]), digits));
     for (unsigned i = 0; i < t->n && !r->lost; i++)
         for (uint32_t f = 0; f < r->fields_n; f++)
             r->claimed(r->arg, &t->ids[i], f,
-                       digits_of(&t->claimed[i], world_field_of(r->fields[f]), digits));
+                       digits_of(&t->claimed[i], world_field_of(w, t->hash, r->fields[f]), digits));
     r->done(r);
 }
 
@@ -77,7 +77,7 @@ static void read_books(struct world *w, struct books_totals *t)
         struct books_total *of = &t->all[i];
         of->stored = heap_zalloc((of->fields_n + 1) * sizeof *of->stored);
         for (size_t f = 0; f < of->fields_n; f++)
-            of->stored[f] = m->rows[world_hash_of(w, of->key)][world_field_of(of->fields[f])];
+            of->stored[f] = mysql_count(w, t->counter, of->key, of->fields[f]);
         for (size_t k = 0; k < m->ledger_n; k++)
             of->newer |= m->ledger[k].realm == realm && &w->counter[m->ledger[k].counter] == t->counter &&
                          (int64_t)m->ledger[k].gen > of->gen;
@@ -151,7 +151,7 @@ void totals_draw(struct process *life)
                             .strays = life->strays};
     oracle_answered(life, t->answered);
     for (unsigned f = 0; f < w->config.fields; f++)
-        t->fields[f] = world_field_name((int)f);
+        t->fields[f] = world_field_name(w, hash, (int)f);
     t->request = (struct total_request){.key = world_hash_name(w, hash),
                                         .counter = &w->counter[world_counter_of(w, hash)],
                                         .fields = t->fields,

@@ -10,7 +10,7 @@ struct process;
 void totals_wire(struct process *life);
 void totals_draw(struct process *life); /* a client asks for one */
 void totals_run(const struct redis *r, struct wire_total *t);
-void totals_deliver(struct total_read *r, const struct wire_total *t);
+void totals_deliver(const struct world *w, struct total_read *r, const struct wire_total *t);
 void totals_lost(struct total_read *r);
 
 #endif

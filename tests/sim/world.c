@@ -8,9 +8,6 @@
 
 bool sim_tracing;
 
-static const unsigned stores[SIM_HASHES] = {1, 20, 3, 100};
-static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7", "0", "1000", "43", "20140920"};
-
 uint64_t prng_next(struct prng *p)
 {
     uint64_t z = p->state += UINT64_C(0x9E3779B97F4A7C15);
@@ -34,40 +31,11 @@ struct slice world_hash_name(const struct world *w, int hash)
     return slice_str(w->names[hash]);
 }
 
-struct slice world_field_name(int field)
-{
-    return slice_str(field_names[field]);
-}
-
 int world_hash_of(const struct world *w, struct slice key)
 {
     for (int h = 0; h < SIM_HASHES; h++)
         if (slice_eq(world_hash_name(w, h), key)) return h;
     return -1;
-}
-
-int world_field_of(struct slice field)
-{
-    for (int f = 0; f < SIM_FIELDS; f++)
-        if (slice_eq(world_field_name(f), field)) return f;
-    UNREACHABLE();
-}
-
-static void counter_init(const struct sim_config *config, struct counter *c, const char *name,
-                         const char *key, const char *lock)
-{
-    struct error e;
-    *c = (struct counter){.name = slice_str(name),
-                          .field = FIELD_INTEGER,
-                          .store = STORE_INTEGER,
-                          .hits = config->counter_hits,
-                          .every_s = config->every_s,
-                          .table = slice_str(name),
-                          .column_store = SLICE("store_id"),
-                          .column_field = SLICE("field_id"),
-                          .column_count = SLICE("hits")};
-    if (pattern_parse(slice_str(key), &c->key, &e) != ERR_NONE) UNREACHABLE();
-    if (pattern_parse(slice_str(lock), &c->lock, &e) != ERR_NONE) UNREACHABLE();
 }
 
 void world_at(struct world *w, unsigned lane)
@@ -79,23 +47,20 @@ void world_at(struct world *w, unsigned lane)
         w->daemons[i].life = w->daemons[i].lives[lane];
 }
 
-/* With two counters each store has a hash of both. */
-static void name_hash(struct world *w, int hash, unsigned store)
+static void hash_init(struct world *w, int hash, unsigned nth, unsigned store)
 {
-    const char *kind = world_counter_of(w, hash) == 0 ? "views" : "carts";
-    snprintf(w->names[hash], sizeof w->names[hash], "s%u:%s", store, kind);
+    table_hash(w, hash, nth, store);
     w->lane_of[hash] = lane_of_key(&w->counters, world_hash_name(w, hash), w->config.lanes);
 }
 
-/* Over lanes the stores are such that each lane has one before any has two. */
+/* With two counters each store has a hash of both. Over lanes the stores are such that each lane has one before any has two. */
 static void hashes_init(struct world *w)
 {
     unsigned lanes = w->config.lanes, per_store = w->config.counters, store = 0;
     for (unsigned h = 0; h < SIM_HASHES; h++) {
         bool next = h % per_store == 0;
-        if (next && lanes == 1) store = stores[h / per_store];
         do
-            name_hash(w, (int)h, next && lanes > 1 ? ++store : store);
+            hash_init(w, (int)h, h / per_store, next && lanes > 1 ? ++store : store);
         while (lanes > 1 && next && w->lane_of[h] != h / per_store % lanes);
     }
 }
@@ -109,12 +74,13 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->calm = false;
     w->faults = w->lives_n = 0;
     w->leap_ms = 0;
-    counter_init(config, &w->counter[0], "views", "s<store>:views", "s<store>:views:sync");
-    counter_init(config, &w->counter[1], "carts", "s<store>:carts", "s<store>:carts:sync");
+    for (int i = 0; i < SIM_COUNTERS; i++)
+        table_counter(w, i);
     if (config->feeds) ops_feed(&w->counter[0]);
     w->limits = ops_limits;
     w->limits.uniq_counter = &w->counter[0];
     w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
+    table_valid(&w->counters);
     w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
     for (int i = 0; i < SIM_DAEMONS; i++)
         w->daemons[i] = (struct daemon){.instance = i};
@@ -150,6 +116,8 @@ static void world_close(struct world *w)
         moves_close(w);
     }
     mysql_close(&w->mysql);
+    for (int i = 0; i < SIM_COUNTERS; i++)
+        table_counter_close(&w->counter[i]);
 }
 
 void world_run(struct world *w, const struct sim_config *config)

@@ -2,12 +2,14 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
+#include "series/row.h"
 #include "sim/arena.h"
 #include "sim/daemon.h"
 #include "sim/moves.h"
 #include "sim/mysql_twin.h"
 #include "sim/oracle.h"
 #include "sim/redis_twin.h"
+#include "sim/table.h"
 
 /* A Redis, and the server that it failed over from. */
 struct world_lane {
@@ -32,7 +34,10 @@ struct world {
     struct redis *redis;
     struct other *other;
     int away; /* a lane whose Redis does nothing; -1: none */
-    char names[SIM_HASHES][16];
+    char names[SIM_HASHES][24], rows[SIM_HASHES][SIM_FIELDS][88]; /* row: its count and its key columns */
+    struct key_column columns[SIM_COUNTERS][SIM_COLUMNS];
+    struct named_count counts[SIM_FIELDS];
+    struct places field_places;
     unsigned lane_of[SIM_HASHES];
     struct mysql mysql;
     struct daemon daemons[SIM_DAEMONS];
@@ -115,9 +120,9 @@ static inline unsigned world_times(const struct world *w, int field, int64_t sum
     return (unsigned)((((uint64_t)sum + down) ^ down) >> (2 * k)) & 3;
 }
 struct slice world_hash_name(const struct world *w, int hash);
-struct slice world_field_name(int field);
+struct slice world_field_name(const struct world *w, int hash, int field);
 int world_hash_of(const struct world *w, struct slice key); /* -1: none */
-int world_field_of(struct slice field);
+int world_field_of(const struct world *w, int hash, struct slice field);
 static inline int world_counter_of(const struct world *w, int hash)
 {
     return w->config.counters == 1 ? 0 : hash & 1;

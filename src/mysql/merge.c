@@ -274,7 +274,7 @@ static bool rows_statement(struct work *w, size_t first, size_t n)
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
         if (!is_part(w, item)) continue;
-        sql_rows_add(&w->rows, i, plan_key(&w->plan, item), item->delta);
+        sql_rows_add(&w->rows, &w->forms, i, plan_key(&w->plan, item), item->delta, !any);
         any = true;
     }
     return any;

@@ -389,10 +389,11 @@ static void rows_sum(struct buf *b, const struct counter *c, const struct column
     buf_free(&names);
 }
 
-void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows)
+void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows,
+                     bool sum)
 {
     bool folds = false;
-    for (size_t i = 0; i < 2 + c->more_n; i++)
+    for (size_t i = 0; sum && i < 2 + c->more_n; i++)
         folds |= forms->texts[i].charset[0] != 0;
     BUF_LIT(b, "UPDATE (");
     if (folds)

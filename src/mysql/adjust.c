@@ -130,7 +130,7 @@ enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, en
     struct buf key = {0};
     if (fit_check(db, c, &forms, e) != ERR_NONE) return e->code;
     INVARIANT(counter_row(c, a->key, a->field, &row) == ROW_FITS);
-    sql_key(&key, c, &forms, &row);
+    sql_key(&key, c, &forms, &row, KEY_SOUGHT);
     const struct counter one = counter_of_count(c, counter_count_of(c, a->field));
     enum code_class class = adjust_try(db, &one, &forms, a, buf_slice(&key), outcome);
     buf_free(&key);

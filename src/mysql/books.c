@@ -140,7 +140,7 @@ static void stored_select(const struct books_totals *t, const struct columns *fo
     BUF_LIT(sql, " WHERE (");
     sql_key_names(sql, c, ",");
     BUF_LIT(sql, ") = (");
-    sql_key(sql, c, forms, &row);
+    sql_key(sql, c, forms, &row, KEY_SOUGHT);
     BUF_LIT(sql, ")");
 }
 

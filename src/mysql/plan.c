@@ -49,7 +49,8 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
                             .seq = seq,
                             .count = counter_count_of(counter, batch_field(b, r)),
                             .delta = delta};
-    sql_key(&p->keys, counter, forms, &row);
+    bool sought = counter->missing != MISSING_INSERT || (forms->bounded && delta < 0);
+    sql_key(&p->keys, counter, forms, &row, sought ? KEY_SOUGHT : KEY_PUT);
     i->key_n = (uint32_t)(p->keys.n - i->key_at);
 }
 

@@ -143,7 +143,7 @@ static enum code_class replay_key(struct db *db, const struct counter *c, const 
     enum code_class class = table_fits(db, c, forms, &fits);
     if (class != CODE_OK) return class;
     if (fits)
-        sql_key(key, c, forms, &row);
+        sql_key(key, c, forms, &row, KEY_SOUGHT);
     else
         *why = "the table does not fit the counter; run tallyd check";
     return CODE_OK;

@@ -117,16 +117,32 @@ bool columns_fit(const struct columns *forms, const struct counter *c)
     return !c->key.has_store || column_fits_store(forms->store, c->store);
 }
 
-/* A time of 6, 8 or 10 digits becomes 'YYYY-MM-01', 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'. */
+/* A time of 6, 8 or 10 digits becomes 'YYYY-MM-01', 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'; to put it, the same as a number: 20240501,
+ * 20240501130000. */
+static void time_put(struct buf *b, enum column_form form, struct slice digits, enum key_use use)
+{
+    const char *d = digits.p;
+    size_t mark = use == KEY_SOUGHT;
+    buf_put(b, "'", mark);
+    buf_put(b, d, 4);
+    buf_put(b, "-", mark);
+    buf_put(b, d + 4, 2);
+    buf_put(b, "-", mark);
+    buf_put(b, digits.n >= 8 ? d + 6 : "01", 2);
+    if (form == FORM_DATETIME) {
+        buf_put(b, " ", mark);
+        buf_put(b, digits.n == 10 ? d + 8 : "00", 2);
+        buf_put_slice(b, use == KEY_PUT ? SLICE("0000") : SLICE(":00:00"));
+    }
+    buf_put(b, "'", mark);
+}
+
 void sql_value(struct buf *b, enum column_form form, struct slice value)
 {
-    const char *d = value.p;
     if (form == FORM_INTEGER) return buf_put_slice(b, value);
     if (form == FORM_TEXT) BUF_LIT(b, "_utf8mb4 "); /* so that it compares as the column does */
     if (form_is_text(form)) return sql_hex(b, value);
-    buf_printf(b, "'%.4s-%.2s-%.2s", d, d + 4, value.n >= 8 ? d + 6 : "01");
-    if (form == FORM_DATETIME) buf_printf(b, " %.2s:00:00", value.n == 10 ? d + 8 : "00");
-    BUF_LIT(b, "'");
+    time_put(b, form, value, KEY_SOUGHT);
 }
 
 void sql_store_is(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store)
@@ -148,21 +164,44 @@ void sql_key_names(struct buf *b, const struct counter *c, const char *comma)
     }
 }
 
+/* Is it the same in every sql_mode and character set? */
+static bool is_plain(struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i], letter = (char)(c | 0x20);
+        bool plain = (c >= '0' && c <= '9') || (letter >= 'a' && letter <= 'z') || c == ' ' || c == '-' ||
+                     c == '.' || c == ':' || c == '_';
+        if (!plain) return false;
+    }
+    return true;
+}
+
+static void plain_put(struct buf *b, struct slice text)
+{
+    buf_put_char(b, '\'');
+    buf_put_slice(b, text);
+    buf_put_char(b, '\'');
+}
+
 /* A text column keeps a time as the app spells it, and a constant is kept as it was written. */
 static void row_value_put(struct buf *b, enum column_form form, const struct key_column *column,
-                          const struct row_value *v)
+                          const struct row_value *v, enum key_use use)
 {
     bool constant = column != NULL && column->from == FROM_CONSTANT;
     if (constant && form != FORM_INTEGER && form != FORM_BYTES) form = FORM_TEXT;
+    if (use == KEY_PUT && (form == FORM_DATE || form == FORM_DATETIME))
+        return time_put(b, form, v->plain, use);
+    if (use == KEY_PUT && form == FORM_TEXT && is_plain(v->sent)) return plain_put(b, v->sent);
     sql_value(b, form, form_is_text(form) ? v->sent : v->plain);
 }
 
-void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, const struct table_row *row)
+void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, const struct table_row *row,
+             enum key_use use)
 {
-    if (c->key.has_store) row_value_put(b, forms->store, NULL, &row->store), BUF_LIT(b, ",");
-    if (c->column_field.n > 0) row_value_put(b, forms->field, NULL, &row->field), BUF_LIT(b, ",");
+    if (c->key.has_store) row_value_put(b, forms->store, NULL, &row->store, use), BUF_LIT(b, ",");
+    if (c->column_field.n > 0) row_value_put(b, forms->field, NULL, &row->field, use), BUF_LIT(b, ",");
     for (uint32_t i = 0; i < c->more_n; i++)
-        row_value_put(b, forms->more[i], &c->more[i], &row->more[i]), BUF_LIT(b, ",");
+        row_value_put(b, forms->more[i], &c->more[i], &row->more[i], use), BUF_LIT(b, ",");
     b->n--; /* the last comma */
 }
 
@@ -172,7 +211,7 @@ static void more_is(struct buf *b, const struct counter *c, const struct columns
     BUF_LIT(b, " AND ");
     sql_name(b, c->more[i].name);
     BUF_LIT(b, " = ");
-    row_value_put(b, forms->more[i], &c->more[i], v);
+    row_value_put(b, forms->more[i], &c->more[i], v, KEY_SOUGHT);
 }
 
 void sql_constants_are(struct buf *b, const struct counter *c, const struct columns *forms)

@@ -1,5 +1,5 @@
-/* mysql/text.h - pieces of SQL text. Data goes in only as x'..', which is good under every sql_mode and character set;
- * names come from validated configuration. Pure. */
+/* mysql/text.h - pieces of SQL text. Data goes in only as x'..', or as '..' of ASCII letters, digits and " -.:_", which are good under
+ * every sql_mode and character set; names come from validated configuration. Pure. */
 #ifndef MYSQL_TEXT_H
 #define MYSQL_TEXT_H
 
@@ -10,6 +10,8 @@
 
 /* How a key column wants its value written. FORM_NONE: a column that no counter may use as a key. */
 enum column_form { FORM_NONE, FORM_INTEGER, FORM_DATE, FORM_DATETIME, FORM_BYTES, FORM_TEXT };
+/* KEY_PUT: only for a new row, where less text does. KEY_SOUGHT: also to compare with. */
+enum key_use { KEY_SOUGHT, KEY_PUT };
 
 /* How the server takes rows as a table: from MariaDB 10.3, from MySQL 8.0.19, any. */
 enum rows_form { ROWS_VALUES, ROWS_VALUES_ROW, ROWS_SELECT };
@@ -40,8 +42,8 @@ bool column_fits_more(enum column_form form, const struct key_column *column);
 bool column_fits_set(enum column_form form, const struct set_column *set);
 bool columns_fit(const struct columns *forms, const struct counter *c); /* all that it has */
 /* The key of a row, its values in the order of sql_key_names. */
-void sql_key(struct buf *b, const struct counter *c, const struct columns *forms,
-             const struct table_row *row);
+void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, const struct table_row *row,
+             enum key_use use);
 
 /* One of them as a literal of that form; value is of the counter's kind, a time in digits. */
 void sql_value(struct buf *b, enum column_form form, struct slice value);

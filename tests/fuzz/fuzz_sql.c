@@ -11,6 +11,7 @@
 #include "mysql/merge.h"
 #include "mysql/plan.h"
 
+#include <ctype.h>
 #include <time.h>
 
 #define CHUNKS_MAX 16
@@ -138,9 +139,22 @@ static void name_expect(struct sql *s, struct slice name)
     sql_expect(s, "`");
 }
 
+/* 20140920 or 20140920170000 -> 20140920[17] */
+static struct slice time_number_read(struct sql *s, enum column_form form, enum field_kind kind)
+{
+    struct slice out = text_room(s->db, 10), text = digits_read(s);
+    MUST(text.n == (form == FORM_DATE ? 8 : 14));
+    MUST(form == FORM_DATE ||
+         memcmp(text.p + (kind == FIELD_HOUR ? 10 : 8), "000000", kind == FIELD_HOUR ? 4 : 6) == 0);
+    out.n = form == FORM_DATETIME && kind == FIELD_HOUR ? 10 : 8;
+    memcpy((char *)(uintptr_t)out.p, text.p, out.n);
+    return out;
+}
+
 /* '2014-09-20' or '2014-09-20 17:00:00' -> 20140920[17]. A date in a DATETIME is its midnight. */
 static struct slice time_read(struct sql *s, enum column_form form, enum field_kind kind)
 {
+    if (!next_is(s, "'")) return time_number_read(s, form, kind);
     sql_expect(s, "'");
     struct slice out = text_room(s->db, 10), text = take_bytes(&s->rest, form == FORM_DATE ? 10 : 19);
     char *to = (char *)(uintptr_t)out.p;
@@ -157,10 +171,25 @@ static struct slice time_read(struct sql *s, enum column_form form, enum field_k
     return out;
 }
 
+/* _utf8mb4 x'6162', or 'ab' of bytes that end no literal. */
+static struct slice text_read(struct sql *s)
+{
+    if (sql_try(s, "_utf8mb4 ")) return bytes_read(s);
+    sql_expect(s, "'");
+    size_t n = 0;
+    while (n < s->rest.n && s->rest.p[n] != '\0' &&
+           (isalnum((unsigned char)s->rest.p[n]) || strchr(" -.:_", s->rest.p[n]) != NULL))
+        n++;
+    struct slice out = text_room(s->db, n);
+    memcpy((char *)(uintptr_t)out.p, take_bytes(&s->rest, n).p, n);
+    sql_expect(s, "'");
+    return out;
+}
+
 static struct slice value_read(struct sql *s, enum column_form form, enum field_kind kind)
 {
-    if (form == FORM_TEXT) sql_expect(s, "_utf8mb4 ");
-    if (form == FORM_BYTES || form == FORM_TEXT) return bytes_read(s);
+    if (form == FORM_TEXT) return text_read(s);
+    if (form == FORM_BYTES) return bytes_read(s);
     if (form != FORM_INTEGER) return time_read(s, form, kind);
     struct slice digits = digits_read(s);
     int64_t v;

@@ -6,6 +6,8 @@
 #include "mysql/sql.h"
 #include "mysql/text.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define assert_maybe(got, expected)                                                                          \
@@ -186,7 +188,7 @@ static void upsert_is(enum db_dialect dialect, bool nullable, const char *expect
     struct columns forms = {.store = FORM_BYTES, .field = FORM_DATETIME, .nullable = nullable};
     const struct table_row row = {.store = {SLICE("a'b"), SLICE("a'b")},
                                   .field = {SLICE("2014092013"), SLICE("2014092013")}};
-    sql_key(&key, &views, &forms, &row);
+    sql_key(&key, &views, &forms, &row, KEY_SOUGHT);
     sql_upsert_head(&sql, &views);
     sql_upsert_row(&sql, &views, &forms, buf_slice(&key), 5, true);
     sql_upsert_row(&sql, &views, &forms, buf_slice(&key), -7, false);
@@ -225,24 +227,43 @@ static void update_text(void **state)
     buf_free(&sql);
 }
 
+/* A field of a column of that form, in both uses. */
+static void key_is(enum column_form form, struct slice field, const char *sought, const char *put)
+{
+    const struct counter c = {.column_field = SLICE("d")};
+    const struct table_row row = {.field = {field, field}};
+    const struct columns forms = {.field = form};
+    struct buf key = {0};
+    sql_key(&key, &c, &forms, &row, KEY_SOUGHT);
+    assert_slice(buf_slice(&key), sought);
+    buf_reset(&key);
+    sql_key(&key, &c, &forms, &row, KEY_PUT);
+    assert_slice(buf_slice(&key), put);
+    buf_free(&key);
+}
+
 static void key_text(void **state)
 {
-    const struct counter c = {.field = FIELD_DATE, .column_field = SLICE("d")};
-    const struct table_row row = {.field = {SLICE("20140920"), SLICE("20140920")}};
-    struct columns forms = {.field = FORM_INTEGER};
-    struct buf key = {0};
     (void)state;
-    sql_key(&key, &c, &forms, &row);
-    assert_slice(buf_slice(&key), "20140920");
-    buf_reset(&key);
-    forms.field = FORM_DATE;
-    sql_key(&key, &c, &forms, &row);
-    assert_slice(buf_slice(&key), "'2014-09-20'");
-    buf_reset(&key);
-    forms.field = FORM_DATETIME;
-    sql_key(&key, &c, &forms, &row);
-    assert_slice(buf_slice(&key), "'2014-09-20 00:00:00'");
-    buf_free(&key);
+    key_is(FORM_INTEGER, SLICE("20140920"), "20140920", "20140920");
+    key_is(FORM_DATE, SLICE("20140920"), "'2014-09-20'", "20140920");
+    key_is(FORM_DATE, SLICE("201409"), "'2014-09-01'", "20140901");
+    key_is(FORM_DATETIME, SLICE("20140920"), "'2014-09-20 00:00:00'", "20140920000000");
+    key_is(FORM_DATETIME, SLICE("2014092013"), "'2014-09-20 13:00:00'", "20140920130000");
+    key_is(FORM_BYTES, SLICE("ab"), "x'6162'", "x'6162'");
+    key_is(FORM_TEXT, SLICE("aZ 0-9_.:"), "_utf8mb4 x'615a20302d395f2e3a'", "'aZ 0-9_.:'");
+}
+
+/* Bytes with a meaning in some sql_mode or character set are never but in x'..'. */
+static void key_text_of_others(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        char text[] = {'a', (char)c}, hex[40];
+        if (isalnum(c) || (c != 0 && strchr(" -.:_", c) != NULL)) continue;
+        snprintf(hex, sizeof hex, "_utf8mb4 x'61%02x'", (unsigned)c);
+        key_is(FORM_TEXT, slice_of(text, 2), hex, hex);
+    }
 }
 
 static void forms(void **state)
@@ -315,6 +336,7 @@ int main(void)
         cmocka_unit_test(upsert_text),
         cmocka_unit_test(update_text),
         cmocka_unit_test(key_text),
+        cmocka_unit_test(key_text_of_others),
         cmocka_unit_test(forms),
         cmocka_unit_test(statements_of_a_file),
         cmocka_unit_test(files_are_numbered),

@@ -24,6 +24,7 @@
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
 #define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32          /* of a row in the upsert, apart from its key */
+#define LOOKS 8               /* chunks, after one whose rows could not be updated at once */
 /* It is there already when tally_ledger was dropped, and the batch is merged once more. */
 #define REJECTS_TAIL " ON DUPLICATE KEY UPDATE seq = tally_rejects.seq"
 
@@ -35,7 +36,7 @@ enum verdict {
 
 struct shape { /* of a counter */
     struct columns forms;
-    bool lacks; /* rows were missing the last time */
+    uint32_t looks; /* so many more chunks are looked through first */
 };
 
 struct work {
@@ -369,15 +370,16 @@ static enum verdict update_all(struct work *w, size_t first, size_t n, bool *upd
     enum code_class class = db_exec(w->db, buf_slice(&w->sql));
     *updated = class == CODE_OK && db_affected(w->db) == rows;
     if (class == CODE_POISON || *updated) return GO_ON;
+    w->shape->looks = LOOKS;
     return class == CODE_OK ? run_literal(w, "ROLLBACK TO tallyd") : judge(w, class);
 }
 
-/* Of a counter that makes no rows. Rows that were missing are looked for at once. */
+/* Of a counter that makes no rows. */
 static enum verdict update(struct work *w, size_t first, size_t n)
 {
     enum verdict v = GO_ON;
     bool updated = false;
-    if (n > 1 && !w->shape->lacks && w->plan.missing_n == 0) v = update_all(w, first, n, &updated);
+    if (n > 1 && w->shape->looks == 0) v = update_all(w, first, n, &updated);
     if (v == GO_ON && !updated) v = rows_find(w, first, n);
     return v == GO_ON && !updated ? upsert(w, first, n) : v;
 }
@@ -516,7 +518,8 @@ static enum verdict commit(struct work *w)
     enum verdict v = run_literal(w, "COMMIT");
     if (v != GO_ON) return v;
     CRASH(merge_after_commit);
-    if (w->counter != NULL) w->shape->lacks = w->plan.missing_n > 0;
+    if (w->counter != NULL && w->shape->looks > 0)
+        w->shape->looks = w->plan.missing_n > 0 ? LOOKS : w->shape->looks - 1;
     w->chunk->rows_rejected = (uint32_t)w->plan.refused_n;
     w->chunk->rows_merged = (uint32_t)(w->chunk->rows_n - w->plan.refused_n);
     return ended(w, MERGE_DONE, "");

@@ -24,6 +24,7 @@
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
 #define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32          /* of a row in the upsert, apart from its key */
+#define LOOKS 8               /* chunks, after one whose rows could not be updated at once */
 /* It is there already when tally_ledger was dropped, and the batch is merged once more. */
 #define REJECTS_TAIL " ON DUPLICATE KEY UPDATE seq = tally_rejects.seq"
 
@@ -33,6 +34,11 @@ enum verdict {
     ENDED,     /* outcome and text are in the chunk */
 };
 
+struct shape { /* of a counter */
+    struct columns forms;
+    uint32_t looks; /* so many more chunks are looked through first */
+};
+
 struct work {
     struct merger *merger;
     struct db *db;
@@ -40,6 +46,7 @@ struct work {
     const struct counter *counter; /* NULL: every row goes to the rejects */
     const char *reject_reason;
     struct columns forms;
+    struct shape *shape; /* the merger's, good for one try */
     struct plan plan;
     uint32_t count;    /* the pass: which of the counter's columns */
     struct counter as; /* the counter with it */
@@ -265,19 +272,18 @@ static bool is_part(const struct work *w, const struct plan_item *i)
     return i->count == w->count && !i->missing;
 }
 
-/* The rows that are there, or not known to be missing, as a table. False: there are none. */
-static bool rows_statement(struct work *w, size_t first, size_t n)
+/* The rows that are there, or not known to be missing, as a table. How many? */
+static size_t rows_statement(struct work *w, size_t first, size_t n)
 {
-    bool any = false;
+    size_t rows = 0;
     buf_reset(&w->rows);
     sql_rows_begin(&w->rows, &w->as);
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
         if (!is_part(w, item)) continue;
-        sql_rows_add(&w->rows, i, plan_key(&w->plan, item), item->delta);
-        any = true;
+        sql_rows_add(&w->rows, &w->forms, i, plan_key(&w->plan, item), item->delta, rows++ == 0);
     }
-    return any;
+    return rows;
 }
 
 /* (!) Rows that are there are locked until the end, so that what is said of a row here holds when it is updated. */
@@ -285,7 +291,7 @@ static enum verdict rows_find(struct work *w, size_t first, size_t n)
 {
     struct slice cell;
     uint64_t at;
-    if (!rows_statement(w, first, n)) return GO_ON;
+    if (rows_statement(w, first, n) == 0) return GO_ON;
     buf_reset(&w->sql);
     sql_rows_find(&w->sql, &w->as, &w->forms, buf_slice(&w->rows));
     struct plan_item *one = &w->plan.items[first];
@@ -313,7 +319,8 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
 {
     buf_reset(&w->sql);
     if (!makes_rows(w)) {
-        if (rows_statement(w, first, n)) sql_rows_update(&w->sql, &w->as, &w->forms, buf_slice(&w->rows));
+        if (rows_statement(w, first, n) > 0)
+            sql_rows_update(&w->sql, &w->as, &w->forms, buf_slice(&w->rows), true);
         return;
     }
     bool any = false;
@@ -349,6 +356,34 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     return v == GO_ON ? upsert(w, first + n / 2, n - n / 2) : v;
 }
 
+/* (!) One UPDATE that changes as many rows as it was given has found each and added to it once, since their key is unique. One that
+ * changes fewer is taken back: a row is missing, two of them are one for the collation, or a delta is 0. */
+static enum verdict update_all(struct work *w, size_t first, size_t n, bool *updated)
+{
+    size_t rows = rows_statement(w, first, n);
+    *updated = rows == 0;
+    enum verdict v = rows > 0 ? run_literal(w, "SAVEPOINT tallyd") : GO_ON;
+    if (v != GO_ON || rows == 0) return v;
+    buf_reset(&w->sql);
+    sql_rows_update(&w->sql, &w->as, &w->forms, buf_slice(&w->rows), false);
+    if (w->sql.n > packet_most(w)) return GO_ON;
+    enum code_class class = db_exec(w->db, buf_slice(&w->sql));
+    *updated = class == CODE_OK && db_affected(w->db) == rows;
+    if (class == CODE_POISON || *updated) return GO_ON;
+    w->shape->looks = LOOKS;
+    return class == CODE_OK ? run_literal(w, "ROLLBACK TO tallyd") : judge(w, class);
+}
+
+/* Of a counter that makes no rows. */
+static enum verdict update(struct work *w, size_t first, size_t n)
+{
+    enum verdict v = GO_ON;
+    bool updated = false;
+    if (n > 1 && w->shape->looks == 0) v = update_all(w, first, n, &updated);
+    if (v == GO_ON && !updated) v = rows_find(w, first, n);
+    return v == GO_ON && !updated ? upsert(w, first, n) : v;
+}
+
 static bool is_lowered(const struct work *w, const struct plan_item *i)
 {
     return makes_rows(w) && i->count == w->count && w->forms.bounded && i->delta < 0 && !i->too_big;
@@ -381,9 +416,9 @@ static enum verdict upsert_pass(struct work *w)
     for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
         bool lowered = is_lowered(w, &w->plan.items[first]);
         n = lowered ? 1 : upsert_rows(w, first);
-        if (!makes_rows(w)) v = rows_find(w, first, n);
-        if (v != GO_ON) break;
-        v = lowered ? lower(w, &w->plan.items[first]) : upsert(w, first, n);
+        v = lowered         ? lower(w, &w->plan.items[first])
+            : makes_rows(w) ? upsert(w, first, n)
+                            : update(w, first, n);
     }
     return v;
 }
@@ -483,6 +518,8 @@ static enum verdict commit(struct work *w)
     enum verdict v = run_literal(w, "COMMIT");
     if (v != GO_ON) return v;
     CRASH(merge_after_commit);
+    if (w->counter != NULL && w->shape->looks > 0)
+        w->shape->looks = w->plan.missing_n > 0 ? LOOKS : w->shape->looks - 1;
     w->chunk->rows_rejected = (uint32_t)w->plan.refused_n;
     w->chunk->rows_merged = (uint32_t)(w->chunk->rows_n - w->plan.refused_n);
     return ended(w, MERGE_DONE, "");
@@ -504,13 +541,14 @@ static enum verdict transaction(struct work *w)
 }
 
 /* The forms of the counter's columns, asked once a connection. */
-static enum verdict forms_read(struct work *w, struct columns *out)
+static enum verdict forms_read(struct work *w)
 {
     struct merger *m = w->merger;
+    struct columns *out = &w->forms;
     if (m->shapes_of != db_opened(m->db)) shapes_forget(m);
     m->shapes_of = db_opened(m->db);
-    struct columns *known = map_get(&m->shapes, w->counter->name);
-    if (known == NULL) {
+    w->shape = map_get(&m->shapes, w->counter->name);
+    if (w->shape == NULL) {
         enum verdict v = judge(w, columns_read(m->db, w->counter, out));
         if (v != GO_ON) return v;
         if (!columns_fit(out, w->counter)) {
@@ -518,17 +556,17 @@ static enum verdict forms_read(struct work *w, struct columns *out)
             return ended(w, MERGE_HELD,
                          "the table or its key columns do not fit the counter; run tallyd check");
         }
-        known = heap_alloc(sizeof *known);
-        *known = *out;
-        map_put(&m->shapes, w->counter->name, known);
+        w->shape = heap_alloc(sizeof *w->shape);
+        *w->shape = (struct shape){.forms = *out};
+        map_put(&m->shapes, w->counter->name, w->shape);
     }
-    *out = *known;
+    *out = w->shape->forms;
     return GO_ON;
 }
 
 static enum verdict plan_once(struct work *w)
 {
-    enum verdict v = w->counter != NULL ? forms_read(w, &w->forms) : GO_ON;
+    enum verdict v = w->counter != NULL ? forms_read(w) : GO_ON;
     if (v != GO_ON || w->plan.chunk != NULL) return v;
     plan_make(&w->plan, w->chunk, w->counter, &w->forms, w->reject_reason);
     if (w->counter == NULL || w->plan.refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;

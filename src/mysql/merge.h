@@ -15,7 +15,7 @@
 
 struct merger { /* one per connection */
     struct db *db;
-    struct map shapes; /* counter -> struct columns, good for one db_opened() */
+    struct map shapes; /* counter -> struct shape, good for one db_opened() */
     uint64_t shapes_of;
     size_t
         statement_max; /* bytes; halved when the server does not take a statement, grows again with success */

@@ -118,15 +118,29 @@ bool columns_fit(const struct columns *forms, const struct counter *c)
 }
 
 /* A time of 6, 8 or 10 digits becomes 'YYYY-MM-01', 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'. */
+static void time_put(struct buf *b, enum column_form form, struct slice digits)
+{
+    const char *d = digits.p;
+    BUF_LIT(b, "'");
+    buf_put(b, d, 4);
+    BUF_LIT(b, "-");
+    buf_put(b, d + 4, 2);
+    BUF_LIT(b, "-");
+    buf_put(b, digits.n >= 8 ? d + 6 : "01", 2);
+    if (form == FORM_DATETIME) {
+        BUF_LIT(b, " ");
+        buf_put(b, digits.n == 10 ? d + 8 : "00", 2);
+        BUF_LIT(b, ":00:00");
+    }
+    BUF_LIT(b, "'");
+}
+
 void sql_value(struct buf *b, enum column_form form, struct slice value)
 {
-    const char *d = value.p;
     if (form == FORM_INTEGER) return buf_put_slice(b, value);
     if (form == FORM_TEXT) BUF_LIT(b, "_utf8mb4 "); /* so that it compares as the column does */
     if (form_is_text(form)) return sql_hex(b, value);
-    buf_printf(b, "'%.4s-%.2s-%.2s", d, d + 4, value.n >= 8 ? d + 6 : "01");
-    if (form == FORM_DATETIME) buf_printf(b, " %.2s:00:00", value.n == 10 ? d + 8 : "00");
-    BUF_LIT(b, "'");
+    time_put(b, form, value);
 }
 
 void sql_store_is(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store)
@@ -297,6 +311,12 @@ static struct slice key_name(const struct counter *c, size_t i)
     return i == 0 ? c->column_store : i == 1 ? c->column_field : c->more[i - 2].name;
 }
 
+static const struct {
+    const char *first, *next, *end;
+} rows_forms[] = {[ROWS_VALUES] = {" UNION ALL VALUES (", ",(", ")"},
+                  [ROWS_VALUES_ROW] = {" UNION ALL VALUES ROW(", ",ROW(", ")"},
+                  [ROWS_SELECT] = {" UNION ALL SELECT ", " UNION ALL SELECT ", ""}};
+
 /* A first row of names, which is in no result. */
 void sql_rows_begin(struct buf *b, const struct counter *c)
 {
@@ -306,10 +326,16 @@ void sql_rows_begin(struct buf *b, const struct counter *c)
     BUF_LIT(b, " FROM DUAL WHERE FALSE");
 }
 
-void sql_rows_add(struct buf *b, size_t number, struct slice key, int64_t delta)
+void sql_rows_add(struct buf *b, const struct columns *forms, size_t number, struct slice key, int64_t delta,
+                  bool first)
 {
-    buf_printf(b, " UNION ALL SELECT %zu,%lld,", number, (long long)delta);
+    buf_put_slice(b, slice_str(first ? rows_forms[forms->rows].first : rows_forms[forms->rows].next));
+    buf_int(b, (int64_t)number);
+    BUF_LIT(b, ",");
+    buf_int(b, delta);
+    BUF_LIT(b, ",");
     buf_put_slice(b, key);
+    buf_put_slice(b, slice_str(rows_forms[forms->rows].end));
 }
 
 /* (!) A text compares as its column does. A character that the column's set does not have becomes another in it: then there is no
@@ -377,10 +403,11 @@ static void rows_sum(struct buf *b, const struct counter *c, const struct column
     buf_free(&names);
 }
 
-void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows)
+void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows,
+                     bool sum)
 {
     bool folds = false;
-    for (size_t i = 0; i < 2 + c->more_n; i++)
+    for (size_t i = 0; sum && i < 2 + c->more_n; i++)
         folds |= forms->texts[i].charset[0] != 0;
     BUF_LIT(b, "UPDATE (");
     if (folds)
@@ -510,6 +537,19 @@ static void column_read(const struct counter *c, const struct slice cell[6], str
     }
 }
 
+/* Each form is asked for, as forks and proxies may report any version. */
+static enum code_class rows_form_read(struct db *db, struct columns *out)
+{
+    for (out->rows = ROWS_VALUES; out->rows < ROWS_SELECT; out->rows++) {
+        struct buf sql = {0};
+        buf_printf(&sql, "SELECT 0 FROM DUAL WHERE FALSE%s1%s", rows_forms[out->rows].first,
+                   rows_forms[out->rows].end);
+        enum code_class class = db_query_free(db, &sql);
+        if (class != CODE_OPERATOR) return class;
+    }
+    return CODE_OK;
+}
+
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out)
 {
     struct buf sql = {0};
@@ -523,5 +563,5 @@ enum code_class columns_read(struct db *db, const struct counter *c, struct colu
     enum code_class class = db_query_free(db, &sql);
     for (struct slice cell[6]; class == CODE_OK && db_row(db, cell, 6);)
         column_read(c, cell, out);
-    return class;
+    return class != CODE_OK || c->missing == MISSING_INSERT ? class : rows_form_read(db, out);
 }

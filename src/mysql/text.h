@@ -11,6 +11,9 @@
 /* How a key column wants its value written. FORM_NONE: a column that no counter may use as a key. */
 enum column_form { FORM_NONE, FORM_INTEGER, FORM_DATE, FORM_DATETIME, FORM_BYTES, FORM_TEXT };
 
+/* How the server takes rows as a table: from MariaDB 10.3, from MySQL 8.0.19, any. */
+enum rows_form { ROWS_VALUES, ROWS_VALUES_ROW, ROWS_SELECT };
+
 struct columns {
     enum column_form store, field; /* FORM_NONE without such a column */
     enum column_form more[MORE_COLUMNS_MAX];
@@ -19,6 +22,7 @@ struct columns {
         char charset[33], collation[65]; /* empty: none */
     } texts[2 + MORE_COLUMNS_MAX];       /* of the store's column, the field's, more */
     bool nullable, bounded;              /* a count may be NULL, which is 0; is no signed BIGINT */
+    enum rows_form rows;                 /* of a counter that makes no rows */
 };
 
 void sql_hex(struct buf *b, struct slice bytes); /* x'6162' */
@@ -60,10 +64,12 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, const struct column
                      enum db_dialect dialect);
 /* Rows as a table `d`: a number s, a delta d and the key; begun, then added. */
 void sql_rows_begin(struct buf *b, const struct counter *c);
-void sql_rows_add(struct buf *b, size_t number, struct slice key, int64_t delta);
-/* SELECT of the numbers whose row is there, which it locks; and UPDATE of all that are there. */
+void sql_rows_add(struct buf *b, const struct columns *forms, size_t number, struct slice key, int64_t delta,
+                  bool first);
+/* SELECT of the numbers whose row is there, which it locks; and UPDATE of all that are there. sum: several of d may be one row. */
 void sql_rows_find(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows);
-void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows);
+void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows,
+                     bool sum);
 /* UPDATE of one row that is there. */
 void sql_update_row(struct buf *b, const struct counter *c, const struct columns *forms, struct slice key,
                     int64_t delta);

@@ -31,8 +31,8 @@ struct sql_proxy { /* of a server that is a child of this process */
     char path[100];
     const char *server; /* its socket */
     pid_t server_pid;
-    atomic_int trick; /* enum sql_proxy_trick; back to PROXY_PASS once it was played */
-    atomic_bool ending;
+    atomic_int trick;           /* enum sql_proxy_trick; back to PROXY_PASS once it was played */
+    atomic_bool ending, looked; /* looked: for rows that are there */
     int fd;
     pthread_t thread;
 };
@@ -61,7 +61,10 @@ static inline bool sql_proxy_send(int fd, const char *p, size_t n)
 /* Of rows that are there (mysql/text.c), behind the look for them. */
 static inline void sql_proxy_hold(struct sql_proxy *x, const char *p, size_t n)
 {
-    if (atomic_load(&x->trick) != PROXY_HOLD_UPDATE || memmem(p, n, "\3UPDATE (", 9) == NULL) return;
+    if (memmem(p, n, "\3SELECT d.s", 11) != NULL) atomic_store(&x->looked, true);
+    if (!atomic_load(&x->looked) || atomic_load(&x->trick) != PROXY_HOLD_UPDATE ||
+        memmem(p, n, "\3UPDATE (", 9) == NULL)
+        return;
     atomic_store(&x->trick, PROXY_HOLDS);
     while (atomic_load(&x->trick) == PROXY_HOLDS && !atomic_load(&x->ending))
         usleep(1000);

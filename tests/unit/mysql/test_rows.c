@@ -373,6 +373,14 @@ static void *delete_main(void *arg)
     return deleted ? arg : NULL;
 }
 
+static void proxy_between(struct bench *t, struct sql_proxy *proxy, struct db_config *config)
+{
+    sql_proxy_start(proxy, server.dir, server.socket, server.pid);
+    config->socket = proxy->path;
+    db_destroy(&t->db);
+    t->merger.db = t->db = db_create(config);
+}
+
 /* Between the look and the update a DELETE waits for our lock: what it deletes has our hits. */
 static void deleted_behind_the_look(void **state)
 {
@@ -383,13 +391,13 @@ static void deleted_behind_the_look(void **state)
     void *deleted;
     (void)state;
     two_words(&t);
+    batch_of(&t, 1, &posts);
+    HASH(&t.batch, "posts", "a", "1", "b", "2", "none", "4");
+    shop_chunk(&t.batch, 0, &t.chunk);
     mariadb_do(&server, "CREATE OR REPLACE TABLE gone (word VARBINARY(255), n BIGINT) ENGINE=InnoDB");
     mariadb_do(&server, "CREATE TRIGGER keep_gone BEFORE DELETE ON posts FOR EACH ROW INSERT INTO gone"
                         " VALUES (OLD.word, OLD.n)");
-    sql_proxy_start(&proxy, server.dir, server.socket, server.pid);
-    config.socket = proxy.path;
-    db_destroy(&t.db);
-    t.merger.db = t.db = db_create(&config);
+    proxy_between(&t, &proxy, &config);
     atomic_store(&proxy.trick, PROXY_HOLD_UPDATE);
     merge_begin(&t);
     for (uint64_t until_ms = mono_ms() + 20000; atomic_load(&proxy.trick) != PROXY_HOLDS;)
@@ -402,7 +410,41 @@ static void deleted_behind_the_look(void **state)
     assert_non_null(deleted);
     assert_mariadb(&server, "a=1", "SELECT CONCAT_WS('=', word, n) FROM gone");
     assert_words("b=2");
-    assert_books("3/0/1", "");
+    assert_books("3/4/1", "none=4");
+    bench_close(&t);
+    sql_proxy_stop(&proxy);
+}
+
+/* Rows that are all there are updated without a look. After one that was missing tallyd looks first, in eight chunks that miss none. */
+static void looks_when_some_are_missing(void **state)
+{
+    static const struct {
+        const char *third, *words;
+        bool looks;
+        uint8_t last;
+    } chunks[] = {{"c", "a=1 b=2 c=4", false, 1},
+                  {"none", "a=2 b=4 c=4", true, 2},
+                  {"c", "a=10 b=20 c=36", true, 10},
+                  {"c", "a=11 b=22 c=40", false, 11}};
+    struct bench t;
+    struct sql_proxy proxy;
+    struct db_config config = server.config;
+    (void)state;
+    two_words(&t);
+    mariadb_do(&server, "INSERT INTO posts VALUES ('c', 0)");
+    proxy_between(&t, &proxy, &config);
+    for (uint8_t i = 0, id = 1; i < sizeof chunks / sizeof *chunks; i++) {
+        for (; id <= chunks[i].last; id++) {
+            atomic_store(&proxy.looked, false);
+            batch_of(&t, id, &posts);
+            HASH(&t.batch, "posts", "a", "1", "b", "2", chunks[i].third, "4");
+            shop_chunk(&t.batch, 0, &t.chunk);
+            assert_outcome(&t, MERGE_DONE);
+            assert_int_equal(atomic_load(&proxy.looked), chunks[i].looks);
+        }
+        assert_words(chunks[i].words);
+    }
+    assert_books("73/4/11", "none=4");
     bench_close(&t);
     sql_proxy_stop(&proxy);
 }
@@ -921,6 +963,7 @@ int main(void)
         TEST(held_by_a_binary),
         TEST(deleted_before_the_look),
         TEST(deleted_behind_the_look),
+        TEST(looks_when_some_are_missing),
         TEST(tried_again),
         TEST(deadlock),
         TEST(other_rows_are_not_locked),

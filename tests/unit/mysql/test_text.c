@@ -225,24 +225,27 @@ static void update_text(void **state)
     buf_free(&sql);
 }
 
+static void key_is(enum column_form form, struct slice field, const char *expected)
+{
+    const struct counter c = {.column_field = SLICE("d")};
+    const struct table_row row = {.field = {field, field}};
+    const struct columns forms = {.field = form};
+    struct buf key = {0};
+    sql_key(&key, &c, &forms, &row);
+    assert_slice(buf_slice(&key), expected);
+    buf_free(&key);
+}
+
 static void key_text(void **state)
 {
-    const struct counter c = {.field = FIELD_DATE, .column_field = SLICE("d")};
-    const struct table_row row = {.field = {SLICE("20140920"), SLICE("20140920")}};
-    struct columns forms = {.field = FORM_INTEGER};
-    struct buf key = {0};
     (void)state;
-    sql_key(&key, &c, &forms, &row);
-    assert_slice(buf_slice(&key), "20140920");
-    buf_reset(&key);
-    forms.field = FORM_DATE;
-    sql_key(&key, &c, &forms, &row);
-    assert_slice(buf_slice(&key), "'2014-09-20'");
-    buf_reset(&key);
-    forms.field = FORM_DATETIME;
-    sql_key(&key, &c, &forms, &row);
-    assert_slice(buf_slice(&key), "'2014-09-20 00:00:00'");
-    buf_free(&key);
+    key_is(FORM_INTEGER, SLICE("20140920"), "20140920");
+    key_is(FORM_DATE, SLICE("20140920"), "'2014-09-20'");
+    key_is(FORM_DATE, SLICE("201409"), "'2014-09-01'");
+    key_is(FORM_DATETIME, SLICE("20140920"), "'2014-09-20 00:00:00'");
+    key_is(FORM_DATETIME, SLICE("2014092013"), "'2014-09-20 13:00:00'");
+    key_is(FORM_BYTES, SLICE("ab"), "x'6162'");
+    key_is(FORM_TEXT, SLICE("ab"), "_utf8mb4 x'6162'");
 }
 
 static void forms(void **state)

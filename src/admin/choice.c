@@ -26,46 +26,49 @@ enum err choice_counter(const struct call *call, const struct setup *setup, cons
     return error_set(e, ERR_USAGE, "there is no counter \"%s\"; `tallyd status` lists them", shown);
 }
 
-static void key_add(struct choice_keys *k, const struct counter *c, struct slice store)
+void choice_keys_add(struct choice_keys *k, const struct counter *c, struct slice key)
 {
-    size_t begin = k->bytes.n;
-    if (!counter_key(c, store, &k->bytes)) return;
-    k->all[k->n] = slice_of(NULL, k->bytes.n - begin);
+    k->all = heap_realloc(k->all, (k->n + 1) * sizeof *k->all);
+    k->counters = heap_realloc(k->counters, (k->n + 1) * sizeof *k->counters);
+    k->all[k->n] = slice_of(heap_strndup(key.p, key.n), key.n);
     k->counters[k->n++] = c;
+}
+
+enum err choice_no_store(const struct call *call, struct error *e)
+{
+    char shown[SHOWN + 4];
+    bool one = call->counter != NULL, key = call->key != NULL;
+    slice_show(slice_str(key ? call->key : call->store), SHOWN, shown, sizeof shown);
+    return error_set(e, ERR_USAGE, "no counter%s%s has %s\"%s\"%s", one ? " named " : "",
+                     one ? call->counter : "", key ? "the key " : "a store such as ", shown,
+                     key ? "" : ": write it as in the key");
 }
 
 enum err choice_keys(const struct call *call, const struct setup *setup, const struct counter *only,
                      struct choice_keys *out, struct error *e)
 {
     const struct counters *cs = &setup->counters;
-    char shown[SHOWN + 4];
+    bool taken = false;
+    *out = (struct choice_keys){0};
     if (call->key != NULL && call->store != NULL)
         return error_set(e, ERR_USAGE, "give --store or --key, but only one of these");
-    *out = (struct choice_keys){.all = heap_alloc(cs->n * sizeof(*out->all)),
-                                .counters = heap_alloc(cs->n * sizeof(*out->counters))};
     const struct counter *named = call->key == NULL ? NULL : counters_match(cs, slice_str(call->key));
-    if (named != NULL && (only == NULL || only == named)) {
-        buf_put_slice(&out->bytes, slice_str(call->key));
-        out->all[0] = slice_of(NULL, out->bytes.n), out->counters[0] = named, out->n = 1;
+    if (named != NULL && (only == NULL || only == named)) choice_keys_add(out, named, slice_str(call->key));
+    for (size_t i = 0; i < cs->n && call->store != NULL; i++) {
+        const struct counter *c = &cs->all[i];
+        struct buf key = {0};
+        if (only != NULL && only != c) continue;
+        taken |= counter_takes_store(c, slice_str(call->store));
+        if (counter_key(c, slice_str(call->store), &key)) choice_keys_add(out, c, buf_slice(&key));
+        buf_free(&key);
     }
-    for (size_t i = 0; i < cs->n && call->store != NULL; i++)
-        if (only == NULL || only == &cs->all[i]) key_add(out, &cs->all[i], slice_str(call->store));
-    for (size_t i = 0, at = 0; i < out->n; at += out->all[i++].n)
-        out->all[i].p = out->bytes.p + at; /* the buffer moves no more */
-    if (out->n > 0) return ERR_NONE;
-    choice_keys_close(out);
-    if (call->key != NULL)
-        return error_set(e, ERR_USAGE, "no counter%s%s has the key \"%s\"", only == NULL ? "" : " named ",
-                         only == NULL ? "" : call->counter,
-                         slice_show(slice_str(call->key), SHOWN, shown, sizeof(shown)));
-    return error_set(e, ERR_USAGE, "no counter%s%s has a store such as \"%s\": write it as in the key",
-                     only == NULL ? "" : " named ", only == NULL ? "" : call->counter,
-                     slice_show(slice_str(call->store), SHOWN, shown, sizeof(shown)));
+    return out->n > 0 || taken ? ERR_NONE : choice_no_store(call, e);
 }
 
 void choice_keys_close(struct choice_keys *k)
 {
-    buf_free(&k->bytes);
+    for (size_t i = 0; i < k->n; i++)
+        heap_free((void *)(uintptr_t)k->all[i].p);
     heap_free(k->all);
     heap_free(k->counters);
     *k = (struct choice_keys){0};

@@ -8,15 +8,17 @@
 enum err choice_counter(const struct call *call, const struct setup *setup, const struct counter **out,
                         struct error *e) MUST_CHECK;
 
-struct choice_keys { /* the pending hashes of one store */
-    struct buf bytes;
-    struct slice *all;               /* into bytes; heap; choice_keys_close gives both back */
-    const struct counter **counters; /* of each; heap */
+struct choice_keys { /* pending hashes, heap; choice_keys_close gives all back */
+    struct slice *all;
+    const struct counter **counters; /* of each */
     size_t n;
 };
-/* Of the counter, or with NULL of all that have such stores. ERR_USAGE: none has. */
+/* The one of --key; or of --store those of the counter, or with NULL of all, in which a store has one hash. ERR_USAGE: no counter has
+ * it. */
 enum err choice_keys(const struct call *call, const struct setup *setup, const struct counter *only,
                      struct choice_keys *out, struct error *e) MUST_CHECK;
 void choice_keys_close(struct choice_keys *k);
+void choice_keys_add(struct choice_keys *k, const struct counter *c, struct slice key); /* copies */
+enum err choice_no_store(const struct call *call, struct error *e); /* ERR_USAGE: no counter has it */
 
 #endif

@@ -18,7 +18,6 @@ struct rejects { /* one run of the verb */
     const struct call *call;
     const struct setup *setup;
     struct db *db;
-    struct choice_keys keys;
     struct rejects_which which; /* without ids */
     struct reject_id *ids;      /* heap */
     size_t ids_n;
@@ -35,18 +34,22 @@ static enum err words_check(const struct call *call, struct error *e)
 {
     bool lists = strcmp(call->words[0], "list") == 0, drops = strcmp(call->words[0], "drop") == 0;
     bool named = call->words_n > 1,
-         chosen = call->counter != NULL || call->store != NULL || call->key != NULL;
+         chosen = call->counter != NULL || call->store != NULL || call->key != NULL || call->field != NULL;
     if (lists && (named || call->all))
         return error_set(e, ERR_USAGE,
-                         "rejects list takes --counter, --store and --limit, and shows all otherwise");
+                         "rejects list takes --counter, --store, --key, --field and --limit, and shows all "
+                         "otherwise");
     if (!lists && call->limit > 0) return error_set(e, ERR_USAGE, "--limit is for rejects list");
     if (!drops && call->yes) return error_set(e, ERR_USAGE, "--yes is for rejects drop");
     if (named + chosen + call->all > 1)
-        return error_set(e, ERR_USAGE, "give IDs, or --counter and --store, or --all, but only one of these");
+        return error_set(
+            e, ERR_USAGE,
+            "give IDs, or --counter, --store, --key and --field, or --all, but only one of these");
     if (!lists && !named && !chosen && !call->all)
         return error_set(
             e, ERR_USAGE,
-            "which rows? IDs as `tallyd rejects list` shows them, --counter NAME, --store STORE, or --all");
+            "which rows? IDs as `tallyd rejects list` shows them, --counter NAME, --store STORE, --key KEY, "
+            "--field FIELD, or --all");
     return ERR_NONE;
 }
 
@@ -79,14 +82,24 @@ static enum err counter_choose(struct rejects *r, struct error *e)
     return waiting > 0 ? ERR_NONE : code;
 }
 
-static enum err store_choose(struct rejects *r, struct error *e)
+static struct slice given(const char *text) /* p NULL: not */
 {
-    if (r->call->store == NULL && r->call->key == NULL) return ERR_NONE;
-    const struct counter *only = counters_find(&r->setup->counters, r->which.counter);
-    enum err code = choice_keys(r->call, r->setup, only, &r->keys, e);
-    r->which.keys = r->keys.all;
-    r->which.keys_n = r->keys.n;
-    return code;
+    return text == NULL ? slice_of(NULL, 0) : slice_str(text);
+}
+
+static enum err names_choose(struct rejects *r, struct error *e)
+{
+    struct rejects_which *w = &r->which;
+    w->key = given(r->call->key);
+    w->field = given(r->call->field);
+    w->store = given(r->call->store);
+    w->counters = &r->setup->counters;
+    for (size_t i = 0; i < w->counters->n && w->store.p != NULL; i++) {
+        const struct counter *c = &w->counters->all[i];
+        if (counter_takes_store(c, w->store) && (w->counter.n == 0 || slice_eq(c->name, w->counter)))
+            return ERR_NONE;
+    }
+    return w->store.p == NULL ? ERR_NONE : choice_no_store(r->call, e);
 }
 
 /* --- list --- */
@@ -278,7 +291,7 @@ static enum err drop(struct rejects *r, struct error *e)
 static enum err act(struct rejects *r, struct error *e)
 {
     enum err code = db_open(r->db) == CODE_OK ? counter_choose(r, e) : db_error(r->db, e);
-    if (code == ERR_NONE) code = store_choose(r, e);
+    if (code == ERR_NONE) code = names_choose(r, e);
     if (code != ERR_NONE) return code;
     switch (r->call->words[0][0]) { /* list, replay or drop: call_read took no other word */
     case 'l':
@@ -300,7 +313,6 @@ static enum err rejects_run(const struct call *call, const struct setup *setup)
     if (code == ERR_NONE) code = act(&r, &e);
     enum err printed = text_print(&r.text);
     db_destroy(&r.db);
-    choice_keys_close(&r.keys);
     heap_free(r.ids);
     if (code != ERR_NONE && e.code == code) return call_failed(&e);
     return code != ERR_NONE ? code : printed;

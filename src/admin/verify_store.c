@@ -3,6 +3,8 @@
 #include "admin/servers.h"
 #include "admin/verify.h"
 #include "base/json.h"
+#include "base/map.h"
+#include "status/proof.h"
 #include "status/store.h"
 
 #include <stdio.h>
@@ -32,7 +34,9 @@ static void store_text(struct store_report *r, const struct store_proof *p)
 {
     const sum_t columns[] = {p->stored, p->pending, p->claimed, p->stored + p->pending + p->claimed};
     char text[48];
-    buf_printf(&r->text, "%-24.*s", SLICE_ARG(p->counter->name));
+    char key[204];
+    buf_printf(&r->text, "%-24s",
+               slice_show(p->counter->key.places != NULL ? p->key : p->counter->name, 200, key, sizeof key));
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         sum_write(columns[i], text);
         buf_printf(&r->text, " %15s", text);
@@ -84,20 +88,90 @@ static void report_end(struct store_report *r)
     buf_free(&r->problems);
 }
 
-static enum err keys_prove(const struct source *where, const struct choice_keys *keys, struct store_report *r,
-                           struct error *e)
+/* --- keys that a store has several of: those that wait, in Redis --- */
+
+struct waiting {
+    struct choice_keys *keys;
+    const struct counters *counters;
+    const struct counter *only;
+    struct slice store;
+    struct map seen;
+    struct redis_books redis;
+    bool done;
+};
+
+static void key_take(struct waiting *w, struct slice key)
 {
-    struct servers servers;
-    enum err code = servers_open(&servers, where, e);
-    if (code != ERR_NONE) return code;
+    const struct counter *c = counters_match(w->counters, key);
+    if (c == NULL || c->key.places == NULL || (w->only != NULL && c != w->only)) return;
+    if (!slice_eq(counter_store(c, key), w->store) || map_has(&w->seen, key)) return;
+    map_put(&w->seen, key, w);
+    choice_keys_add(w->keys, c, key);
+}
+
+static void on_pending(void *arg, struct slice key, struct slice field, struct slice value)
+{
+    (void)field, (void)value;
+    key_take(arg, key);
+}
+
+static void on_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
+                       struct slice value)
+{
+    (void)id, (void)field, (void)value;
+    key_take(arg, pending);
+}
+
+static void on_done(struct redis_books *b)
+{
+    ((struct waiting *)b->arg)->done = true;
+}
+
+static enum err waiting_read(struct waiting *w, struct ask *a, struct error *e)
+{
+    w->redis = (struct redis_books){.dirty_max = proof_limits_verb.dirty_max,
+                                    .pending = on_pending,
+                                    .claimed = on_claimed,
+                                    .done = on_done,
+                                    .arg = w};
+    return proof_redis(a, &w->redis, &w->done, e);
+}
+
+static enum err waiting_add(struct servers *s, const struct source *where, const struct counter *only,
+                            const char *store, struct choice_keys *keys, struct error *e)
+{
+    struct waiting w = {.keys = keys, .counters = where->counters, .only = only, .store = slice_str(store)};
+    uint32_t lane = lane_of_store(w.store, where->lanes);
+    enum err code = lane != s->ask.lane ? ask_lane(&s->ask, lane, e) : ERR_NONE;
+    map_init(&w.seen);
+    if (code == ERR_NONE) code = waiting_read(&w, &s->ask, e);
+    map_close(&w.seen);
+    return code;
+}
+
+static enum err keys_prove(struct servers *servers, const struct source *where,
+                           const struct choice_keys *keys, struct store_report *r, struct error *e)
+{
+    enum err code = ERR_NONE;
     for (size_t i = 0; code == ERR_NONE && i < keys->n; i++) {
         struct store_proof p = {.counter = keys->counters[i], .key = keys->all[i]};
         struct slice store = counter_store(p.counter, p.key);
         uint32_t lane = lane_of_store(store, where->lanes);
-        if (lane != servers.ask.lane) code = ask_lane(&servers.ask, lane, e);
-        if (code == ERR_NONE) code = store_prove(&servers.ask, servers.db, &p, problem_found, r, e);
+        if (lane != servers->ask.lane) code = ask_lane(&servers->ask, lane, e);
+        if (code == ERR_NONE) code = store_prove(&servers->ask, servers->db, &p, problem_found, r, e);
         if (code == ERR_NONE) (r->json ? store_json : store_text)(r, &p);
     }
+    return code;
+}
+
+static enum err store_read(const struct call *call, const struct source *where, const struct counter *only,
+                           struct choice_keys *keys, struct store_report *r, struct error *e)
+{
+    struct servers servers;
+    enum err code = servers_open(&servers, where, e);
+    if (code != ERR_NONE) return code;
+    if (call->store != NULL) code = waiting_add(&servers, where, only, call->store, keys, e);
+    if (code == ERR_NONE) code = keys_prove(&servers, where, keys, r, e);
     servers_close(&servers);
     return code;
 }
@@ -110,7 +184,7 @@ enum err verify_store(const struct call *call, const struct setup *setup, const 
     struct error e;
     if (choice_keys(call, setup, only, &keys, &e) != ERR_NONE) return call_failed(&e);
     report_begin(&r, call->key != NULL ? call->key : call->store);
-    enum err code = keys_prove(&where, &keys, &r, &e);
+    enum err code = store_read(call, &where, only, &keys, &r, &e);
     choice_keys_close(&keys);
     report_end(&r);
     if (code != ERR_NONE) {

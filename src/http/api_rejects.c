@@ -37,21 +37,6 @@ static void reject_put(void *arg, const struct reject *r)
     reject_json(&l->j, r, l->counters);
 }
 
-struct keys { /* pending hashes that a store may have; heap */
-    struct slice *all;
-    size_t n;
-};
-
-static void keys_of(const struct counters *counters, struct slice store, struct keys *out)
-{
-    *out = (struct keys){.all = heap_alloc((counters->n + 1) * sizeof *out->all)};
-    for (size_t i = 0; i < counters->n; i++) {
-        struct buf key = {0};
-        if (!counter_key(&counters->all[i], store, &key)) continue;
-        out->all[out->n++] = slice_of(key.p, key.n);
-    }
-}
-
 static enum err list_put(struct exchange *x, struct db *db, const struct rejects_which *which, uint32_t limit,
                          struct error *e)
 {
@@ -72,20 +57,13 @@ void run_rejects(struct exchange *x, struct worker *w)
 {
     int64_t limit;
     struct error e;
-    struct keys keys = {0};
-    struct slice store;
-    struct rejects_which which = {0};
+    struct rejects_which which = {.counters = x->http->where->counters};
     target_arg(&x->target, "counter", &which.counter);
     if (!exchange_number(x, "limit", 1, 1000, 100, &limit)) return;
     struct db *db = db_for(x, w);
     if (db == NULL) return;
-    if (target_arg(&x->target, "store", &store)) keys_of(x->http->where->counters, store, &keys);
-    which.keys = keys.all;
-    which.keys_n = keys.n;
+    target_arg(&x->target, "store", &which.store);
     if (list_put(x, db, &which, (uint32_t)limit, &e) != ERR_NONE) refuse_error(x, &e);
-    for (size_t i = 0; i < keys.n; i++)
-        heap_free((void *)keys.all[i].p);
-    heap_free(keys.all);
     db_destroy(&db);
 }
 

@@ -61,6 +61,68 @@ static void reject_take(struct reject *r, const struct slice cell[COLUMNS_N])
            cell[10].n < sizeof r->realm.bytes ? cell[10].n : sizeof r->realm.bytes);
 }
 
+/* A pattern of LIKE; its escape is |, which is the same in every sql_mode. */
+static void like_text(struct buf *like, struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (strchr("%_|", text.p[i]) != NULL) buf_put_char(like, '|');
+        buf_put_char(like, text.p[i]);
+    }
+}
+
+static void like_glob(struct buf *like, struct slice glob)
+{
+    for (size_t i = 0; i < glob.n; i++) {
+        if (glob.p[i] == '*') {
+            buf_put_char(like, '%');
+            continue;
+        }
+        if (glob.p[i] == '\\' && i + 1 < glob.n) i++;
+        like_text(like, slice_of(glob.p + i, 1));
+    }
+}
+
+/* All keys of a store; no value but the last holds what follows it, so that no other store's key is like them. */
+static void like_store(struct buf *like, const struct counter *c, struct slice store)
+{
+    const struct places *p = c->key.places;
+    struct buf key = {0};
+    if (p == NULL && counter_key(c, store, &key)) like_text(like, buf_slice(&key));
+    for (uint32_t i = 0; p != NULL && i <= p->n; i++) {
+        like_text(like, p->text[i]);
+        if (i < p->n && slice_eq(p->at[i].name, SLICE("store")))
+            like_text(like, store);
+        else if (i < p->n)
+            buf_put_char(like, '%');
+    }
+    buf_free(&key);
+}
+
+static void like_put(struct buf *sql, const char *before, struct buf *like)
+{
+    buf_put_slice(sql, slice_str(before));
+    BUF_LIT(sql, " LIKE ");
+    sql_hex(sql, buf_slice(like));
+    BUF_LIT(sql, " ESCAPE '|'");
+    buf_free(like);
+}
+
+static void store_put(struct buf *sql, const struct rejects_which *w)
+{
+    BUF_LIT(sql, " AND (FALSE");
+    for (size_t i = 0; i < w->counters->n; i++) {
+        const struct counter *c = &w->counters->all[i];
+        struct buf like = {0};
+        if (!counter_takes_store(c, w->store)) continue;
+        BUF_LIT(sql, " OR (counter = ");
+        sql_hex(sql, c->name);
+        like_store(&like, c, w->store);
+        like_put(sql, " AND pending_hash", &like);
+        BUF_LIT(sql, ")");
+    }
+    BUF_LIT(sql, ")");
+}
+
 static void which_put(struct buf *sql, const struct rejects_which *w)
 {
     BUF_LIT(sql, " WHERE replayed_at IS NULL");
@@ -73,11 +135,10 @@ static void which_put(struct buf *sql, const struct rejects_which *w)
         BUF_LIT(sql, " AND counter = ");
         sql_hex(sql, w->counter);
     }
-    for (size_t i = 0; i < w->keys_n; i++) {
-        buf_put_slice(sql, i == 0 ? SLICE(" AND pending_hash IN (") : SLICE(","));
-        sql_hex(sql, w->keys[i]);
-    }
-    if (w->keys_n > 0) BUF_LIT(sql, ")");
+    struct buf key = {0}, field = {0};
+    if (w->key.p != NULL) like_glob(&key, w->key), like_put(sql, " AND pending_hash", &key);
+    if (w->field.p != NULL) like_glob(&field, w->field), like_put(sql, " AND field", &field);
+    if (w->store.p != NULL) store_put(sql, w);
 }
 
 enum err rejects_list(struct db *db, const struct rejects_which *which, uint32_t limit,

@@ -24,10 +24,11 @@ struct reject {
 
 /* Selects waiting rows that match all of these. Borrowed. */
 struct rejects_which {
-    const struct reject_id *id; /* NULL: any */
-    struct slice counter;       /* n = 0: any */
-    const struct slice *keys;   /* pending hashes, */
-    size_t keys_n;              /* 0: any */
+    const struct reject_id *id;      /* NULL: any */
+    struct slice counter;            /* n = 0: any */
+    struct slice key, field;         /* p NULL: any; * in it is any bytes, \ takes the next byte as itself */
+    struct slice store;              /* p NULL: any */
+    const struct counters *counters; /* with store: those whose keys hold it */
 };
 
 /* Calls row for each, oldest first, at most limit. */

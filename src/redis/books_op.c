@@ -32,7 +32,7 @@ static bool books_batch_tell(struct redis_books *b, const struct redis_answer *r
     int64_t gen = 0;
     if (!answer_is_array(r, 4) || !batch_id_read(r->elements[0].str, &id)) return false;
     if (!answer_integer(&r->elements[2], &gen) || r->elements[3].type != REDIS_ARRAY) return false;
-    b->batch(b->arg, &id, r->elements[1].str, gen);
+    if (b->batch != NULL) b->batch(b->arg, &id, r->elements[1].str, gen);
     for (size_t i = 0; i < r->elements[3].n; i++) {
         if (!is_pair(&r->elements[3].elements[i])) return false;
         claimed_tell(b, &id, &r->elements[3].elements[i]);
@@ -51,7 +51,7 @@ static bool books_file(struct redis_books *b, const struct redis_answer *r)
     for (size_t i = 2; i < 5; i++)
         if (r->n != 5 || r->elements[i].type != REDIS_ARRAY) return false;
     const struct redis_answer *accepted = &r->elements[2];
-    for (size_t i = 0; i + 1 < accepted->n; i += 2)
+    for (size_t i = 0; b->accepted != NULL && i + 1 < accepted->n; i += 2)
         b->accepted(b->arg, accepted->elements[i].str, accepted->elements[i + 1].str);
     for (size_t i = 0; i < r->elements[3].n; i++) {
         if (!is_pair(&r->elements[3].elements[i])) return false;

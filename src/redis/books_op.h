@@ -9,7 +9,7 @@
 struct redis_books {
     uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */
     int64_t fields_max; /* likewise of fields, pending and claimed; 0: no bound */
-    /* Callbacks; slices for the call only. Called in this order, all before done; pending: dirty and held hashes. */
+    /* Callbacks, of which accepted and batch may be NULL; slices for the call only. Called in this order, all before done; pending: dirty and held hashes. */
     void (*accepted)(void *arg, struct slice counter, struct slice value);
     void (*pending)(void *arg, struct slice key, struct slice field, struct slice value);
     void (*batch)(void *arg, const struct batch_id *id, struct slice counter, int64_t gen);

@@ -2,7 +2,6 @@
 #include "status/proof.h"
 
 #include "base/heap.h"
-#include "redis/books_op.h"
 
 const struct proof_limits proof_limits_verb = {.dirty_max = 50000};
 
@@ -39,6 +38,22 @@ static void proof_done(struct redis_books *b)
     ((struct proof *)b->arg)->done = true;
 }
 
+enum err proof_redis(struct ask *a, struct redis_books *b, const bool *done, struct error *e)
+{
+    redis_books(&a->link, b);
+    redis_run_until(&a->link, done);
+    if (b->too_many)
+        return error_set(
+            e, ERR_FAILED,
+            "%llu hashes wait to be merged, too many (or of too many fields) to add up at once: send "
+            "CTR.SYNC ALL to tallyd (redis-cli -p PORT CTR.SYNC ALL), then run verify again",
+            (unsigned long long)b->dirty);
+    if (b->lost)
+        return error_set(e, ERR_UNAVAILABLE,
+                         "Redis could not be read: %s; see that it answers, then run verify again", b->text);
+    return ERR_NONE;
+}
+
 static enum err read_redis(struct proof *p, struct ask *a, const struct proof_limits *limits, struct error *e)
 {
     p->redis = (struct redis_books){.dirty_max = limits->dirty_max,
@@ -49,20 +64,9 @@ static enum err read_redis(struct proof *p, struct ask *a, const struct proof_li
                                     .claimed = proof_claimed,
                                     .done = proof_done,
                                     .arg = p};
-    redis_books(&a->link, &p->redis);
-    redis_run_until(&a->link, &p->done);
-    if (p->redis.too_many)
-        return error_set(
-            e, ERR_FAILED,
-            "%llu hashes wait to be merged, too many (or of too many fields) to add up at once: send "
-            "CTR.SYNC ALL to tallyd (redis-cli -p PORT CTR.SYNC ALL), then run verify again",
-            (unsigned long long)p->redis.dirty);
-    if (p->redis.lost)
-        return error_set(e, ERR_UNAVAILABLE,
-                         "Redis could not be read: %s; see that it answers, then run verify again",
-                         p->redis.text);
+    enum err code = proof_redis(a, &p->redis, &p->done, e);
     p->sums->gen = (uint64_t)p->redis.gen;
-    return ERR_NONE;
+    return code;
 }
 
 static enum err read_mysql(struct proof *p, const struct batch_id *realm, struct db *db, struct error *e)

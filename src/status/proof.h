@@ -4,6 +4,7 @@
 #ifndef STATUS_PROOF_H
 #define STATUS_PROOF_H
 
+#include "redis/books_op.h"
 #include "status/ask.h"
 #include "status/sums.h"
 
@@ -13,6 +14,8 @@ struct proof_limits {
 };
 extern const struct proof_limits proof_limits_verb; /* when an operator asks */
 
+/* Runs b, whose callbacks set *done; its errors are those of proof_read. */
+enum err proof_redis(struct ask *a, struct redis_books *b, const bool *done, struct error *e) MUST_CHECK;
 /* Adds to sums, which is initialised. a is connected, and on another lane afterwards; db is open. ERR_FAILED: over the
  * limits; ERR_UNAVAILABLE: a server went away. */
 enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,

@@ -67,6 +67,31 @@ def test_list(refused):
     refused.verify()
 
 
+def test_by_any_column(make_daemon, redis, mysql):
+    """Of a counter with several placeholders: by the store, by a part of the key, by a part of the field."""
+    mysql.query("CREATE TABLE sold (store_id INT, product_id INT, campaign VARCHAR(9), day DATE, n TINYINT NOT NULL,"
+                " PRIMARY KEY (store_id, product_id, campaign, day))")
+    family = {"key": "store:<store>:product:<product>", "field": "<campaign>@<day>", "kinds": {"campaign": "text", "day": "date"},
+              "sync": {"hits": 10**9, "every": "3600s"}, "table": "sold",
+              "columns": {"store": "store_id", "product": "product_id", "campaign": "campaign", "day": "day", "count": "n"}}
+    daemon = make_daemon(redis, families={"sold": family})
+    with daemon.client() as client:
+        for store, product, campaign in ((1, 4, "mail"), (1, 42, "mail"), (12, 4, "a_b"), (2, 1, "a%b")):
+            client.call("HINCRBY", f"store:{store}:product:{product}", f"{campaign}@20260501", 300)
+            client.pipeline([("HINCRBY", f"store:{store}:product:{product}", f"x@202605{at:02}", 1) for at in range(1, 25)])
+    daemon.sync_all()
+    rows = lambda *words: sorted(row["key"].removeprefix("store:").replace(":product", "") for row in run(daemon, "list", *words)["rejects"])
+    assert rows() == ["12:4", "1:4", "1:42", "2:1"]
+    assert rows("--store", "1") == ["1:4", "1:42"] and rows("--store", "12", "--counter", "sold") == ["12:4"]
+    assert rows("--key", "store:*:product:4") == ["12:4", "1:4"] and rows("--key", "*:4*", "--field", "mail@*") == ["1:4", "1:42"]
+    assert rows("--field", "a_b@*") == ["12:4"] and rows("--field", "a%b@20260501") == ["2:1"] and rows("--field", "mail") == []
+    assert run(daemon, "drop", "--store", "1", "--field", "mail@*", "--yes")["dropped"] == 2
+    mysql.query("ALTER TABLE sold MODIFY n INT NOT NULL")
+    assert run(daemon, "replay", "--key", "store:*:product:1")["replayed"] == 1
+    assert mysql.query("SELECT SUM(n) FROM sold") == ((4 * 24 + 300,),)
+    daemon.verify()
+
+
 def test_list_a_part(refused):
     assert len(waiting(refused, "--store", "2")) == 1
     assert len(waiting(refused, "--counter", "product_views", "--store", "1")) == 2

@@ -128,6 +128,26 @@ def test_rejects(daemon, mysql):
     assert views(verify(daemon, store="2"))[4] == 0
 
 
+def test_keys_of_several_placeholders(make_daemon, redis, mysql):
+    """A store has many: those that wait in Redis are proved, each in a line; a fault in one of them is named."""
+    mysql.query("CREATE TABLE days (store_id INT, product_id INT, day DATE, n INT NOT NULL, PRIMARY KEY (store_id, product_id, day))")
+    family = {"key": "store:<store>:product:<product>", "field": "date", "sync": {"hits": 10**9, "every": "3600s"}, "table": "days",
+              "columns": {"store": "store_id", "product": "product_id", "field": "day", "count": "n"}}
+    daemon = make_daemon(redis, families={**counters(hits=10**9, every="3600s"), "days": family})
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", f"store:{store}:product:{product}", "20260501", 10 * store + product)
+                         for store in (1, 2) for product in (1, 2, 3)])
+        daemon.sync_all()
+        client.pipeline([("HINCRBY", "store:1:product:2", "20260501", 5), ("HINCRBY", "store:2:product:1", "20260501", 9)])
+    claim(redis, "store:1:product:3", counter="days", fields={"20260501": 10, "20260502": 20})
+    seen = {one["key"]: (one["stored"], one["pending"], one["claimed"]) for one in verify(daemon)["counters"] if one["name"] == "days"}
+    assert seen == {"store:1:product:2": (12, 5, 0), "store:1:product:3": (13, 0, 30)}
+    assert "store:1:product:2" in daemon.verb("verify", "--store", "1").stdout
+    redis.client().hset("store:1:product:2", "20260501", "x")
+    seen = verify(daemon, status=1)
+    assert "store:1:product:2: 1 values are not integers" in problem(seen)
+
+
 def test_merged_after_the_look_at_redis(daemon, mysql):
     """The ledger has a later gen than Redis had: never added up, said instead."""
     mysql.query("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"

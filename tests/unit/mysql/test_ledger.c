@@ -389,7 +389,6 @@ static void reject_make(uint8_t batch, unsigned seq, const char *field)
 
 static void chosen(void **state)
 {
-    static const struct slice words = {"words", 5}, other = {"other", 5};
     struct reject_id id = {.batch = shop_id(2), .seq = 1};
     struct rejects_replay run = {.counters = &shop};
     uint64_t n;
@@ -403,9 +402,19 @@ static void chosen(void **state)
     assert_int_equal(n, 3);
     assert_fine(rejects_count(db, &(struct rejects_which){.counter = SLICE("other")}, &n, &e));
     assert_int_equal(n, 0);
-    assert_fine(rejects_count(db, &(struct rejects_which){.keys = &words, .keys_n = 1}, &n, &e));
-    assert_int_equal(n, 3);
-    assert_fine(rejects_drop(db, &(struct rejects_which){.keys = &other, .keys_n = 1}, &n, &e));
+    static const struct {
+        const char *key;
+        uint64_t n;
+    } keys[] = {{"words", 3}, {"other", 0}, {"w*s", 3},     {"*", 3},
+                {"w_rds", 0}, {"w%", 0},    {"wor*\\*", 0}, {"\\words", 3}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        assert_fine(rejects_count(db, &(struct rejects_which){.key = slice_str(keys[i].key)}, &n, &e));
+        assert_int_equal(n, keys[i].n);
+    }
+    assert_fine(
+        rejects_count(db, &(struct rejects_which){.key = SLICE("words"), .field = SLICE("b*")}, &n, &e));
+    assert_int_equal(n, 1);
+    assert_fine(rejects_drop(db, &(struct rejects_which){.key = SLICE("other")}, &n, &e));
     assert_int_equal(n, 0);
     assert_fine(rejects_replay(db, &(struct rejects_which){.id = &id}, &run, &e));
     assert_int_equal(run.replayed, 1);

@@ -4,14 +4,15 @@
  * roll back, and a server that fails as the input says.
  *   Each chunk goes in once or not at all; a row is then either in the counter's table, where its key columns and its count make the
  *   hash and the field that were claimed, or among the rejects with the same bytes; ledger and books have their sums. Nothing is
- *   ever written outside of a transaction. A counter that makes no rows inserts none, and updates only what it has seen to be
- *   there. Where nothing fails, there is one statement for each column of counts. */
+ *   ever written outside of a transaction. A counter that makes no rows inserts none, and updates what it has not seen to be there
+ *   only behind a savepoint. Where nothing fails, there is one statement for each column of counts, and perhaps one that is taken back. */
 #include "fuzz.h"
 
 #include "base/log.h"
 #include "mysql/merge.h"
 #include "mysql/plan.h"
 
+#include <ctype.h>
 #include <time.h>
 
 #define CHUNKS_MAX 16
@@ -20,6 +21,7 @@
 #define KEYS_MAX (2 + MORE_MAX) /* of the store, of the field, more */
 #define SETS_MAX 2
 #define COUNTS_MAX 3
+#define LOOKS 8 /* chunks, after an UPDATE that was taken back */
 #define PACKET_MOST (1 << 20)
 
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
@@ -50,19 +52,23 @@ struct entry { /* a chunk that is in, or that a transaction puts in */
     struct upsert upserts[BATCH_CHUNK_ROWS];
     struct reject rejects[BATCH_CHUNK_ROWS];
     size_t upserts_n, rejects_n;
+    unsigned writes;
 };
 
 static const struct epoch epoch = {.realm = {{7, 1}}, .id = {{9, 2}}};
 
 struct db {
     bool open, in_transaction;
-    bool epoch_is_over;                 /* an UPDATE of the books finds no row */
-    bool absent;                        /* nor did one of a count */
-    bool collated;                      /* texts have a character set */
-    unsigned failures, lowered, writes; /* the last two, and what follows: of the transaction */
-    uint32_t found;                     /* set of rows that it saw, and locked */
-    uint32_t pass;                      /* column of counts that it is at */
-    uint64_t opened;
+    bool epoch_is_over;         /* an UPDATE of the books finds no row */
+    bool collated;              /* texts have a character set, and fold */
+    unsigned looks;             /* so many more chunks must look first */
+    unsigned failures, lowered; /* the last, and what follows: of the transaction */
+    bool blind;                 /* its next UPDATE is without a look */
+    uint32_t found;             /* set of rows that it saw, and locked */
+    uint32_t pass;              /* column of counts that it is at */
+    unsigned probes;
+    const struct rows_text *rows; /* the form that the server took; NULL: it was not asked */
+    uint64_t opened, affected;
     enum code_class code;
     enum db_dialect dialect;
     uint64_t packet;
@@ -70,8 +76,8 @@ struct db {
     const struct batch *batch;
     const struct counter *counter; /* NULL: all rows are rejected */
     struct columns forms;
-    uint32_t at;      /* chunk of the transaction */
-    struct entry now; /* what it did so far */
+    uint32_t at;             /* chunk of the transaction */
+    struct entry now, saved; /* what it did so far, and until its savepoint */
     struct entry in[CHUNKS_MAX];
     struct buf texts;                                            /* never moves */
     struct slice cells[1 + KEYS_MAX + SETS_MAX + COUNTS_MAX][6]; /* a result */
@@ -282,14 +288,14 @@ static void row_make(const struct counter *c, const struct upsert *u, struct buf
         buf_put_slice(field, c->field == FIELD_NONE ? SLICE("count") : u->keys[1]);
 }
 
-/* Of a counter that makes no rows: is it in the table? All counts of a row are there, or none. */
+/* Of a counter that makes no rows: is it in the table? All counts of a row are there, or none, and all texts that fold into it. */
 static bool is_there(const struct counter *c, struct slice name, struct slice field)
 {
     unsigned sum = 0;
     for (size_t i = 0; i < name.n; i++)
-        sum += (unsigned char)name.p[i];
+        sum += (unsigned)tolower((unsigned char)name.p[i]);
     for (size_t i = 0; i < field.n && c->field != FIELD_COUNT; i++)
-        sum += (unsigned char)field.p[i];
+        sum += (unsigned)tolower((unsigned char)field.p[i]);
     return sum % 4 != 0;
 }
 
@@ -482,8 +488,8 @@ static enum code_class lower_run(struct sql *s)
     MUST(u.delta < 0);
     db->lowered++;
     if (is_poison(&u)) return CODE_POISON;
-    db->absent = (u.delta & 7) == 3;
-    if (!db->absent) upsert_add(db, &u);
+    db->affected = (u.delta & 7) != 3;
+    if (db->affected > 0) upsert_add(db, &u);
     return CODE_OK;
 }
 
@@ -510,7 +516,7 @@ static enum code_class upsert_run(struct sql *s)
         upsert_add(db, &u);
     } while (sql_try(s, ","));
     upsert_tail(s);
-    db->writes++;
+    db->now.writes++;
     if (poison) e->upserts_n = before;
     return poison ? CODE_POISON : CODE_OK;
 }
@@ -524,25 +530,50 @@ static void column_expect(struct sql *s, const char *format, size_t i)
     sql_expect(s, text);
 }
 
+static const struct rows_text {
+    const char *first, *next, *end;
+} rows_texts[] = {{" UNION ALL VALUES (", ",(", ")"},
+                  {" UNION ALL VALUES ROW(", ",ROW(", ")"},
+                  {" UNION ALL SELECT ", " UNION ALL SELECT ", ""}};
+
+/* Of forms that the server refuses the last needs no question. */
+static enum code_class probe_run(struct sql *s, bool takes)
+{
+    struct db *db = s->db;
+    const struct rows_text *form = &rows_texts[db->probes];
+    MUST(db->counter->missing != MISSING_INSERT && db->rows == NULL && db->probes < 2);
+    sql_expect(s, form->first);
+    sql_expect(s, "1");
+    sql_expect(s, form->end);
+    end_expect(s);
+    db->cells_n = 0;
+    db->rows = takes ? form : db->probes++ == 1 ? form + 1 : NULL;
+    return db->code = takes ? CODE_OK : CODE_OPERATOR;
+}
+
 /* A table of rows, with their numbers. */
 static size_t rows_read(struct sql *s, struct upsert *rows, int64_t *numbers)
 {
     const struct counter *c = s->db->counter;
+    const struct rows_text *form = s->db->rows;
     size_t n = 0;
+    MUST(form != NULL);
     sql_expect(s, "SELECT 0 AS s, 0 AS d");
     for (size_t i = 0; i < keys_n(c); i++)
         if (key_name(c, i).n > 0) column_expect(s, ", NULL AS k%zu", i);
     sql_expect(s, " FROM DUAL WHERE FALSE");
-    while (sql_try(s, " UNION ALL SELECT ")) {
+    sql_expect(s, form->first);
+    do {
         MUST(n < BATCH_CHUNK_ROWS);
         numbers[n] = number_read(s);
+        MUST(numbers[n] >= 0 && numbers[n] < BATCH_CHUNK_ROWS);
         rows[n] = (struct upsert){0};
         sql_expect(s, ",");
         rows[n].delta = number_read(s);
         sql_expect(s, ",");
         key_read(s, &rows[n++]);
-    }
-    MUST(n > 0);
+        sql_expect(s, form->end);
+    } while (sql_try(s, form->next));
     return n;
 }
 
@@ -586,10 +617,10 @@ static enum code_class find_run(struct sql *s)
     sql_expect(s, " FOR UPDATE");
     end_expect(s);
     db->cells_n = 0;
+    db->blind = false;
     for (size_t i = 0; i < n; i++) {
         unfit |= is_unfit(&rows[i]);
         if (!row_is_there(db->counter, &rows[i])) continue;
-        MUST(numbers[i] >= 0 && numbers[i] < BATCH_CHUNK_ROWS);
         db->found |= 1U << numbers[i];
         struct slice cell = text_room(db, 21);
         db->cells[db->cells_n++][0] = slice_of(cell.p, num_write(numbers[i], (char *)(uintptr_t)cell.p));
@@ -620,17 +651,47 @@ static size_t sums_read(struct sql *s, struct upsert *rows, int64_t *numbers)
     return n;
 }
 
+static bool is_one_row(const struct db *db, const struct upsert *a, const struct upsert *b)
+{
+    for (size_t i = 0; i < keys_n(db->counter); i++)
+        if (!(is_collated(db, i) ? slice_ieq : slice_eq)(a->keys[i], b->keys[i])) return false;
+    return true;
+}
+
+/* A row of the table is changed once, unless what folds into it was summed. */
+static enum code_class rows_change(struct db *db, struct upsert *rows, const int64_t *numbers, size_t n,
+                                   bool summed)
+{
+    size_t before = db->now.upserts_n;
+    bool poison = false;
+    db->affected = 0;
+    for (size_t i = 0, same; i < n; i++) {
+        bool there = row_is_there(db->counter, &rows[i]);
+        MUST(db->blind || ((db->found >> numbers[i] & 1) != 0 && !is_unfit(&rows[i])));
+        poison |= is_unfit(&rows[i]) || (there && is_poison(&rows[i]));
+        for (same = summed ? i : 0; same < i && !is_one_row(db, &rows[same], &rows[i]);)
+            same++;
+        if (!there || same < i) continue;
+        rows[i].count = db->pass;
+        db->affected += rows[i].delta != 0;
+        upsert_add(db, &rows[i]);
+    }
+    db->blind = false;
+    if (poison) db->now.upserts_n = before;
+    return poison ? CODE_POISON : CODE_OK;
+}
+
 static enum code_class update_rows_run(struct sql *s)
 {
     struct db *db = s->db;
     struct upsert rows[BATCH_CHUNK_ROWS];
     int64_t numbers[BATCH_CHUNK_ROWS];
-    bool folds = false, poison = false;
+    bool summed = false;
     MUST(db->counter->missing != MISSING_INSERT);
-    for (size_t i = 0; i < keys_n(db->counter); i++)
-        folds |= is_collated(db, i);
-    size_t n = (folds ? sums_read : rows_read)(s, rows, numbers);
-    join_expect(s, folds);
+    for (size_t i = 0; !db->blind && i < keys_n(db->counter); i++)
+        summed |= is_collated(db, i);
+    size_t n = (summed ? sums_read : rows_read)(s, rows, numbers);
+    join_expect(s, summed);
     sql_expect(s, " SET ");
     name_expect(s, db->counter->table);
     sql_expect(s, ".");
@@ -640,15 +701,8 @@ static enum code_class update_rows_run(struct sql *s)
     sql_expect(s, " + d.d");
     updates_expect(s);
     end_expect(s);
-    db->writes++;
-    for (size_t i = 0; i < n; i++)
-        poison |= is_poison(&rows[i]);
-    for (size_t i = 0; i < n; i++) {
-        rows[i].count = db->pass;
-        MUST((db->found >> numbers[i] & 1) != 0 && !is_unfit(&rows[i]));
-        if (!poison) upsert_add(db, &rows[i]);
-    }
-    return poison ? CODE_POISON : CODE_OK;
+    db->now.writes++;
+    return rows_change(db, rows, numbers, n, summed);
 }
 
 static void rejects_run(struct sql *s)
@@ -699,6 +753,7 @@ static void books_run(struct sql *s)
     MUST(slice_eq(bytes_read(s), slice_of((const char *)epoch.id.bytes, 16)));
     end_expect(s);
     s->db->epoch_is_over = take_byte(&s->db->faults) % 16 == 15;
+    s->db->affected = !s->db->epoch_is_over;
 }
 
 static void where_expect(struct sql *s)
@@ -730,56 +785,84 @@ static void statements_stand(const struct db *db)
         seen |= 1U << db->now.upserts[i].count;
     for (; seen != 0; seen &= seen - 1)
         counts++;
-    MUST(db->writes == counts);
+    MUST(db->now.writes == counts);
 }
 
 static void commit_run(struct db *db)
 {
     MUST(!db->epoch_is_over);
     if (db->failures + db->lowered == 0 && db->packet == PACKET_MOST) statements_stand(db);
+    if (db->looks > 0) db->looks--;
     if (db->now.stands && !db->in[db->at].stands) db->in[db->at] = db->now;
     db->now = (struct entry){0};
-    db->in_transaction = false;
+    db->in_transaction = db->saved.stands = false;
 }
 
 static void rollback_run(struct db *db)
 {
     db->now = (struct entry){0};
-    db->in_transaction = db->epoch_is_over = false;
+    db->in_transaction = db->epoch_is_over = db->saved.stands = false;
+}
+
+static void savepoint_run(struct db *db)
+{
+    MUST(db->now.stands && db->looks == 0);
+    db->saved = db->now;
+    db->blind = true;
+}
+
+static void savepoint_rollback_run(struct db *db)
+{
+    MUST(db->saved.stands);
+    db->now = db->saved;
+    db->looks = LOOKS;
+}
+
+static void transaction_start_run(struct db *db)
+{
+    MUST(!db->in_transaction); /* it would commit what is open */
+    db->in_transaction = true;
+    db->lowered = db->found = db->pass = db->blind = 0;
+}
+
+static bool transaction_run(struct sql *s)
+{
+    static const struct {
+        const char *text;
+        void (*run)(struct db *db);
+    } all[] = {{"START TRANSACTION", transaction_start_run},
+               {"COMMIT", commit_run},
+               {"ROLLBACK TO tallyd", savepoint_rollback_run},
+               {"ROLLBACK", rollback_run},
+               {"SAVEPOINT tallyd", savepoint_run}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!sql_try(s, all[i].text)) continue;
+        end_expect(s);
+        all[i].run(s->db);
+        return true;
+    }
+    return false;
 }
 
 static enum code_class statement_run(struct sql *s)
 {
-    struct db *db = s->db;
-    db->absent = false;
-    if (sql_try(s, "START TRANSACTION")) {
-        MUST(!db->in_transaction); /* it would commit what is open */
-        db->in_transaction = true;
-        db->lowered = db->writes = db->found = db->pass = 0;
-    } else if (sql_try(s, "COMMIT")) {
-        commit_run(db);
-    } else if (sql_try(s, "ROLLBACK")) {
-        rollback_run(db);
-    } else {
-        MUST(db->in_transaction);
-        if (sql_try(
-                s, "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+    s->db->affected = 1;
+    if (transaction_run(s)) return CODE_OK;
+    MUST(s->db->in_transaction);
+    if (sql_try(s, "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
                    " digest, rows_merged, total, merged_at) VALUES ("))
-            return ledger_run(s) ? CODE_OK : CODE_DUPLICATE;
-        if (sql_try(s, "UPDATE tally_counters SET merged = merged + ("))
-            books_run(s);
-        else if (sql_try(s,
-                         "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field,"
-                         " delta, counted, reason, rejected_at) VALUES "))
-            rejects_run(s);
-        else if (sql_try(s, "UPDATE tally_ledger SET "))
-            update_run(s);
-        else
-            return sql_try(s, "UPDATE (")  ? update_rows_run(s)
-                   : sql_try(s, "UPDATE ") ? lower_run(s)
-                                           : upsert_run(s);
-    }
-    end_expect(s);
+        return ledger_run(s) ? CODE_OK : CODE_DUPLICATE;
+    if (sql_try(s, "UPDATE tally_counters SET merged = merged + ("))
+        books_run(s);
+    else if (sql_try(s, "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field,"
+                        " delta, counted, reason, rejected_at) VALUES "))
+        rejects_run(s);
+    else if (sql_try(s, "UPDATE tally_ledger SET "))
+        update_run(s);
+    else
+        return sql_try(s, "UPDATE (")  ? update_rows_run(s)
+               : sql_try(s, "UPDATE ") ? lower_run(s)
+                                       : upsert_run(s);
     return CODE_OK;
 }
 
@@ -859,7 +942,8 @@ static void columns_answer(struct db *db)
     static const char *const types[] = {"text", "bigint", "date", "datetime", "varbinary", "varchar"};
     const struct counter *c = db->counter;
     const char *count = db->forms.bounded ? "int" : "bigint";
-    db->cells_n = 0;
+    db->cells_n = db->probes = db->looks = 0;
+    db->rows = NULL;
     if (c->field != FIELD_COUNT) column_answer(db, c->column_count, count, db->forms.nullable);
     for (uint32_t i = 0; i < c->counts_n; i++)
         column_answer(db, c->counts[i].column, count, db->forms.nullable);
@@ -887,7 +971,9 @@ enum code_class db_query(struct db *db, struct slice text)
     enum code_class code;
     MUST(db->open);
     db->cells_at = 0;
-    if (take_byte(&db->faults) % 16 == FAULT_LINK) return failed(db, CODE_LINK);
+    uint8_t fault = take_byte(&db->faults);
+    if (fault % 16 == FAULT_LINK) return failed(db, CODE_LINK);
+    if (sql_try(&s, "SELECT 0 FROM DUAL WHERE FALSE")) return probe_run(&s, fault < 128);
     if (sql_try(&s, "SELECT digest, chunks, rows_merged FROM tally_ledger")) {
         MUST(db->in_transaction);
         ledger_answer(db, &s);
@@ -943,7 +1029,7 @@ uint64_t db_opened(const struct db *db)
 }
 uint64_t db_affected(const struct db *db)
 {
-    return !db->epoch_is_over && !db->absent;
+    return db->affected;
 }
 unsigned db_code(const struct db *db)
 {

@@ -369,8 +369,9 @@ static enum verdict update_all(struct work *w, size_t first, size_t n, bool *upd
     if (w->sql.n > packet_most(w)) return GO_ON;
     enum code_class class = db_exec(w->db, buf_slice(&w->sql));
     *updated = class == CODE_OK && db_affected(w->db) == rows;
-    if (class == CODE_POISON || *updated) return GO_ON;
+    if (*updated) return GO_ON;
     w->shape->looks = LOOKS;
+    if (class == CODE_POISON) return GO_ON;
     return class == CODE_OK ? run_literal(w, "ROLLBACK TO tallyd") : judge(w, class);
 }
 

@@ -328,13 +328,13 @@ static bool has_room(const struct column *c, struct slice text)
 static unsigned column_score(const struct guess *g, const struct guess_value *v, const struct column *c)
 {
     struct value_type t;
-    bool text = c->form == FORM_TEXT || c->form == FORM_BYTES, known = text && has_value(c, v->text);
+    bool text = c->form == FORM_TEXT || c->form == FORM_BYTES, known = has_value(c, v->text);
     if (!value_type_parse(slice_str(v->kind), &t) || (text && !has_room(c, v->text))) return 0;
     unsigned near = v->in_field ? words_affinity(g, c->name) : affinity(v->word, slice_str(c->name));
     if (form_is_time(c->form)) return v->time && column_fits(c->form, t.kind) ? 200 + near : 0;
     if (v->time && guess_is_time(c)) return 100 + near;
     bool digits = kind_bytes("integer", v->text) == v->text.n;
-    if (c->form == FORM_INTEGER) return digits ? 20 + near : 0;
+    if (c->form == FORM_INTEGER) return digits ? 20 + near + (known ? 5 : 0) : 0;
     return text ? 10 + near + (known ? 50 : 0) + (digits ? 0 : 10) : 0;
 }
 

@@ -251,3 +251,12 @@ def test_check_names_it(counters, make_daemon, redis):
 def test_help_says_how():
     done = subprocess.run([TALLYD, "suggest", "--help"], capture_output=True, text=True, timeout=patience(60), check=True)
     assert "usage: tallyd suggest TABLE " in done.stdout and "--key EXAMPLE" in done.stdout
+
+
+def test_a_value_that_the_column_has(make_daemon, redis, mysql):
+    """Of columns that could have it, the one with that value; the others of the key are constants."""
+    mysql.query("CREATE TABLE obj_stat (obj_id INT NOT NULL, yyyy INT NOT NULL, mm INT NOT NULL, dd INT NOT NULL, hh INT NOT NULL,"
+                " read_count INT NULL, PRIMARY KEY (obj_id, yyyy, mm, dd, hh))")
+    mysql.query("INSERT INTO obj_stat VALUES (42, 2024, 5, 1, 13, 10)")
+    lines = suggest(unconfigured(make_daemon, redis), "obj_stat", [("obj:42:reads", "13", 3)])
+    assert "field: hh, " in lines and "constants: { yyyy: 2024, mm: 5, dd: 1 }" in lines, lines

@@ -127,19 +127,25 @@ static void names_sort(struct names *s)
     s->n = kept;
 }
 
+/* A table that cannot be read in time, as a large one whose keys do not begin with the store, has no names here, unless none can. */
 static enum err names_read(struct exchange *x, struct worker *w, struct slice prefix, uint32_t n,
                            struct names *out, struct error *e)
 {
     const struct counters *counters = x->http->where->counters;
+    enum err code = ERR_NONE;
+    bool any = false;
     out->numbers = true;
     for (size_t i = 0; i < counters->n; i++) {
         const struct counter *c = &counters->all[i];
         if (!c->key.has_store) continue;
         out->numbers = out->numbers && c->store == STORE_INTEGER;
-        if (panel_stores(&w->panel, c, prefix, n, names_add, out, e) != ERR_NONE) return e->code;
+        code = panel_stores(&w->panel, c, prefix, n, names_add, out, e);
+        if (code == ERR_UNAVAILABLE) return code;
+        any = any || code == ERR_NONE;
     }
     names_sort(out);
-    return ERR_NONE;
+    if (any) e->code = ERR_NONE;
+    return any ? ERR_NONE : code;
 }
 
 static void stores_put(struct exchange *x, const struct names *s, size_t limit, bool up)

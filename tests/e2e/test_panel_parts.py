@@ -124,6 +124,8 @@ def test_the_api(make_daemon, redis, mysql):
     assert [row["live"] for row in live("articles", "?count=likes&key[section]=news")] == [2]
     assert [(row["field"], row["live"]) for row in live("bytes", "")][-1] == (day()[:6], 700)
     assert http.get("/api/stores")["stores"] == [STORE]
+    mysql.query("DROP TABLE clicks")
+    assert http.get("/api/stores")["stores"] == [STORE]
 
 
 def test_as_csv(make_daemon, redis, mysql):

@@ -37,7 +37,7 @@ void choice_keys_add(struct choice_keys *k, const struct counter *c, struct slic
 enum err choice_no_store(const struct call *call, struct error *e)
 {
     char shown[SHOWN + 4];
-    bool one = call->counter != NULL, key = call->key != NULL;
+    bool one = call->counter != NULL, key = call->store == NULL;
     slice_show(slice_str(key ? call->key : call->store), SHOWN, shown, sizeof shown);
     return error_set(e, ERR_USAGE, "no counter%s%s has %s\"%s\"%s", one ? " named " : "",
                      one ? call->counter : "", key ? "the key " : "a store such as ", shown,

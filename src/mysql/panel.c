@@ -203,7 +203,7 @@ static void select_put(struct buf *sql, const struct selection *s)
     buf_printf(sql, " LIMIT %u", r->top);
 }
 
-/* Calls back with a value a part; those that are not selected have what was asked for. */
+/* Calls back with a value a part; those that are not selected have what was asked for. A row of the shop's own may have no such time. */
 static void row_take(const struct selection *s, const struct slice *cell)
 {
     const struct panel_rows *r = s->rows;
@@ -216,9 +216,9 @@ static void row_take(const struct selection *s, const struct slice *cell)
         const struct counted_by *part = &r->parts->all[s->at[i]];
         values[s->at[i]] = cell[i];
         if (cell[i].p == NULL) return;
-        if (part_is_spelled(s->forms, part) &&
-            !value_plain(&part->type, cell[i], digits[i], &values[s->at[i]]))
-            return;
+        struct value_type type = part->type;
+        if (!part_is_spelled(s->forms, part)) type.spelling = SPELLED_DIGITS;
+        if (part_is_time(part) && !value_plain(&type, cell[i], digits[i], &values[s->at[i]])) return;
     }
     if (cell[s->n].p != NULL && num_parse(cell[s->n], &count)) r->row(r->arg, values, count);
 }

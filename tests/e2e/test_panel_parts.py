@@ -174,6 +174,18 @@ def test_rows_that_no_hit_can_have(make_daemon, redis, mysql):
     mysql.start()
 
 
+def test_two_times_and_rows_without(make_daemon, redis, mysql):
+    """The first one is the time, the other one a column; rows of the shop's own that have no such time are left out."""
+    mysql.query("CREATE TABLE booked (store_id INT, day DATE, month INT, n INT NOT NULL, PRIMARY KEY (store_id, day, month))")
+    family = {"key": "booked:<store>:<day>", "field": "month", **SLOWLY, "kinds": {"day": "date"}, "table": "booked",
+              "columns": {"store": "store_id", "day": "day", "field": "month", "count": "n"}}
+    _, http = make_web(make_daemon, redis, families={"booked": family})
+    mysql.query("INSERT INTO booked VALUES (7, CURDATE(), 202405, 4), (7, CURDATE() - INTERVAL 1 DAY, 202405, 1), (7, CURDATE(), 5, 9)")
+    rows = http.figures("7", "booked", "?top=9")["rows"]
+    assert [(row["key"], row["stored"], row["live"]) for row in rows] == [({"month": "202405"}, 5, 5)]
+    assert http.figures("7", "booked")["rows"][-1]["stored"] == 13
+
+
 @pytest.fixture
 def shop(make_daemon, redis, free_port):
     made = Shop(make_daemon(redis, start=False, families=FAMILIES), free_port)

@@ -19,6 +19,7 @@ struct figures {
     bool by_time;        /* rows are those of range; else of the parts that are no time, summed over range */
     struct range range;  /* when there is a time */
     struct slice is[PARTS_MAX]; /* p NULL: any; never of the time */
+    char field[PLAIN_BYTES];    /* a field that is a time, in digits */
     bool one;                   /* all of them are given, so there is one row, or one a time */
     int64_t top;
     bool mysql_up, redis_up;

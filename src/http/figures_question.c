@@ -119,11 +119,10 @@ static bool field_read(struct figures *f, struct slice field, struct slice *from
         return false;
     }
     if (!counter_field_valid(f->counter, field)) return field_refuse(f, field);
-    if (last == f->parts.time)
-        *from = *to = field;
-    else
-        f->is[last] = field;
-    return true;
+    if (last != f->parts.time) return f->is[last] = field, true;
+    bool plain = value_plain(&f->parts.all[last].type, field, f->field, from);
+    *to = *from;
+    return plain;
 }
 
 /* --- times --- */

@@ -207,6 +207,7 @@ static void totals_ask(struct totals_asked *t)
 static void totals_add(struct totals_asked *t, size_t row, const struct slice *values)
 {
     const struct counter *c = t->f->counter;
+    if (t->failed) return;
     buf_reset(&t->next_key), buf_reset(&t->next_field);
     parts_key(&t->f->parts, t->f->store, values, &t->next_key);
     parts_field(&t->f->parts, values, &t->next_field);
@@ -225,9 +226,14 @@ static void totals_add(struct totals_asked *t, size_t row, const struct slice *v
     t->rows[t->n++] = row;
 }
 
+static bool sums_times(const struct figures *f)
+{
+    return !f->by_time && figures_timed(f);
+}
+
 static size_t times_of(const struct figures *f)
 {
-    return f->by_time || !figures_timed(f) ? 1 : f->range.n;
+    return sums_times(f) ? f->range.n : 1;
 }
 
 /* Is it known which fields of which hashes a row is, and are they few enough? */
@@ -250,7 +256,7 @@ static void totals_read(struct figures *f)
     for (size_t i = 0; i < f->answer.rows.n; i++) {
         figures_values(f, i, values);
         for (size_t k = 0; k < times_of(f); k++) {
-            if (times_of(f) > 1) values[f->parts.time] = slice_of(digits, range_field(&f->range, k, digits));
+            if (sums_times(f)) values[f->parts.time] = slice_of(digits, range_field(&f->range, k, digits));
             totals_add(t, i, values);
         }
     }

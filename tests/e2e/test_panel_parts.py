@@ -112,6 +112,9 @@ def test_the_api(make_daemon, redis, mysql):
     three = of_days(views, 3)[1]
     assert {row["key"]["product_id"]: row["live"] for row in live("product_views", f"?top=9&from={day(-2)}")} == {
         product: n + (5 if product == "43" else 0) for product, n in three.items()}
+    today = of_days(views, 1)[1]
+    assert {row["key"]["product_id"]: row["live"] for row in live("product_views", f"?top=9&from={day()}&to={day()}")} == {
+        product: n + (5 if product == "43" else 0) for product, n in today.items()}
     # a pattern in the field, a time in four columns
     rows = {row["field"]: row["stored"] for row in live("clicks", f"?from={day()}00&to={day()}23")}
     assert rows == {f"{day()}{hour:02}": sum(n for (_, at), n in clicks.items() if int(at) == hour) for hour in range(24)}
@@ -184,6 +187,19 @@ def test_two_times_and_rows_without(make_daemon, redis, mysql):
     rows = http.figures("7", "booked", "?top=9")["rows"]
     assert [(row["key"], row["stored"], row["live"]) for row in rows] == [({"month": "202405"}, 5, 5)]
     assert http.figures("7", "booked")["rows"][-1]["stored"] == 13
+
+
+def test_one_field_as_the_app_spells_it(make_daemon, redis, mysql):
+    mysql.query("CREATE TABLE seen (store_id INT, day DATE, n INT NOT NULL, PRIMARY KEY (store_id, day))")
+    family = {"key": "seen:<store>", "field": "date 2024-05-01", **SLOWLY, "table": "seen",
+              "columns": {"store": "store_id", "field": "day", "count": "n"}}
+    daemon, http = make_web(make_daemon, redis, families={"seen": family})
+    with daemon.client() as client:
+        client.call("HINCRBY", "seen:7", dashed(day()), 3)
+        assert http.figures("7", "seen", f"?field={dashed(day())}")["rows"] == [{"field": day(), "stored": 0, "live": 3}]
+        daemon.sync_all()
+    assert http.figures("7", "seen", f"?field={dashed(day())}")["rows"] == [{"field": day(), "stored": 3, "live": 3}]
+    assert http.figures("7", "seen")["rows"][-1] == {"field": day(), "stored": 3, "live": 3}
 
 
 @pytest.fixture

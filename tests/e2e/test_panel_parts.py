@@ -26,6 +26,9 @@ FAMILIES = {
         "key": "article:<store>:<section>:<article>", "field": "count", "kinds": {"section": "text"}, **SLOWLY, "table": "articles",
         "columns": {"store": "store_id", "section": "section", "article": "id", "counts": {"views": "seen", "likes": "liked"}},
         "labels": {"table": "products", "id": "id", "name": "title"}, "labels_of": "article"},
+    "ratings": {
+        "key": "rated:<store>:<stars>", "field": "integer", **SLOWLY, "table": "ratings",
+        "columns": {"store": "store_id", "stars": "stars", "field": "product_id", "count": "n"}},
     "bytes": {
         "key": "sent:<period>:<store>", "field": "none", "kinds": {"period": "month 2024-05"}, **SLOWLY, "table": "sent",
         "columns": {"store": "store_id", "period": "period", "count": "n"}},
@@ -37,6 +40,8 @@ TABLES = (
     " m TINYINT NOT NULL, d TINYINT NOT NULL, h TINYINT NOT NULL, n INT NOT NULL, PRIMARY KEY (store_id, campaign, y, m, d, h))",
     "CREATE TABLE articles (store_id BIGINT NOT NULL, section VARCHAR(20) NOT NULL, id BIGINT NOT NULL, seen INT NOT NULL DEFAULT 0,"
     " liked INT NULL, PRIMARY KEY (store_id, section, id))",
+    "CREATE TABLE ratings (store_id BIGINT NOT NULL, stars INT NOT NULL, product_id BIGINT NOT NULL, n INT NOT NULL,"
+    " PRIMARY KEY (store_id, stars, product_id))",
     "CREATE TABLE sent (store_id BIGINT NOT NULL, period VARCHAR(7) NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (store_id, period))",
     "CREATE TABLE products (id BIGINT PRIMARY KEY, title VARCHAR(90) CHARACTER SET utf8mb4)",
     "INSERT INTO products VALUES (42, 'Schal <b>'), (43, 'Mütze')",
@@ -66,6 +71,7 @@ def business(client):
         assert client.call("HINCRBY", f"store:{STORE}:clicks", f"{campaign}@{dashed(day())}T{hour}", n) == n
     for section, article, count, n in (("news", 42, "views", 9), ("news", 42, "likes", 2), ("blog", 43, "views", 4)):
         assert client.call("HINCRBY", f"article:{STORE}:{section}:{article}", count, n) == n
+    assert client.call("HINCRBY", f"rated:{STORE}:5", 42, 6) == 6
     assert client.call("INCRBY", f"sent:{dashed(day())[:7]}:{STORE}", 700) == 700
     return views, clicks
 
@@ -89,7 +95,7 @@ def test_the_api(make_daemon, redis, mysql):
     said = {each["name"]: each for each in http.get("/api/counters")}
     assert [(said[name]["time"], said[name]["columns"], said[name]["label_column"], said[name]["counts"]) for name in FAMILIES] == [
         ("date", ["product_id"], "product_id", []), ("hour", ["campaign"], None, []),
-        (None, ["section", "id"], "id", ["views", "likes"]), ("month", [], None, [])]
+        (None, ["section", "id"], "id", ["views", "likes"]), (None, ["stars", "product_id"], None, []), ("month", [], None, [])]
     daemon.sync_all()
     with daemon.client() as client:
         client.call("HINCRBY", f"store:{STORE}:product:43:views", day(), 5)
@@ -229,6 +235,9 @@ def test_in_the_panel(shop, browser, axe):
         assert browser.number(f"{card('today')} .big") == by_day[day()]
         seen(browser, lambda: [row[:2] for row in browser.rows("[data-counter=articles][data-count=views]")],
              [["news", "Schal <b> 42"], ["blog", "Mütze 43"]], "views of articles")
+        seen(browser, lambda: browser.rows(card("top", "ratings")), [["5", "42", "6", "6"]], "ratings")
+        heads = browser.run("return [...document.querySelectorAll(arguments[0])].map((head) => head.textContent)", f"{card('top', 'ratings')} th")
+        assert heads[:4] == ["Stars", "Product id", "Live", "Stored"], heads
         seen(browser, lambda: browser.number(f"{card('range', 'bytes')} .sums strong"), 700, "bytes of the month")
         wait_until(lambda: not browser.all("[aria-busy=true]"), 60, "all of it")
         if os.environ.get("SHOTS"):

@@ -409,7 +409,7 @@ def test_what_is_the_shops_stays(make_daemon, redis, mysql):
 
 
 def test_a_count_beyond_63_bits(make_daemon, redis, mysql):
-    """An UNSIGNED BIGINT that the shop filled: its total is refused, which was 0; others of the same request's counter are told."""
+    """An UNSIGNED BIGINT that the shop filled: its total is refused, which was 0; that of another row is told."""
     families = {"hits": counter("pages:hits", "integer", "hit_counter", {"field": "page_id", "count": "n"})}
     mysql.query("CREATE TABLE hit_counter (page_id INT NOT NULL PRIMARY KEY, n BIGINT UNSIGNED NOT NULL)")
     mysql.query("INSERT INTO hit_counter VALUES (1, 9223372036854775808), (2, 9223372036854775807)")

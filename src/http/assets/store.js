@@ -450,7 +450,8 @@ const UNITS = {
 const unitOf = ({ time }) => UNITS[time];
 
 function headsOf({ field, columns }) {
-  const items = field === "integer" || field === "text" ? ["Item"] : columns.map(format.title);
+  const plain = columns.length === 1 && (field === "integer" || field === "text");
+  const items = plain ? ["Item"] : columns.map(format.title);
   return [...items.map((title) => ({ title })), { title: "Live", number: true }, { title: "Stored", number: true }];
 }
 

@@ -94,10 +94,10 @@ static enum err names_choose(struct rejects *r, struct error *e)
     w->field = given(r->call->field);
     w->store = given(r->call->store);
     w->counters = &r->setup->counters;
+    const struct counter *only = counters_find(w->counters, w->counter); /* NULL also of one that is gone */
     for (size_t i = 0; i < w->counters->n && w->store.p != NULL; i++) {
         const struct counter *c = &w->counters->all[i];
-        if (counter_takes_store(c, w->store) && (w->counter.n == 0 || slice_eq(c->name, w->counter)))
-            return ERR_NONE;
+        if (counter_takes_store(c, w->store) && (only == NULL || only == c)) return ERR_NONE;
     }
     return w->store.p == NULL ? ERR_NONE : choice_no_store(r->call, e);
 }

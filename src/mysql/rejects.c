@@ -107,6 +107,7 @@ static void like_put(struct buf *sql, const char *before, struct buf *like)
     buf_free(like);
 }
 
+/* A key of one placeholder is found whatever its counter was called; a pattern only among its counter's. */
 static void store_put(struct buf *sql, const struct rejects_which *w)
 {
     BUF_LIT(sql, " AND (FALSE");
@@ -114,8 +115,11 @@ static void store_put(struct buf *sql, const struct rejects_which *w)
         const struct counter *c = &w->counters->all[i];
         struct buf like = {0};
         if (!counter_takes_store(c, w->store)) continue;
-        BUF_LIT(sql, " OR (counter = ");
-        sql_hex(sql, c->name);
+        BUF_LIT(sql, " OR (TRUE");
+        if (c->key.places != NULL) {
+            BUF_LIT(sql, " AND counter = ");
+            sql_hex(sql, c->name);
+        }
         like_store(&like, c, w->store);
         like_put(sql, " AND pending_hash", &like);
         BUF_LIT(sql, ")");

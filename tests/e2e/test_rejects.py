@@ -92,6 +92,13 @@ def test_by_any_column(make_daemon, redis, mysql):
     daemon.verify()
 
 
+def test_a_store_of_a_counter_that_is_gone(refused, mysql):
+    """Its rows are found by their keys, which another counter has now."""
+    mysql.query("UPDATE tally_rejects SET counter = 'gone' WHERE pending_hash = 's2:product_views'")
+    assert [row["key"] for row in waiting(refused, "--store", "2")] == ["s2:product_views"]
+    assert [row["key"] for row in waiting(refused, "--counter", "gone", "--store", "2")] == ["s2:product_views"]
+
+
 def test_list_a_part(refused):
     assert len(waiting(refused, "--store", "2")) == 1
     assert len(waiting(refused, "--counter", "product_views", "--store", "1")) == 2

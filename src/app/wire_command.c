@@ -47,12 +47,44 @@ struct held_list {
     unsigned n;
 };
 
-static void held_put(void *arg, const struct batch_id *id, const char *why)
+static void held_put(void *arg, const struct batch_id *id, const char *why, const char *text)
 {
     struct held_list *list = arg;
-    char hex[33];
+    char hex[33], shown[300];
     batch_id_hex(id, hex);
-    if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s\r\n", hex, why);
+    slice_show(slice_str(text), sizeof shown - 4, shown, sizeof shown);
+    if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s: %s\r\n", hex, why, shown);
+}
+
+struct stores { /* of one counter that wait, and the one with most rejects */
+    struct slice counter;
+    uint32_t n;
+    int64_t rows;
+    char name[80], why[300];
+};
+
+static void store_add(void *arg, struct slice counter, struct slice store, int64_t rows, const char *why)
+{
+    struct stores *all = arg;
+    if (!slice_eq(counter, all->counter)) return;
+    all->n++;
+    if (rows <= all->rows) return;
+    all->rows = rows;
+    slice_show(store, 60, all->name, sizeof all->name);
+    slice_show(slice_str(why), sizeof all->why - 4, all->why, sizeof all->why);
+}
+
+static void stores_put(const struct service *s, struct buf *out)
+{
+    const struct counters *counters = &s->settings->setup.counters;
+    for (size_t i = 0; i < counters->n; i++) {
+        struct stores all = {.counter = counters->all[i].name};
+        EACH_LANE (l, s)
+            sync_stores_waiting(l->core.sync, store_add, &all);
+        if (all.n > 0)
+            buf_printf(out, "stores_wait_" SLICE_FMT ":%u; %s had %lld rows refused: %s\r\n",
+                       SLICE_ARG(all.counter), all.n, all.name, (long long)all.rows, all.why);
+    }
 }
 
 /* All links are up on one server only, or not at all (redis/place.h). */
@@ -145,6 +177,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
         sync_stalled(l->core.sync, stalled_put, out);
         sync_held(l->core.sync, held_put, &held);
     }
+    stores_put(s, out);
 }
 
 /* --- sessions --- */

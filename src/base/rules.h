@@ -60,6 +60,7 @@ enum sync_rule {
     RULE_REALM_KEPT = 1 << 17,    /* off: a realm that MySQL gave is forgotten with the look that asked */
     RULE_KEEP = 1 << 11,          /* off: a merged batch is discarded at once, whatever keep_ms says */
     RULE_KEEP_SEEN = 1 << 12, /* off: a kept batch is discarded when its time is over, whatever MySQL says */
+    RULE_STORES_APART = 1 << 21, /* off: a batch that is refused whole holds its counter */
     RULE_TOTAL_BY_GEN = 1 << 10, /* off: a total counts what was claimed and merged after Redis was read */
 };
 

@@ -19,6 +19,7 @@ static const struct {
     {1048, 1048, CODE_POISON},    /* column cannot be null */
     {1053, 1053, CODE_LINK},      /* server shutdown in progress */
     {1062, 1062, CODE_DUPLICATE}, /* duplicate entry */
+    {1105, 1105, CODE_FOREIGN},   /* unknown error: what a proxy says */
     {1114, 1114, CODE_WAIT},      /* table is full */
     {1153, 1153, CODE_SIZE},      /* packet bigger than max_allowed_packet */
     {1158, 1161, CODE_LINK},      /* network read, write and timeout errors */
@@ -38,6 +39,7 @@ static const struct {
     {1406, 1406, CODE_POISON},    /* data too long */
     {1412, 1412, CODE_AGAIN},     /* table definition changed */
     {1452, 1452, CODE_POISON},    /* foreign key fails */
+    {1526, 1526, CODE_POISON},    /* no partition for the value */
     {1614, 1615, CODE_AGAIN},     /* deferred rollback; prepared statement needs another prepare */
     {1644, 1644, CODE_POISON},    /* SIGNAL of a trigger */
     {1690, 1690, CODE_POISON},    /* n + VALUES(n) is out of range */
@@ -74,5 +76,5 @@ enum code_class code_class(unsigned code)
 {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (code >= table[i].first && code <= table[i].last) return table[i].class;
-    return CODE_OPERATOR;
+    return code < 1000 || code >= 9000 ? CODE_FOREIGN : CODE_OPERATOR;
 }

@@ -4,6 +4,8 @@
 #ifndef MYSQL_CODE_H
 #define MYSQL_CODE_H
 
+#include <stdbool.h>
+
 enum code_class {
     CODE_OK,    /* 0 */
     CODE_AGAIN, /* ROLLBACK, then the whole transaction again, ledger row first */
@@ -14,8 +16,14 @@ enum code_class {
     CODE_POISON,    /* this row's value will never fit: bisect to it */
     CODE_SIZE,      /* the statement is too big: halve it */
     CODE_OPERATOR,  /* schema, rights or our SQL: a person must look. Also every code that no class names. */
+    CODE_FOREIGN, /* of a proxy or a trigger, unknown: passes as CODE_AGAIN does, or one row is refused for it */
 };
 
 enum code_class code_class(unsigned code);
+/* May another row have another answer? Only one row alone tells. */
+static inline bool code_refuses(enum code_class class)
+{
+    return class == CODE_POISON || class == CODE_OPERATOR || class == CODE_DUPLICATE || class == CODE_FOREIGN;
+}
 
 #endif

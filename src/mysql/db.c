@@ -498,6 +498,7 @@ enum err db_error(const struct db *db, struct error *e)
     case CODE_LINK:
     case CODE_WAIT:
     case CODE_AWAY:
+    case CODE_FOREIGN:
         return error_set(e, ERR_UNAVAILABLE, "%s", db->text);
     case CODE_OPERATOR:
         return error_set(e, ERR_CONFIG, "%s", db->text);

@@ -136,7 +136,7 @@ enum err ledger_reject_batch(struct db *db, const struct batch *b, const struct 
     *rows = 0;
     enum err err = realm_counter_make(db, epoch, buf_slice(&b->counter_name), e);
     if (err != ERR_NONE) return err;
-    merger_init(&m, db);
+    merger_init(&m, db, NULL);
     for (uint32_t i = 0; i < batch_chunks(b); i++) {
         batch_chunk(b, i, &c);
         merge_reject(&m, &c, reason);

@@ -1,8 +1,9 @@
 /* mysql/merge.c - the transaction of one chunk:
  *   START TRANSACTION; INSERT ledger row; upserts (or UPDATEs of rows that are there); INSERT rejects; UPDATE the counter's books; COMMIT
  * Each answer of MySQL is judged: go on, the whole transaction again, or end with an outcome. A row that MySQL refuses
- * is found by bisection inside the transaction, without savepoints: InnoDB undoes a failed statement by itself and
- * leaves the transaction open, so the halves can be sent at once. (check refuses tables of other engines.) The halves
+ * is found by bisection inside the transaction, whatever MySQL says, without savepoints: InnoDB undoes a failed statement
+ * by itself and leaves the transaction open (after a code that is not known for it, tallyd asks), so the halves can be
+ * sent at once. (check refuses tables of other engines.) The halves
  * go in order, so rows are still locked in the order of their keys. The counter's books come last: all chunks of a
  * counter want that row, so it is locked only during the COMMIT. */
 #include "mysql/merge.h"
@@ -39,6 +40,12 @@ struct shape { /* of a counter */
     uint32_t looks; /* so many more chunks are looked through first */
 };
 
+struct witness { /* a row that MySQL took */
+    struct buf key;
+    int64_t delta;
+    uint32_t count; /* in which of the counter's columns */
+};
+
 struct work {
     struct merger *merger;
     struct db *db;
@@ -53,9 +60,27 @@ struct work {
     struct buf sql, rows;
 };
 
-void merger_init(struct merger *m, struct db *db)
+void witnesses_init(struct witnesses *w)
 {
-    *m = (struct merger){.db = db, .statement_max = MERGE_STATEMENT_MAX};
+    pthread_mutex_init(&w->lock, NULL);
+    map_init(&w->of);
+}
+
+void witnesses_close(struct witnesses *w)
+{
+    struct slice counter;
+    void *value;
+    for (size_t at = 0; map_next(&w->of, &at, &counter, &value);) {
+        buf_free(&((struct witness *)value)->key);
+        heap_free(value);
+    }
+    map_close(&w->of);
+    pthread_mutex_destroy(&w->lock);
+}
+
+void merger_init(struct merger *m, struct db *db, struct witnesses *witnesses)
+{
+    *m = (struct merger){.db = db, .witnesses = witnesses, .statement_max = MERGE_STATEMENT_MAX};
     map_init(&m->shapes);
 }
 
@@ -73,12 +98,6 @@ void merger_close(struct merger *m)
 {
     shapes_forget(m);
     map_close(&m->shapes);
-}
-
-uint32_t merge_refused_most(size_t rows)
-{
-    size_t most = rows / 20;
-    return most < 1 ? 1 : most > MERGE_REFUSED_MAX ? MERGE_REFUSED_MAX : (uint32_t)most;
 }
 
 static enum verdict ended(struct work *w, enum merge_outcome outcome, const char *text)
@@ -102,6 +121,7 @@ static enum verdict judge(struct work *w, enum code_class class)
     case CODE_OK:
         return GO_ON;
     case CODE_AGAIN:
+    case CODE_FOREIGN:
         return TRY_AGAIN;
     case CODE_LINK:
         if (w->sql.n >= STATEMENT_LARGE) (void)statement_halve(w->merger);
@@ -118,7 +138,12 @@ static enum verdict judge(struct work *w, enum code_class class)
         break;
     }
     w->merger->shapes_of = 0; /* the table may have been altered */
-    return ended(w, MERGE_HELD, db_text(w->db));
+    char text[300];
+    int n = 0; /* of the statement's text, before its columns */
+    while ((size_t)n < w->sql.n && n < 60 && w->sql.p[n] != '(')
+        n++;
+    snprintf(text, sizeof text, "%.*s%s%s", n, w->sql.p, n > 0 ? ": " : "", db_text(w->db));
+    return ended(w, MERGE_HELD, text);
 }
 
 static size_t packet_most(const struct work *w)
@@ -241,24 +266,45 @@ static enum verdict ledger_insert(struct work *w)
                  "the ledger did not take its row; is tally_ledger a table of tallyd's? Run tallyd check");
 }
 
-static enum verdict row_refuse(struct work *w, const struct plan_item *i, const char *reason)
-{
-    struct plan *p = &w->plan;
-    plan_refuse(p, i, reason);
-    if (p->refused_n - p->missing_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
-    char text[300];
-    snprintf(text, sizeof text, "more than %u of %zu rows refused, the last for: %.180s",
-             merge_refused_most(w->chunk->rows_n), w->chunk->rows_n, reason);
-    return ended(w, MERGE_HELD, text);
-}
-
 static enum verdict upsert_too_big(struct work *w, struct plan_item *i)
 {
     char text[120];
     i->too_big = true;
     snprintf(text, sizeof text, "the row does not fit max_allowed_packet = %llu",
              (unsigned long long)db_packet_bytes(w->db));
-    return row_refuse(w, i, text);
+    plan_refuse(&w->plan, i, text);
+    return GO_ON;
+}
+
+/* (!) A statement was refused. If that ended the transaction, what is sent next would be committed by itself, without a
+ * ledger row. */
+static enum verdict still_open(struct work *w, enum code_class class)
+{
+    struct slice cell;
+    if (class == CODE_POISON) return GO_ON;
+    buf_reset(&w->sql);
+    BUF_LIT(&w->sql, "SELECT 1 FROM tally_ledger WHERE batch = ");
+    sql_id(&w->sql, &w->chunk->batch->id);
+    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
+    enum verdict v = judge(w, db_query(w->db, buf_slice(&w->sql)));
+    if (v != GO_ON) return v;
+    return db_row(w->db, &cell, 1) ? GO_ON : TRY_AGAIN;
+}
+
+/* MySQL refused a statement of this row alone. */
+static enum verdict row_refused(struct work *w, struct plan_item *i, enum code_class class)
+{
+    struct plan *p = &w->plan;
+    char text[300];
+    bool passes = class == CODE_FOREIGN && !i->foreign; /* perhaps */
+    snprintf(text, sizeof text, "%s", db_text(w->db));
+    enum verdict v = still_open(w, class);
+    if (v != GO_ON) return v;
+    p->by_value = p->by_value && class == CODE_POISON;
+    p->foreign_n += passes;
+    i->foreign = i->foreign || passes;
+    if (!passes) plan_refuse(p, i, text);
+    return GO_ON;
 }
 
 static bool makes_rows(const struct work *w)
@@ -298,12 +344,13 @@ static enum verdict rows_find(struct work *w, size_t first, size_t n)
     bool fits = w->sql.n <= packet_most(w);
     if (n == 1 && (one->too_big || !fits)) return GO_ON; /* its UPDATE is refused */
     enum code_class class = fits ? db_query(w->db, buf_slice(&w->sql)) : CODE_POISON;
-    if (n == 1 && class == CODE_POISON) { /* a text that is none in the column's set: not for its UPDATE */
+    if (n == 1 && code_refuses(class)) { /* a text that is none in the column's set: not for its UPDATE */
         one->missing = true;
-        return row_refuse(w, one, db_text(w->db));
+        return row_refused(w, one, class);
     }
-    enum verdict v = class == CODE_POISON ? rows_find(w, first, n / 2) : judge(w, class);
-    if (v == GO_ON && class == CODE_POISON) return rows_find(w, first + n / 2, n - n / 2);
+    enum verdict v = code_refuses(class) ? still_open(w, class) : judge(w, class);
+    if (v == GO_ON && code_refuses(class)) v = rows_find(w, first, n / 2);
+    if (v == GO_ON && code_refuses(class)) return rows_find(w, first + n / 2, n - n / 2);
     if (v != GO_ON) return v;
     for (size_t i = first; i < first + n; i++)
         if (w->plan.items[i].count == w->count) w->plan.items[i].missing = true;
@@ -345,14 +392,15 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     if (w->sql.n == 0) return GO_ON; /* none of them is of this pass, or there */
     if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
-    if (n == 1 && class == CODE_POISON) return row_refuse(w, one, db_text(w->db));
+    if (n == 1 && code_refuses(class)) return row_refused(w, one, class);
     if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
         one->too_big = true;
         db_close(w->db);
         return TRY_AGAIN;
     }
-    if (class != CODE_POISON) return judge(w, class);
-    enum verdict v = upsert(w, first, n / 2);
+    if (!code_refuses(class)) return judge(w, class);
+    enum verdict v = still_open(w, class);
+    if (v == GO_ON) v = upsert(w, first, n / 2);
     return v == GO_ON ? upsert(w, first + n / 2, n - n / 2) : v;
 }
 
@@ -371,7 +419,7 @@ static enum verdict update_all(struct work *w, size_t first, size_t n, bool *upd
     *updated = class == CODE_OK && db_affected(w->db) == rows;
     if (*updated) return GO_ON;
     w->shape->looks = LOOKS;
-    if (class == CODE_POISON) return GO_ON;
+    if (code_refuses(class)) return still_open(w, class);
     return class == CODE_OK ? run_literal(w, "ROLLBACK TO tallyd") : judge(w, class);
 }
 
@@ -391,11 +439,11 @@ static bool is_lowered(const struct work *w, const struct plan_item *i)
 }
 
 /* (!) A count with bounds may take the sum though it does not take the negative delta, which an upsert would insert. */
-static enum verdict lower(struct work *w, const struct plan_item *i)
+static enum verdict lower(struct work *w, struct plan_item *i)
 {
     bool missing;
     enum code_class class = row_add(w->db, &w->as, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
-    return class == CODE_POISON ? row_refuse(w, i, db_text(w->db)) : judge(w, class);
+    return code_refuses(class) ? row_refused(w, i, class) : judge(w, class);
 }
 
 /* How many rows from first on fill one statement? At least one. */
@@ -432,6 +480,89 @@ static enum verdict upsert_all(struct work *w)
         v = upsert_pass(w);
     }
     return v;
+}
+
+static void witness_put(struct witnesses *all, struct slice counter, const struct plan *p,
+                        const struct plan_item *i)
+{
+    pthread_mutex_lock(&all->lock);
+    struct witness *one = map_get(&all->of, counter);
+    if (one == NULL) map_put(&all->of, counter, one = heap_zalloc(sizeof *one));
+    buf_reset(&one->key);
+    buf_put_slice(&one->key, plan_key(p, i));
+    one->delta = i->delta;
+    one->count = i->count;
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void witness_note(struct work *w)
+{
+    const struct plan *p = &w->plan;
+    size_t i = p->items_n;
+    while (i > 0 && (p->items[i - 1].refused || p->items[i - 1].missing))
+        i--;
+    if (i > 0) witness_put(w->merger->witnesses, w->counter->name, p, &p->items[i - 1]);
+}
+
+/* False: MySQL has taken none yet. */
+static bool witness_statement(struct work *w)
+{
+    struct witnesses *all = w->merger->witnesses;
+    pthread_mutex_lock(&all->lock);
+    const struct witness *one = map_get(&all->of, w->counter->name);
+    buf_reset(&w->rows);
+    if (one != NULL) {
+        const struct counter as = counter_of_count(w->counter, one->count);
+        struct slice key = buf_slice(&one->key);
+        if (makes_rows(w)) {
+            sql_upsert_head(&w->rows, &as);
+            sql_upsert_row(&w->rows, &as, &w->forms, key, one->delta, true);
+            sql_upsert_tail(&w->rows, &as, &w->forms, db_dialect(w->db));
+        } else {
+            sql_update_row(&w->rows, &as, &w->forms, key, one->delta);
+        }
+    }
+    pthread_mutex_unlock(&all->lock);
+    return one != NULL;
+}
+
+/* Does MySQL take the row that it took last? It is taken back. */
+static enum verdict witness_ask(struct work *w, bool *takes)
+{
+    *takes = false;
+    if (!witness_statement(w)) return GO_ON;
+    enum verdict v = run_literal(w, "SAVEPOINT witness");
+    if (v != GO_ON) return v;
+    enum code_class class = db_exec(w->db, buf_slice(&w->rows));
+    *takes = class == CODE_OK && db_affected(w->db) > 0;
+    v = code_refuses(class) ? still_open(w, class) : judge(w, class);
+    return v == GO_ON ? run_literal(w, "ROLLBACK TO witness") : v;
+}
+
+static enum verdict refused_whole(struct work *w, size_t rows)
+{
+    const struct plan *p = &w->plan;
+    const struct refusal *last = &p->refused[p->refused_n - 1];
+    char text[300];
+    snprintf(text, sizeof text, "MySQL takes none of %zu rows for " SLICE_FMT ", the last for: %.*s", rows,
+             SLICE_ARG(w->counter->table), (int)last->reason_n, p->reasons.p + last->reason_at);
+    w->chunk->by_value = p->by_value;
+    return ended(w, MERGE_REFUSED, text);
+}
+
+/* (!) A table of which MySQL takes no row of this chunk may take none at all, and then no row is to blame. So rows are rejects only
+ * if it takes another one in this transaction, during which nobody alters the table. */
+static enum verdict refusals_judge(struct work *w)
+{
+    const struct plan *p = &w->plan;
+    size_t refused = p->refused_n - p->refused_first - p->missing_n;
+    bool takes = false;
+    if (p->foreign_n > 0) return TRY_AGAIN;
+    if (refused == 0) return GO_ON;
+    if (refused < p->items_n || (p->by_value && (refused == 1 || w->chunk->values_only))) return GO_ON;
+    enum verdict v = witness_ask(w, &takes);
+    w->merger->shapes_of = 0; /* the table may have been altered */
+    return v != GO_ON || takes ? v : refused_whole(w, refused);
 }
 
 static void reject_row(struct work *w, const struct refusal *r)
@@ -513,6 +644,40 @@ static enum verdict books_add(struct work *w)
     return ended(w, MERGE_STALE, "the epoch is over: another tallyd has found another primary");
 }
 
+static void rejected_add(struct chunk *c, uint32_t hash, uint32_t rows)
+{
+    uint32_t least = 0;
+    for (uint32_t i = 1; i < c->rejected_n; i++)
+        if (c->rejected[i].rows < c->rejected[least].rows) least = i;
+    if (c->rejected_n < CHUNK_REJECTED_MAX)
+        least = c->rejected_n++;
+    else if (c->rejected[least].rows >= rows)
+        return;
+    c->rejected[least].hash = hash;
+    c->rejected[least].rows = rows;
+}
+
+/* Of which hashes are its rejects, and why? */
+static void rejects_tell(struct work *w)
+{
+    const struct plan *p = &w->plan;
+    struct chunk *c = w->chunk;
+    c->text[0] = 0;
+    c->rejected_n = 0;
+    if (w->counter == NULL || p->refused_n == p->missing_n) return;
+    uint32_t *rows = heap_zalloc(c->batch->hashes_n * sizeof *rows);
+    for (size_t i = 0; i < p->refused_n; i++) {
+        const struct refusal *r = &p->refused[i];
+        if (r->missing) continue;
+        rows[c->batch->rows[c->first + r->seq].hash]++;
+        if (c->text[0] == 0)
+            snprintf(c->text, sizeof c->text, "%.*s", (int)r->reason_n, p->reasons.p + r->reason_at);
+    }
+    for (size_t i = 0; i < c->batch->hashes_n; i++)
+        if (rows[i] > 0) rejected_add(c, (uint32_t)i, rows[i]);
+    heap_free(rows);
+}
+
 static enum verdict commit(struct work *w)
 {
     CRASH(merge_before_commit);
@@ -523,7 +688,10 @@ static enum verdict commit(struct work *w)
         w->shape->looks = w->plan.missing_n > 0 ? LOOKS : w->shape->looks - 1;
     w->chunk->rows_rejected = (uint32_t)w->plan.refused_n;
     w->chunk->rows_merged = (uint32_t)(w->chunk->rows_n - w->plan.refused_n);
-    return ended(w, MERGE_DONE, "");
+    rejects_tell(w);
+    if (w->counter != NULL) witness_note(w);
+    w->chunk->outcome = MERGE_DONE;
+    return ENDED;
 }
 
 static enum verdict transaction(struct work *w)
@@ -533,6 +701,7 @@ static enum verdict transaction(struct work *w)
     if (v == GO_ON) v = ledger_insert(w);
     if (v == GO_ON) CRASH(merge_after_ledger);
     if (v == GO_ON && w->counter != NULL) v = upsert_all(w);
+    if (v == GO_ON && w->counter != NULL) v = refusals_judge(w);
     if (v == GO_ON) v = rejects_insert(w);
     if (v == GO_ON) v = ledger_correct(w);
     if (v == GO_ON) v = books_add(w);
@@ -570,11 +739,7 @@ static enum verdict plan_once(struct work *w)
     enum verdict v = w->counter != NULL ? forms_read(w) : GO_ON;
     if (v != GO_ON || w->plan.chunk != NULL) return v;
     plan_make(&w->plan, w->chunk, w->counter, &w->forms, w->reject_reason);
-    if (w->counter == NULL || w->plan.refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
-    char text[200];
-    snprintf(text, sizeof text, "%zu of %zu rows are not integers or not of the counter's kind",
-             w->plan.refused_n, w->chunk->rows_n);
-    return ended(w, MERGE_HELD, text);
+    return GO_ON;
 }
 
 static void retry_count(const struct db *db)

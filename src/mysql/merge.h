@@ -9,19 +9,30 @@
 #include "mysql/db.h"
 #include "series/batch.h"
 
+#include <pthread.h>
+
 #define MERGE_TRIES_MAX 6             /* transactions of one chunk before it is given back as MERGE_DOWN */
-#define MERGE_REFUSED_MAX 100         /* rows of a chunk that may be refused; and 5 %, but always one */
 #define MERGE_STATEMENT_MAX (1 << 20) /* bytes of one statement, if max_allowed_packet allows */
+
+/* Of each counter the row that MySQL took last, for all connections of a pool. */
+struct witnesses {
+    pthread_mutex_t lock;
+    struct map of;
+};
+void witnesses_init(struct witnesses *w);
+void witnesses_close(struct witnesses *w);
 
 struct merger { /* one per connection */
     struct db *db;
-    struct map shapes; /* counter -> struct shape, good for one db_opened() */
+    struct witnesses *witnesses; /* borrowed; NULL: it rejects whole batches only */
+    struct map shapes;           /* counter -> struct shape, good for one db_opened() */
     uint64_t shapes_of;
     size_t
         statement_max; /* bytes; halved when the server does not take a statement, grows again with success */
 };
 
-void merger_init(struct merger *m, struct db *db); /* borrows db, opens it when needed */
+void merger_init(struct merger *m, struct db *db,
+                 struct witnesses *witnesses); /* borrows both, opens db when needed */
 void merger_close(struct merger *m);
 
 /* Fills outcome, rows_merged, rows_rejected and text; calls nothing. With MERGE_ALREADY the rows are those that the
@@ -29,9 +40,5 @@ void merger_close(struct merger *m);
 void merge_chunk(struct merger *m, struct chunk *c);
 /* The same, but every row goes to tally_rejects: for a counter that is no longer configured. */
 void merge_reject(struct merger *m, struct chunk *c, const char *reason);
-
-/* How many rows of a chunk may be refused: 5 %, at most MERGE_REFUSED_MAX, and always one, so that a small chunk with
- * one bad row does not stop its counter. */
-uint32_t merge_refused_most(size_t rows);
 
 #endif

@@ -80,15 +80,17 @@ void plan_close(struct plan *p)
 void plan_again(struct plan *p)
 {
     p->refused_n = p->refused_first;
-    p->missing_n = 0;
+    p->missing_n = p->foreign_n = 0;
+    p->by_value = true;
     for (size_t i = 0; i < p->items_n; i++)
-        p->items[i].missing = false;
+        p->items[i].missing = p->items[i].refused = false;
     p->reasons.n = p->reasons_first;
     p->rejected = p->rejected_first;
 }
 
-void plan_refuse(struct plan *p, const struct plan_item *i, const char *reason)
+void plan_refuse(struct plan *p, struct plan_item *i, const char *reason)
 {
+    i->refused = true;
     refuse(p, i->seq, &i->delta, reason);
 }
 
@@ -96,6 +98,7 @@ void plan_miss(struct plan *p, struct plan_item *i, bool drop)
 {
     refuse(p, i->seq, &i->delta, ROW_MISSING);
     p->refused[p->refused_n - 1].dropped = drop;
+    p->refused[p->refused_n - 1].missing = true;
     p->missing_n++;
     i->missing = true;
 }

@@ -14,13 +14,16 @@ struct plan_item {          /* one row that can be merged */
     uint32_t seq;           /* its place in the chunk */
     uint32_t count;         /* in which of the counter's columns */
     bool too_big;           /* not even alone does it fit a packet: refused in every try */
+    bool refused;           /* by MySQL, in this try */
     bool missing;           /* of a counter that makes no rows: it is not there; in this try */
+    bool foreign;           /* refused alone with a code that may pass: a reject if it happens in two tries */
     int64_t delta;
 };
 
 struct refusal {
     uint32_t seq;
-    bool dropped;  /* in the books alone */
+    bool dropped; /* in the books alone */
+    bool missing;
     bool counted;  /* false: the value is no integer, or does not fit the sum; it is in no total */
     int64_t delta; /* 0 when not counted */
     uint32_t reason_at, reason_n;
@@ -33,6 +36,8 @@ struct plan {
     size_t items_n, refused_n;
     size_t missing_n;                        /* how many of the refused are only not there */
     size_t refused_first, reasons_first;     /* how many of them are refused in every try */
+    size_t foreign_n;                        /* items that became foreign in this try */
+    bool by_value;                           /* MySQL refused none but for its value */
     int64_t total, rejected, rejected_first; /* sums of deltas; rejected is part of total */
     struct buf keys, reasons;
 };
@@ -41,9 +46,9 @@ struct plan {
 void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
                const struct columns *forms, const char *reason);
 void plan_close(struct plan *p);
-void plan_again(struct plan *p); /* forgets what MySQL refused */
-void plan_refuse(struct plan *p, const struct plan_item *i, const char *reason);
-void plan_miss(struct plan *p, struct plan_item *i, bool drop); /* its row is not there */
+void plan_again(struct plan *p);                                           /* forgets what MySQL refused */
+void plan_refuse(struct plan *p, struct plan_item *i, const char *reason); /* by MySQL */
+void plan_miss(struct plan *p, struct plan_item *i, bool drop);            /* its row is not there */
 
 static inline struct slice plan_key(const struct plan *p, const struct plan_item *i)
 {

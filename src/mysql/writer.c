@@ -43,6 +43,7 @@ struct writer_pool {
     uv_mutex_t lock;
     uv_cond_t wake;
     struct list queued[QUEUES], done[QUEUES];
+    struct witnesses witnesses;
     enum health health;
     char why[300];
     bool stopping; /* no more work comes: a thread that finds none ends */
@@ -164,7 +165,8 @@ static void probe(struct writer *w, bool write)
         if (class == CODE_AWAY) server_leave(w, db_text(w->db));
         return probe(w, true);
     }
-    health_set(w, opened && class != CODE_LINK && class != CODE_WAIT && class != CODE_AWAY, db_text(w->db));
+    bool there = class != CODE_LINK && class != CODE_WAIT && class != CODE_AWAY && class != CODE_FOREIGN;
+    health_set(w, opened && there, db_text(w->db));
 }
 
 static bool ready(struct writer *w)
@@ -361,6 +363,7 @@ static void pool_dispose(struct writer_pool *p, uint32_t threads)
         merger_close(&p->writers[i].merger);
         db_destroy(&p->writers[i].db);
     }
+    witnesses_close(&p->witnesses);
     uv_mutex_destroy(&p->lock);
     uv_cond_destroy(&p->wake);
     p->handles = 2;
@@ -428,6 +431,7 @@ static int pool_init(struct writer_pool *p, struct uv_loop_s *loop)
     if (rc == 0) rc = uv_async_init(loop, &p->results, results_take);
     if (rc != 0) return rc;
     uv_timer_init(loop, &p->deadline);
+    witnesses_init(&p->witnesses);
     p->host = -1;
     p->results.data = p->deadline.data = p;
     for (int k = 0; k < QUEUES; k++) {
@@ -438,7 +442,7 @@ static int pool_init(struct writer_pool *p, struct uv_loop_s *loop)
         struct writer *w = &p->writers[i];
         w->pool = p;
         w->db = db_create(p->config.db);
-        merger_init(&w->merger, w->db);
+        merger_init(&w->merger, w->db, &p->witnesses);
     }
     return 0;
 }

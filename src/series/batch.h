@@ -72,15 +72,18 @@ static inline struct slice batch_value(const struct batch *b, const struct batch
     return slice_of(b->bytes.p + r->field_at + r->field_n, r->value_n);
 }
 
+#define CHUNK_REJECTED_MAX 8
+
 /* What a writer merges in one transaction. */
 enum merge_outcome {
     MERGE_DONE,     /* committed now */
     MERGE_ALREADY,  /* the ledger has it with the same digest: committed before */
     MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
     MERGE_DOWN,     /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
-    MERGE_HELD,    /* the table refuses (too many rejected rows, no table, no right): an operator must look */
-    MERGE_STALE,   /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
-    MERGE_TOO_OLD, /* not_after_ms has passed, so the ledger may be pruned: give the run up */
+    MERGE_REFUSED,  /* MySQL takes none of its rows, and is not known to take others. ROLLBACK */
+    MERGE_HELD,     /* a table is not as it must be, or tallyd's own refuse: an operator must look */
+    MERGE_STALE,    /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
+    MERGE_TOO_OLD,  /* not_after_ms has passed, so the ledger may be pruned: give the run up */
 };
 
 struct chunk {
@@ -89,10 +92,17 @@ struct chunk {
     size_t first, rows_n;  /* batch->rows[first .. first + rows_n) */
     uint64_t not_after_ms; /* on age_ms()'s clock: no transaction begins after this */
     struct epoch epoch;    /* under which its rows were scanned */
+    bool
+        values_only; /* rows refused for their values are rejects, though MySQL is not known to take others */
     /* answer, written by the writer, read after done */
     enum merge_outcome outcome;
     uint32_t rows_merged, rows_rejected;
-    char text[300];
+    bool by_value; /* MERGE_REFUSED: for their values alone */
+    struct {
+        uint32_t hash, rows;
+    } rejected[CHUNK_REJECTED_MAX]; /* hashes with most rejects, rows that are only missing left out */
+    uint32_t rejected_n;
+    char text[300]; /* with rejects: why the first of them */
     /* the border: the writer's between submit and done */
     void (*done)(struct chunk *c);
     void *arg;

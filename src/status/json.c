@@ -219,6 +219,7 @@ static void counters_put(struct json *j, const struct status *s)
         figure_json(j, "rejects", c->rejects);
         counter_held_put(j, s, c->counter);
         text_or_null(j, "stalled", c->stalled);
+        text_or_null(j, "stores_wait", c->stores_wait);
         json_close(j, '}');
     }
     json_close(j, ']');

@@ -135,7 +135,9 @@ static void batches_judge(struct judging *j)
         batch_id_hex(&b->id, id);
         if (b->held[0] != '\0')
             found(j, ERR_FAILED,
-                  "the log says more (event=batch_held); `tallyd check` names what MySQL refuses",
+                  strncmp(b->held, "rows_refused", 12) == 0
+                      ? "mend what MySQL says; once it takes other rows of the counter, these become rejects"
+                      : "the log says more (event=batch_held); `tallyd check` names what MySQL refuses",
                   "batch %s of %s is held: %s", id, b->counter, b->held);
         if (b->format >= 0 && !batch_format_known(b->format)) {
             found(j, ERR_FAILED, "the version of tallyd that claimed it merges it, or a newer one",
@@ -161,6 +163,12 @@ static void counter_judge(struct judging *j, const struct status_counter *c)
               "merging does not go on: " SLICE_FMT
               " is due, and nothing of it was merged for sync.every and 30 s (%s)",
               SLICE_ARG(name), c->stalled);
+    if (c->stores_wait[0] != '\0')
+        found(j, ERR_FAILED,
+              "mend what MySQL refuses (`tallyd rejects list`); they go on by themselves, at most 10 minutes "
+              "later",
+              SLICE_FMT ": stores wait, since MySQL refuses too many of their rows: %s", SLICE_ARG(name),
+              c->stores_wait);
     int64_t most_ms = (int64_t)c->counter->every_s * 1000 * LATE_TIMES + LATE_MS;
     if (c->rejects.known && c->rejects.value > 0)
         found(j, ERR_FAILED, "`tallyd rejects list` says why; mend it, then `tallyd rejects replay --all`",

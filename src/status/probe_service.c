@@ -88,6 +88,8 @@ void probe_stands(const struct buf *info, struct status *s)
         char name[100];
         snprintf(name, sizeof name, "stalled_" SLICE_FMT, SLICE_ARG(s->counters[i].counter->name));
         service_text(info, name, s->counters[i].stalled, sizeof s->counters[i].stalled);
+        snprintf(name, sizeof name, "stores_wait_" SLICE_FMT, SLICE_ARG(s->counters[i].counter->name));
+        service_text(info, name, s->counters[i].stores_wait, sizeof s->counters[i].stores_wait);
     }
     for (size_t i = 0; s->service.up && i < s->batches_n; i++) {
         char name[5 + 33] = "held_";

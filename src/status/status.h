@@ -117,6 +117,8 @@ struct status_counter {
     struct figure rejects;           /* rows in tally_rejects that wait for replay or drop */
     char stalled
         [32]; /* why nothing of it is merged though it is due, as the service's log says; empty: it is */
+    char stores_wait
+        [500]; /* how many stores wait since too many of their rows were refused, and of which; empty: none */
 };
 
 struct status_batch {
@@ -128,7 +130,7 @@ struct status_batch {
     int64_t hashes;
     struct figure fields;                /* of the oldest STATUS_BATCHES_SIZED */
     struct figure chunks, chunks_merged; /* not known before its first chunk is merged */
-    char held[64];                       /* why the service holds it, as its log says; empty: it does not */
+    char held[400];                      /* why the service holds it, as its log says; empty: it does not */
 };
 
 /* All of it: it is kept (mysql.keep), or about to be discarded. */

@@ -18,6 +18,7 @@ static void claim_names(struct sync *s, struct family *f, struct list *from, uin
     struct batch_id id;
     s->ports.draw_id(s->ports.arg, &id);
     run_claim(run_create(s, &id), f, from, n);
+    refused_tried(s, f);
 }
 
 static bool claim_queued(struct sync *s, struct family *f, uint64_t now_ms)

@@ -4,6 +4,7 @@
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
  *   stall.c  merging without progress           keep.c   merged batches that are kept for a while
  *   size.c   how many hashes a claim takes      rest.c   pauses between chunks
+ *   refused.c  stores whose rows MySQL refuses
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
@@ -47,9 +48,13 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     uint32_t claim_no;              /* of sync->claim_marks, from 1 */
     uint32_t rows_paid;             /* paced claim: rows taken off for it when it was sent; else 0 */
     bool held, refused, in_recover; /* refused: counted in family->refused */
-    const char *held_why;           /* while it is held */
-    uint64_t born_ms;               /* since when this process works on the batch */
-    uint64_t fields;                /* counted in sync->fields */
+    bool none_passed, by_value;     /* MySQL took no row of a chunk, first and last at; for values alone */
+    uint64_t refused_ms, refused_last_ms;
+    struct map stores;    /* of these chunks, as in family->stores */
+    const char *held_why; /* while it is held */
+    char held_text[300];
+    uint64_t born_ms; /* since when this process works on the batch */
+    uint64_t fields;  /* counted in sync->fields */
     int64_t rows_merged, rows_already;
 };
 
@@ -79,7 +84,14 @@ struct family { /* a counter and its due hashes */
     bool hurry;        /* CTR.SYNC: now, also of less than a full claim */
     uint32_t holds;    /* sync_counter_hold() without their release */
     bool unfit;        /* sync_counter_fit() */
-    uint32_t refused;  /* runs held since the table refuses their rows */
+    uint32_t refused;  /* runs held since a table is not as it must be */
+    /* See refused.c. */
+    struct map stores;
+    uint32_t refused_runs; /* MySQL took no row of theirs */
+    uint32_t refusals;     /* since a chunk passed, of other stores each time; at most 2 */
+    unsigned tries;
+    bool rests; /* no try before try_ms */
+    uint64_t try_ms, rejects, rejects_told_ms;
     struct stall stall;
     uint32_t runs;              /* at its last look */
     bool index_due, index_seen; /* due, and left in the dirty index: in the last pass over it, in this one */
@@ -94,7 +106,13 @@ static inline uint32_t family_queued(const struct family *f)
  * counters get the room in the queue, whose bound all share. */
 static inline bool family_held(const struct family *f)
 {
-    return f->unfit || f->refused > 0;
+    return f->unfit || f->refused > 0 || f->rests;
+}
+
+/* MySQL takes no rows of it, whosever they are. */
+static inline bool family_refuses(const struct family *f)
+{
+    return f->refusals > 1;
 }
 
 struct adopted { /* standing batches that wait for a free run */
@@ -160,7 +178,7 @@ struct sync {
     bool own_due;       /* Redis may have batches of ours that we no longer know */
     bool eager;         /* sync_turn() has something to do */
     struct stall stall; /* of batches whose counter is not known yet */
-    uint64_t stall_at_ms, stalled_s;
+    uint64_t stall_at_ms, stalled_s, stores_at_ms;
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;
@@ -201,6 +219,7 @@ void family_take(struct sync *s, struct family *f, struct list *from, struct buf
                  uint32_t n);                          /* the n oldest */
 void family_release(struct sync *s, struct family *f); /* paced names go to the queue */
 void family_forget(struct sync *s, struct family *f);  /* all its names; they stay in the dirty index */
+void family_drop(struct sync *s, struct family *f, struct slice name); /* one of its names, likewise */
 void due_close(struct sync *s);
 /* Files an answered poll; all: also what its counter's `every` has not reached. */
 void due_poll_names(struct sync *s, struct due_poll *p, bool all);
@@ -260,6 +279,18 @@ void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n);
 /* stall.c */
 void stall_page(struct sync *s, const struct due_poll *p); /* a page of the index, before it is filed */
 void stall_tick(struct sync *s, uint64_t now_ms);
+
+/* refused.c */
+bool refused_waits(const struct sync *s, const struct family *f, struct slice key,
+                   bool owing_too);                       /* not claimed; owing: for its rejects */
+void refused_whole(struct run *r, const struct chunk *c); /* MySQL took no row of it */
+void refused_rows(struct run *r, const struct chunk *c);  /* it has rejects */
+void refused_passed(struct sync *s, struct family *f);    /* MySQL took rows */
+bool refused_values_only(const struct run *r);
+void refused_tried(struct sync *s, struct family *f); /* a claim was sent */
+void refused_over(struct run *r);
+void refused_tick(struct sync *s, uint64_t now_ms);
+void refused_close(struct family *f);
 
 /* recover.c */
 void recover_tick(struct sync *s);

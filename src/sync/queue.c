@@ -78,14 +78,18 @@ void family_release(struct sync *s, struct family *f)
     }
 }
 
+void family_drop(struct sync *s, struct family *f, struct slice name)
+{
+    wait_names_back(s, &name, 1);
+    name_drop(s, f, map_get(&f->names, name));
+}
+
 void family_forget(struct sync *s, struct family *f)
 {
     family_release(s, f);
     while (!list_empty(&f->queue)) {
         struct due_name *d = CONTAINER_OF(f->queue.next, struct due_name, link);
-        struct slice key = slice_of(d->name, d->n);
-        wait_names_back(s, &key, 1);
-        name_drop(s, f, d);
+        family_drop(s, f, slice_of(d->name, d->n));
     }
 }
 
@@ -94,12 +98,14 @@ void due_close(struct sync *s)
     for (size_t i = 0; i < s->counters->n; i++) {
         family_forget(s, &s->families[i]);
         map_close(&s->families[i].names);
+        refused_close(&s->families[i]);
     }
 }
 
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why)
 {
-    family_add(s, family_of(s, c), key, why);
+    struct family *f = family_of(s, c);
+    if (!refused_waits(s, f, key, true)) family_add(s, f, key, why);
 }
 
 /* A name is due when its own counter's `every` has passed since its score. One that no counter of ours matches may
@@ -116,7 +122,8 @@ static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
         bool forsaken = c == NULL && p->scores[i] <= now_ms - (int64_t)s->config.forsaken_ms;
         if (forsaken)
             unknown[unknown_n++] = p->keys[i];
-        else if (c == NULL || !is_due || family_held(family_of(s, c)))
+        else if (c == NULL || !is_due || family_held(family_of(s, c)) ||
+                 refused_waits(s, family_of(s, c), p->keys[i], !all))
             stays++;
         else
             family_add(s, family_of(s, c), p->keys[i], DUE_TIME);

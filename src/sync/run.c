@@ -10,6 +10,7 @@
  *     merge whose epoch is over           one is another by now
  *   MySQL down                          WAIT, SCAN: rows are freed meanwhile; the ledger knows what was merged
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
+ *   MySQL takes no row of a chunk       the other chunks, then WAIT, alarm, SCAN: refused.c says when its rows are rejects
  *   all merged, with keep_ms            DONE: keep.c has it, and discards it later
  *   older than give_up_ms               DONE, (!) not even discarded: the batch remains for adoption
  * A crash anywhere leaves the registry, and the process that adopts the batch enters at SCAN. Callbacks only record and
@@ -23,6 +24,8 @@
 #include "base/rand.h"
 #include "base/stats.h"
 #include "sync/inside.h"
+
+#include <stdio.h>
 
 static const struct sm_state run_states[] = {
     [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},
@@ -47,6 +50,7 @@ struct run *run_create(struct sync *s, const struct batch_id *id)
     r->born_ms = sync_now(s);
     batch_init(&r->batch, id);
     list_init(&r->rests);
+    map_init(&r->stores);
     list_push(&s->runs, &r->link);
     s->runs_n++;
     return r;
@@ -61,6 +65,7 @@ void run_free(struct run *r)
     STAT_ADD(fields_in_flight, -(int64_t)r->fields);
     if (r->held) STAT_ADD(batches_held, -1);
     if (r->refused) r->family->refused--;
+    refused_over(r);
     batch_close(&r->batch);
     buf_free(&r->key_bytes);
     heap_free(r->claim.keys);
@@ -112,6 +117,7 @@ static void run_hold(struct run *r, const char *why, const char *text)
     if (!r->held) STAT_ADD(batches_held, 1);
     r->held = true;
     r->held_why = why;
+    snprintf(r->held_text, sizeof r->held_text, "%s", text);
     recover_run_settled(r->sync, r, true);
     run_wait(r, RUN_SCAN, r->sync->config.held_ms);
     count_fields(r, 0);
@@ -182,6 +188,7 @@ static void submit_chunk(struct run *r)
     batch_chunk(&r->batch, r->chunks_next++, c);
     c->epoch = HOLDS(RULE_EPOCH_OF_RUN) ? r->epoch : s->epoch;
     c->not_after_ms = HOLDS(RULE_GIVE_UP) ? r->born_ms + s->config.give_up_ms : UINT64_MAX;
+    c->values_only = refused_values_only(r);
     c->done = on_merged;
     c->arg = r;
     r->chunks_out++;
@@ -222,6 +229,9 @@ static void count_chunk(struct run *r, const struct chunk *c)
         if (r->era == r->sync->mysql_era && r->merge_ms > r->sync->mysql_seen_ms)
             r->sync->mysql_seen_ms = r->merge_ms;
     }
+    if (c->outcome == MERGE_REFUSED) refused_whole(r, c);
+    if (c->outcome == MERGE_DONE && c->rows_merged > 0) refused_passed(r->sync, r->family);
+    if (c->outcome == MERGE_DONE && c->rows_rejected > 0) refused_rows(r, c);
     if (c->outcome == MERGE_DONE) {
         r->rows_merged += c->rows_merged;
         STAT_ADD(chunks_merged, 1);
@@ -279,6 +289,9 @@ static void run_merged(struct run *r)
         family_forget(r->sync, r->family);
         run_hold(r, "table_refuses", text);
         return;
+    case MERGE_REFUSED:
+        run_hold(r, "rows_refused", text);
+        return;
     case MERGE_CONFLICT:
         run_hold(r, "ledger_conflict", text);
         return;
@@ -295,7 +308,7 @@ static void run_merged(struct run *r)
 /* The next chunks; or, after the last answer, what became of all. */
 static void merge_on(struct run *r)
 {
-    if (r->worst == MERGE_DONE && may_write(r->sync))
+    if ((r->worst == MERGE_DONE || r->worst == MERGE_REFUSED) && may_write(r->sync))
         submit_chunks(r);
     else
         list_remove(&r->rests);
@@ -310,7 +323,9 @@ static void on_merged(struct chunk *c)
     rest_chunk_answered(r->sync);
     count_chunk(r, c);
     bool in = c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY;
-    if (!in && (r->worst == MERGE_DONE || r->worst == MERGE_DOWN)) {
+    bool refused = c->outcome == MERGE_REFUSED;
+    if (!in &&
+        (r->worst == MERGE_DONE || (!refused && (r->worst == MERGE_DOWN || r->worst == MERGE_REFUSED)))) {
         r->worst = c->outcome;
         r->worst_chunk = c->index;
     }

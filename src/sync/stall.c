@@ -40,7 +40,7 @@ static const char *stall_why(const struct sync *s, const struct family *f)
     if (!s->mysql_up) return "mysql_down";
     if (s->hold) return "merges_held";
     if (f == NULL) return "batch_not_read";
-    if (family_held(f)) return "table_refuses";
+    if (family_held(f) || family_refuses(f)) return "table_refuses";
     return f->runs > 0 ? "batch_stands" : "not_claimed";
 }
 

@@ -47,6 +47,7 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
     for (size_t i = 0; i < counters->n; i++) {
         s->families[i].counter = &counters->all[i];
         map_init(&s->families[i].names);
+        map_init(&s->families[i].stores);
         list_init(&s->families[i].queue);
         list_init(&s->families[i].paced);
     }
@@ -86,6 +87,7 @@ void sync_tick(struct sync *s)
     resume_runs(s, now_ms);
     runs_merge_on(s);
     keep_tick(s, now_ms);
+    refused_tick(s, now_ms);
     due_tick(s, now_ms);
     wait_tick(s, now_ms);
     recover_tick(s);
@@ -151,12 +153,13 @@ void sync_hold(struct sync *s, bool hold, const char *why)
     s->hold = hold;
 }
 
-void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
+void sync_held(const struct sync *s,
+               void (*each)(void *arg, const struct batch_id *id, const char *why, const char *text),
                void *arg)
 {
     list_for_each (node, &s->runs) {
         const struct run *r = CONTAINER_OF(node, struct run, link);
-        if (r->held) each(arg, &r->batch.id, r->held_why);
+        if (r->held) each(arg, &r->batch.id, r->held_why, r->held_text);
     }
 }
 

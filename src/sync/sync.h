@@ -99,14 +99,19 @@ void sync_recover(struct sync *s, struct sync_recover *r);
 void sync_take(struct sync *s, const struct batch_id *id);
 /* Ids under way, for the ledger's pruning and for status; the caller frees out. Returns how many. */
 uint32_t sync_running(const struct sync *s, struct batch_id **out);
-/* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. */
-void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
+/* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. text: what MySQL said to which statement. */
+void sync_held(const struct sync *s,
+               void (*each)(void *arg, const struct batch_id *id, const char *why, const char *text),
                void *arg);
 /* Calls each for every counter of which something is due and nothing was merged for `every` and 30 s; "-": of batches
  * whose counter is not known yet. */
 void sync_stalled(const struct sync *s, void (*each)(void *arg, struct slice counter, const char *why),
                   void *arg);
 uint64_t sync_stalled_s(const struct sync *s); /* for how long, the longest of them; 0: none */
+/* Calls each for every store that waits, since MySQL refused more of its rows than a store may have rejects a minute; rows: how many. */
+typedef void sync_store_waits(void *arg, struct slice counter, struct slice store, int64_t rows,
+                              const char *why);
+void sync_stores_waiting(const struct sync *s, sync_store_waits *each, void *arg);
 /* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
 /* Claims no hash of this counter until there were as many releases. It is for a live total (sync/README.md, rule S28),

@@ -25,8 +25,11 @@ static void wait_end(struct sync_wait *w, enum ask_outcome outcome)
 static bool held_back(const struct sync *s, const struct sync_wait *w)
 {
     const struct counter *c = w->key.n == 0 ? NULL : counters_match(s->counters, w->key);
-    for (size_t i = 0; i < s->counters->n; i++)
-        if ((c == NULL || c == s->families[i].counter) && family_held(&s->families[i])) return true;
+    for (size_t i = 0; i < s->counters->n; i++) {
+        const struct family *f = &s->families[i];
+        bool waits = c == NULL ? f->refused_runs > 0 : c == f->counter && refused_waits(s, f, w->key, false);
+        if (waits || ((c == NULL || c == f->counter) && (family_held(f) || family_refuses(f)))) return true;
+    }
     return s->hold;
 }
 

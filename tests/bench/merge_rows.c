@@ -208,17 +208,20 @@ static void all_run(double seconds)
 {
     struct error e;
     struct merger m;
+    struct witnesses witnesses;
     struct db *db = db_create(&server.config);
     if (schema_migrate(server.db, false, NULL, NULL, &e) != ERR_NONE) die(e.text);
     mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by) VALUES"
                         " (RPAD(x'01', 16, x'00'), RPAD(x'02', 16, x'00'), 'run', 'history', NOW(3), 'me')");
-    merger_init(&m, db);
+    witnesses_init(&witnesses);
+    merger_init(&m, db, &witnesses);
     for (size_t i = 0; i < KINDS; i++)
         kind_make(&kinds[i], &m);
     for (int turn = 0; turn < TURNS; turn++)
         for (size_t i = 0; i < KINDS; i++)
             kind_run(&kinds[i], &m, seconds / TURNS);
     merger_close(&m);
+    witnesses_close(&witnesses);
     db_destroy(&db);
 }
 

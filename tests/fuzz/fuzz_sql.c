@@ -23,6 +23,7 @@
 #define COUNTS_MAX 3
 #define LOOKS 8 /* chunks, after an UPDATE that was taken back */
 #define PACKET_MOST (1 << 20)
+#define SERVER_SAYS "as the input wanted it"
 
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
@@ -64,6 +65,8 @@ struct db {
     unsigned looks;             /* so many more chunks must look first */
     unsigned failures, lowered; /* the last, and what follows: of the transaction */
     bool blind;                 /* its next UPDATE is without a look */
+    bool asks, takes;           /* a row of before, to be taken back: it is asked for; it was taken */
+    bool values_only;           /* the sender's: rows refused for their values are rejects */
     uint32_t found;             /* set of rows that it saw, and locked */
     uint32_t pass;              /* column of counts that it is at */
     unsigned probes;
@@ -379,7 +382,7 @@ static uint32_t count_read(struct sql *s)
                !slice_starts(slice_of(s->rest.p + 1, s->rest.n - 1), c->counts[i].column))
             i++;
     name_expect(s, c->field == FIELD_COUNT ? c->counts[i].column : c->column_count);
-    MUST(i >= s->db->pass);
+    MUST(i >= s->db->pass || s->db->asks);
     return s->db->pass = i;
 }
 
@@ -469,7 +472,7 @@ static enum code_class lower_run(struct sql *s)
     struct db *db = s->db;
     const struct counter *c = db->counter;
     struct upsert u = {0};
-    MUST(db->forms.bounded && c->missing == MISSING_INSERT);
+    MUST(db->asks ? c->missing != MISSING_INSERT : db->forms.bounded && c->missing == MISSING_INSERT);
     name_expect(s, c->table);
     sql_expect(s, " SET ");
     u.count = count_read(s);
@@ -485,11 +488,12 @@ static enum code_class lower_run(struct sql *s)
     key_read(s, &u);
     sql_expect(s, ")");
     end_expect(s);
-    MUST(u.delta < 0);
+    MUST(u.delta < 0 || db->asks);
     db->lowered++;
     if (is_poison(&u)) return CODE_POISON;
     db->affected = (u.delta & 7) != 3;
     if (db->affected > 0) upsert_add(db, &u);
+    db->takes |= db->asks && db->affected > 0;
     return CODE_OK;
 }
 
@@ -518,6 +522,7 @@ static enum code_class upsert_run(struct sql *s)
     upsert_tail(s);
     db->now.writes++;
     if (poison) e->upserts_n = before;
+    db->takes |= db->asks && !poison;
     return poison ? CODE_POISON : CODE_OK;
 }
 
@@ -788,9 +793,22 @@ static void statements_stand(const struct db *db)
     MUST(db->now.writes == counts);
 }
 
+/* MySQL has taken a row, if it refused several. */
+static void refusals_stand(const struct db *db)
+{
+    size_t refused = 0, missing = 0;
+    for (size_t i = 0; i < db->now.rejects_n; i++) {
+        refused += slice_eq(db->now.rejects[i].reason, SLICE(SERVER_SAYS));
+        missing += slice_eq(db->now.rejects[i].reason, SLICE(ROW_MISSING));
+    }
+    bool drops = db->counter != NULL && db->counter->missing == MISSING_DROP; /* what it misses is not seen */
+    MUST(refused < 2 || db->now.upserts_n + missing > 0 || db->takes || db->values_only || drops);
+}
+
 static void commit_run(struct db *db)
 {
-    MUST(!db->epoch_is_over);
+    MUST(!db->epoch_is_over && !db->asks);
+    refusals_stand(db);
     if (db->failures + db->lowered == 0 && db->packet == PACKET_MOST) statements_stand(db);
     if (db->looks > 0) db->looks--;
     if (db->now.stands && !db->in[db->at].stands) db->in[db->at] = db->now;
@@ -801,7 +819,7 @@ static void commit_run(struct db *db)
 static void rollback_run(struct db *db)
 {
     db->now = (struct entry){0};
-    db->in_transaction = db->epoch_is_over = db->saved.stands = false;
+    db->in_transaction = db->epoch_is_over = db->saved.stands = db->asks = false;
 }
 
 static void savepoint_run(struct db *db)
@@ -818,11 +836,26 @@ static void savepoint_rollback_run(struct db *db)
     db->looks = LOOKS;
 }
 
+/* A row that was taken before. */
+static void witness_run(struct db *db)
+{
+    MUST(db->now.stands && db->counter != NULL);
+    db->saved = db->now;
+    db->asks = true;
+}
+
+static void witness_rollback_run(struct db *db)
+{
+    MUST(db->saved.stands && db->asks);
+    db->now = db->saved;
+    db->asks = false;
+}
+
 static void transaction_start_run(struct db *db)
 {
     MUST(!db->in_transaction); /* it would commit what is open */
     db->in_transaction = true;
-    db->lowered = db->found = db->pass = db->blind = 0;
+    db->lowered = db->found = db->pass = db->blind = db->takes = 0;
 }
 
 static bool transaction_run(struct sql *s)
@@ -833,8 +866,10 @@ static bool transaction_run(struct sql *s)
     } all[] = {{"START TRANSACTION", transaction_start_run},
                {"COMMIT", commit_run},
                {"ROLLBACK TO tallyd", savepoint_rollback_run},
+               {"ROLLBACK TO witness", witness_rollback_run},
                {"ROLLBACK", rollback_run},
-               {"SAVEPOINT tallyd", savepoint_run}};
+               {"SAVEPOINT tallyd", savepoint_run},
+               {"SAVEPOINT witness", witness_run}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!sql_try(s, all[i].text)) continue;
         end_expect(s);
@@ -868,7 +903,16 @@ static enum code_class statement_run(struct sql *s)
 
 /* ---- mysql/db.h, with a server that fails as the input says ---- */
 
-enum fault { FAULT_NONE, FAULT_AGAIN, FAULT_LINK, FAULT_WAIT, FAULT_SIZE, FAULT_OPERATOR, FAULT_AWAY };
+enum fault {
+    FAULT_NONE,
+    FAULT_AGAIN,
+    FAULT_LINK,
+    FAULT_WAIT,
+    FAULT_SIZE,
+    FAULT_OPERATOR,
+    FAULT_AWAY,
+    FAULT_FOREIGN
+};
 
 static enum code_class failed(struct db *db, enum code_class code)
 {
@@ -900,8 +944,13 @@ static bool fails(struct db *db, struct sql *s, enum code_class *code)
     case FAULT_SIZE:
         *code = failed(db, CODE_SIZE);
         return true;
-    case FAULT_OPERATOR:
+    case FAULT_OPERATOR: /* an unknown one may have ended the transaction */
+        if (fault >= 128) rollback_run(db);
         *code = failed(db, CODE_OPERATOR);
+        return true;
+    case FAULT_FOREIGN:
+        if (fault >= 128) rollback_run(db);
+        *code = failed(db, CODE_FOREIGN);
         return true;
     case FAULT_AWAY:
         *code = failed(db, CODE_AWAY);
@@ -974,7 +1023,12 @@ enum code_class db_query(struct db *db, struct slice text)
     uint8_t fault = take_byte(&db->faults);
     if (fault % 16 == FAULT_LINK) return failed(db, CODE_LINK);
     if (sql_try(&s, "SELECT 0 FROM DUAL WHERE FALSE")) return probe_run(&s, fault < 128);
-    if (sql_try(&s, "SELECT digest, chunks, rows_merged FROM tally_ledger")) {
+    if (sql_try(&s, "SELECT 1 FROM tally_ledger")) { /* still in the transaction? */
+        where_expect(&s);
+        end_expect(&s);
+        db->cells_n = db->now.stands;
+        db->cells[0][0] = SLICE("1");
+    } else if (sql_try(&s, "SELECT digest, chunks, rows_merged FROM tally_ledger")) {
         MUST(db->in_transaction);
         ledger_answer(db, &s);
     } else if (sql_try(&s, "SELECT d.s FROM (")) {
@@ -1033,13 +1087,13 @@ uint64_t db_affected(const struct db *db)
 }
 unsigned db_code(const struct db *db)
 {
-    static const unsigned codes[] = {0, 1213, 2013, 1040, 1290, 1062, 1264, 1153, 1146};
+    static const unsigned codes[] = {0, 1213, 2013, 1040, 1290, 1062, 1264, 1153, 1146, 9501};
     return codes[db->code];
 }
 const char *db_text(const struct db *db)
 {
     (void)db;
-    return "as the input wanted it";
+    return SERVER_SAYS;
 }
 uint64_t db_packet_bytes(const struct db *db)
 {
@@ -1132,6 +1186,7 @@ static void chunk_merge(struct db *db, struct merger *m, uint32_t index, const c
     c.not_after_ms = UINT64_MAX;
     c.epoch = epoch;
     c.outcome = MERGE_DOWN;
+    c.values_only = db->values_only = take_byte(&db->faults) % 4 == 3;
     for (int i = 0; i < ROUNDS && (c.outcome == MERGE_DOWN || c.outcome == MERGE_STALE); i++) {
         if (db->counter == NULL)
             merge_reject(m, &c, reason);
@@ -1411,12 +1466,15 @@ static void counter_close(struct counter *c)
 static void merge_all(struct db *db, const char *reason)
 {
     struct merger m;
-    merger_init(&m, db);
+    struct witnesses witnesses;
+    witnesses_init(&witnesses);
+    merger_init(&m, db, &witnesses);
     uint32_t chunks = batch_chunks(db->batch);
     MUST(chunks <= CHUNKS_MAX);
     for (uint32_t i = 0; i < chunks; i++)
         chunk_merge(db, &m, i, reason);
     merger_close(&m);
+    witnesses_close(&witnesses);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -73,6 +73,7 @@ struct process {
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */
     unsigned mysql_starts;
+    bool witness[SIM_COUNTERS]; /* its connection has merged rows */
     bool paused, stopping, abandoned;
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t paused_ms, resume_ms, walk_ms;

@@ -470,10 +470,22 @@ static void run_tell_mysql(struct world *w, struct daemon *d)
     daemon_tell_mysql(d->life);
 }
 
-/* One row, which goes to the rejects, or all rows of a hash, which are too many for a chunk. */
+static void run_takes_none(struct world *w)
+{
+    unsigned counter = (unsigned)world_below(w, w->config.counters);
+    w->mysql.takes_none[counter] ^= true;
+    TRACE(w, "mysql: the table of counter %u takes %s", counter,
+          w->mysql.takes_none[counter] ? "no rows" : "rows");
+}
+
+/* One row, or all rows of a hash, or those of all hashes. */
 static void run_poison(struct world *w, struct daemon *d)
 {
     (void)d;
+    if (w->config.refusing && world_percent(w, 30)) {
+        run_takes_none(w);
+        return;
+    }
     unsigned hash = (unsigned)world_below(w, w->config.hashes), all = (1U << w->config.fields) - 1;
     w->mysql.poison[hash] ^= (uint8_t)(world_percent(w, 60) ? 1U << world_below(w, w->config.fields) : all);
     TRACE(w, "mysql: refuses fields %#x of hash %u", w->mysql.poison[hash], hash);

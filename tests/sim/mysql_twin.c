@@ -135,6 +135,8 @@ static void commit(struct world *w, struct job *job)
             m->rows[hash][field] += job->rows[i].delta;
         else if (rejected && world_rule(w, WORLD_REJECTS))
             m->rejects[job->rows[i].hash][job->rows[i].field] += job->rows[i].delta;
+        if (job->rows[i].refused && job->rows[i].innocent)
+            fault_found(w, FAULT_LOSS, "a good row became a reject while its table took none");
         oracle_merged(w, hash, field);
     }
 }
@@ -155,16 +157,31 @@ static unsigned missing_n(const struct job *job)
     return n;
 }
 
-/* As merge_refused_most() of mysql/merge.c. Rows that are missing are not among them. */
-static bool refuses_too_many(const struct world *w, struct job *job)
+static void refuse_rows(const struct world *w, struct job *job)
 {
     for (unsigned i = 0; i < job->rows_n; i++) {
         bool poison = (w->mysql.poison[job->rows[i].hash] >> job->rows[i].field & 1) != 0;
         job->rows[i].missing = row_is_gone(&w->mysql, job->rows[i].of_hash, job->rows[i].of_field);
-        job->rows[i].refused = !job->rows[i].missing && poison;
+        job->rows[i].refused = !job->rows[i].missing && (poison || w->mysql.takes_none[job->row.counter]);
+        job->rows[i].innocent = job->rows[i].refused && !poison;
     }
-    unsigned most = job->rows_n / 20;
-    return refused_n(job) > (most < 1 ? 1 : most);
+}
+
+/* As refusals_judge() of mysql/merge.c: MySQL takes none of its rows, and no other. */
+static bool refuses_whole(struct world *w, struct job *job)
+{
+    refuse_rows(w, job);
+    unsigned refused = refused_n(job), counter = (unsigned)job->row.counter;
+    bool by_value = true;
+    for (unsigned i = 0; i < job->rows_n; i++)
+        by_value &= !job->rows[i].refused || (!job->rows[i].innocent && job->rows[i].hash % 2 == 0);
+    if (refused == 0 || refused < job->rows_n) return false;
+    if (by_value && (refused == 1 || job->target->values_only)) return false;
+    if (!world_rule(w, WORLD_WITNESS)) return false;
+    bool *witness = &daemon_life(w, job->life)->witness[counter];
+    if (*witness && world_percent(w, 20)) *witness = false; /* a new connection */
+    job->target->by_value = by_value;
+    return !*witness || w->mysql.takes_none[counter];
 }
 
 static void answer(struct world *w, struct job *job, enum merge_outcome outcome, const char *text)
@@ -172,6 +189,7 @@ static void answer(struct world *w, struct job *job, enum merge_outcome outcome,
     struct chunk *c = job->target;
     struct process *life = daemon_life(w, job->life);
     unsigned rows = job->rows_n, refused = outcome == MERGE_DONE ? refused_n(job) + missing_n(job) : 0;
+    if (outcome == MERGE_DONE && rows > refused) life->witness[job->row.counter] = true;
     job_free(job);
     TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome,
           text);
@@ -294,8 +312,8 @@ static void begin(struct world *w, struct job *job)
         job->opened_ms = w->now_ms;
         if (row != NULL)
             known_chunk(w, job, row);
-        else if (refuses_too_many(w, job))
-            answer(w, job, MERGE_HELD, "too many rows refused");
+        else if (refuses_whole(w, job))
+            answer(w, job, MERGE_REFUSED, "none of its rows is taken");
     }
 }
 

@@ -36,6 +36,7 @@ struct job {
         int of_hash, of_field; /* whose row, and count, its key columns find */
         int64_t delta;
         bool refused, missing; /* missing: it is in no row, so it is not refused */
+        bool innocent;         /* refused with all others of its table */
     } rows[SIM_ROWS];
 };
 
@@ -61,8 +62,10 @@ struct mysql {
     bool schema_unfit, table_unfit; /* table: of the first counter */
     /* Counts of rows, each in the place of the hash and field that mean it (table.h). */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
-    uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
-    uint8_t gone[SIM_HASHES];   /* set of fields whose row is not there, and is made by no merge */
+    uint8_t poison
+        [SIM_HASHES]; /* set of fields whose rows MySQL refuses; of hashes with odd numbers for no code of values */
+    bool takes_none[SIM_COUNTERS]; /* of a counter's table */
+    uint8_t gone[SIM_HASHES];      /* set of fields whose row is not there, and is made by no merge */
     int64_t deleted[SIM_HASHES][SIM_FIELDS]; /* what rows had when the shop deleted them */
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;

@@ -457,6 +457,23 @@ static const char *clients_unrest(const struct world *w, const struct daemon *d)
     return NULL;
 }
 
+/* All hits of other stores are in MySQL. */
+const char *oracle_unrest_beside(struct world *w)
+{
+    const struct counter *c = &w->counter[world_counter_of(w, w->refused)];
+    struct slice store = counter_store(c, world_hash_name(w, w->refused));
+    for (int h = 0; h < SIM_HASHES; h++) {
+        bool same = world_counter_of(w, h) == world_counter_of(w, w->refused) &&
+                    slice_eq(counter_store(c, world_hash_name(w, h)), store);
+        for (int f = 0; f < SIM_HIT_FIELDS && !same; f++)
+            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
+                if (w->oracle.hits[h][f][k].applied > 0 &&
+                    world_times(w, f, mysql_has(&w->mysql, h, f), k) == 0)
+                    return "hits of a store wait for another one's, whose rows are refused";
+    }
+    return NULL;
+}
+
 const char *oracle_unrest(struct world *w)
 {
     const char *what = NULL;

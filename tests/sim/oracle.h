@@ -72,5 +72,6 @@ void oracle_synced(struct world *w, int life, int hash, int field,
 void oracle_at_end(struct world *w);
 /* Whatever keeps the world from being at rest, for a report; NULL: all is merged and discarded. */
 const char *oracle_unrest(struct world *w);
+const char *oracle_unrest_beside(struct world *w); /* of all stores but that of w->refused; NULL: none */
 
 #endif

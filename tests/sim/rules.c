@@ -315,6 +315,21 @@ static void profile_poison(struct sim_config *c)
     often(c, EVENT_poison, 10);
 }
 
+/* MySQL refuses rows of some hashes, and at times all of a table. */
+static void profile_refusing(struct sim_config *c)
+{
+    c->refusing = true;
+    often(c, EVENT_poison, 20);
+}
+
+static void profile_refusing_eager(struct sim_config *c)
+{
+    only(c, 6);
+    eager(c);
+    profile_refusing(c);
+    c->hashes = SIM_HASHES;
+}
+
 /* Rows are made and deleted beside merges; those that are missing are rejected. */
 static void profile_missing(struct sim_config *c)
 {
@@ -944,6 +959,10 @@ const struct sim_rule sim_rules[] = {
           profile_missing_eager, "two counters of one table, told apart by a constant, have one row"),
     WORLD("row_counts", WORLD_COUNTS, SHOWS(LOSS), 300, profile_missing_eager,
           "of several counts of a row the first alone is written"),
+    WORLD("witness", WORLD_WITNESS, SHOWS(LOSS), 300, profile_refusing_eager,
+          "a table takes no row for a while, and its rows become rejects"),
+    SYNC("stores_apart", RULE_STORES_APART, SHOWS(STUCK), 1000, profile_refusing_eager,
+         "other stores wait for one of which MySQL takes no row"),
     LANES("lane_fixed", LANES_FIXED, SHOWS(DOUBLE), 2000, profile_lanes_tokens,
           "another life looks for the same store's tokens in another lane"),
     LANES("lane_order", LANES_ORDER, SHOWS(ANSWER) | SHOWS(LOSS), 1000, profile_lanes,
@@ -957,6 +976,7 @@ const struct sim_rule sim_rules[] = {
     LANES("lane_alone", LANES_ALONE, SHOWS(STUCK), 1000, profile_lanes,
           "hits of all lanes wait for the one whose Redis is away"),
     PROFILE("lanes", profile_lanes, "several Redis, each of which fails alone, and clients over all of them"),
+    PROFILE("refusing", profile_refusing, "MySQL refuses rows of some stores, or all rows of a table"),
     PROFILE("missing", profile_missing, "counters make no rows, and the shop makes and deletes them"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
     PROFILE("split", profile_split,

@@ -120,6 +120,7 @@ static void calm_down(struct world *w)
     TRACE(w, "== from here on nothing fails any more");
     w->mysql.up = true;
     memset(w->mysql.poison, 0, sizeof w->mysql.poison);
+    memset(w->mysql.takes_none, 0, sizeof w->mysql.takes_none);
     w->mysql.schema_unfit = w->mysql.table_unfit = false;
     EACH_LANE (w)
         lane_calms(w);
@@ -149,17 +150,22 @@ static void calm_tick(struct world *w)
         lane_ticks(w);
 }
 
+static void rest_until(struct world *w, const char *(*unrest)(struct world *w))
+{
+    uint64_t until_ms = w->now_ms + CALM_MS, until_step = w->step + CALM_STEPS_MOST;
+    const char *what = "nothing happened yet";
+    while (what != NULL && w->now_ms < until_ms && w->step < until_step && w->oracle.fault == FAULT_NONE) {
+        if (scheduler_step(w)) continue;
+        what = unrest(w);
+        if (what != NULL) calm_tick(w);
+    }
+    if (what != NULL && w->oracle.fault == FAULT_NONE) fault_found(w, FAULT_STUCK, "%s", what);
+}
+
 /* All lanes that are not away. */
 static void come_to_rest(struct world *w)
 {
-    uint64_t until_ms = w->now_ms + CALM_MS, until_step = w->step + CALM_STEPS_MOST;
-    const char *unrest = "nothing happened yet";
-    while (unrest != NULL && w->now_ms < until_ms && w->step < until_step && w->oracle.fault == FAULT_NONE) {
-        if (scheduler_step(w)) continue;
-        unrest = oracle_unrest(w);
-        if (unrest != NULL) calm_tick(w);
-    }
-    if (unrest != NULL && w->oracle.fault == FAULT_NONE) fault_found(w, FAULT_STUCK, "%s", unrest);
+    rest_until(w, oracle_unrest);
 }
 
 /* Its links are cut, or deliver nothing. */
@@ -194,10 +200,21 @@ static void rest_without(struct world *w)
     w->away = -1;
 }
 
+/* One hash's rows are refused for as long as the others need. */
+static void rest_beside_refused(struct world *w)
+{
+    w->refused = (int)world_below(w, w->config.hashes);
+    w->mysql.poison[w->refused] = (uint8_t)((1U << SIM_FIELDS) - 1);
+    TRACE(w, "== MySQL takes no row of hash %d", w->refused);
+    rest_until(w, oracle_unrest_beside);
+    w->mysql.poison[w->refused] = 0;
+}
+
 void scheduler_quiesce(struct world *w)
 {
     calm_down(w);
     if (w->config.lanes > 1) rest_without(w);
     mend_all(w);
+    if (w->config.refusing && w->oracle.fault == FAULT_NONE) rest_beside_refused(w);
     if (w->oracle.fault == FAULT_NONE) come_to_rest(w);
 }

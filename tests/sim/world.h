@@ -33,7 +33,8 @@ struct world {
     unsigned lane; /* that redis, other and the daemons' `life` are of: world_at() */
     struct redis *redis;
     struct other *other;
-    int away; /* a lane whose Redis does nothing; -1: none */
+    int refused; /* the hash whose rows MySQL refuses at the end (config.refusing) */
+    int away;    /* a lane whose Redis does nothing; -1: none */
     char names[SIM_HASHES][24], rows[SIM_HASHES][SIM_FIELDS][88]; /* row: its count and its key columns */
     struct key_column columns[SIM_COUNTERS][SIM_COLUMNS];
     struct named_count counts[SIM_FIELDS];

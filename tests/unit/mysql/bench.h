@@ -11,6 +11,7 @@
 struct bench { /* a merger with a connection of its own, and one chunk */
     struct db *db;
     struct merger merger;
+    struct witnesses witnesses;
     struct batch batch;
     struct chunk chunk;
     pthread_t thread;
@@ -19,13 +20,15 @@ struct bench { /* a merger with a connection of its own, and one chunk */
 static inline void bench_open(struct bench *t, const struct db_config *config)
 {
     *t = (struct bench){.db = db_create(config)};
-    merger_init(&t->merger, t->db);
+    witnesses_init(&t->witnesses);
+    merger_init(&t->merger, t->db, &t->witnesses);
 }
 
 static inline void bench_close(struct bench *t)
 {
     batch_close(&t->batch);
     merger_close(&t->merger);
+    witnesses_close(&t->witnesses);
     db_destroy(&t->db);
 }
 

@@ -10,6 +10,7 @@
 
 static struct db *db;
 static struct merger merger;
+static struct witnesses witnesses;
 static struct error e;
 
 #define assert_fine(call)                                                                                    \
@@ -500,7 +501,8 @@ static int start(void **state)
     mariadb_start(&server);
     shop_create(&server);
     db = db_create(&server.config);
-    merger_init(&merger, db);
+    witnesses_init(&witnesses);
+    merger_init(&merger, db, &witnesses);
     return 0;
 }
 
@@ -508,6 +510,7 @@ static int stop(void **state)
 {
     (void)state;
     merger_close(&merger);
+    witnesses_close(&witnesses);
     db_destroy(&db);
     mariadb_stop(&server);
     return 0;

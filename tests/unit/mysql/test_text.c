@@ -130,9 +130,10 @@ static void codes(void **state)
         {CODE_WAIT, {3, 20, 1040, 1203, 1226, 3100, 1114, 1021, 1030, 1041, 2005}},
         {CODE_AWAY, {1036, 1047, 1290, 1792, 1836, 1874, 3032, 9001, 9002, 9003, 9004, 9005}},
         {CODE_DUPLICATE, {1062}},
-        {CODE_POISON, {1264, 1690, 1406, 1366, 1292, 1048, 3819, 4025, 1452, 1644}},
+        {CODE_POISON, {1264, 1690, 1406, 1366, 1292, 1048, 3819, 4025, 1452, 1526, 1644}},
         {CODE_SIZE, {1153, 1197}},
-        {CODE_OPERATOR, {1044, 1045, 1142, 1143, 1146, 1054, 1049, 1064, 1193, 1136, 1364, 9006, 65535}},
+        {CODE_OPERATOR, {1044, 1045, 1142, 1143, 1146, 1054, 1049, 1064, 1193, 1136, 1364}},
+        {CODE_FOREIGN, {1, 999, 1105, 9000, 9006, 9501, 30001, 65535}},
     };
     (void)state;
     assert_int_equal(code_class(0), CODE_OK);
@@ -294,17 +295,6 @@ static void files_are_numbered(void **state)
         assert_int_equal(sql_files[i].version, i + 1);
 }
 
-static void refused_most(void **state)
-{
-    (void)state;
-    assert_int_equal(merge_refused_most(0), 1);
-    assert_int_equal(merge_refused_most(1), 1);
-    assert_int_equal(merge_refused_most(39), 1);
-    assert_int_equal(merge_refused_most(40), 2);
-    assert_int_equal(merge_refused_most(1000), 50);
-    assert_int_equal(merge_refused_most(100000), MERGE_REFUSED_MAX);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,7 +311,6 @@ int main(void)
         cmocka_unit_test(forms),
         cmocka_unit_test(statements_of_a_file),
         cmocka_unit_test(files_are_numbered),
-        cmocka_unit_test(refused_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

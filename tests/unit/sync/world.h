@@ -222,7 +222,7 @@ static inline void claim_answered(enum claim_outcome outcome, uint64_t fields, u
 }
 
 /* One hash with this many rows, of this server. */
-static inline void scan_sealed_by(const struct counter *counter, uint32_t rows, const char *run_id)
+static inline void scan_of(const struct counter *counter, const char *hash, uint32_t rows, const char *run_id)
 {
     struct scan *s = answer(&world->scans);
     struct batch *b = s->batch;
@@ -231,13 +231,17 @@ static inline void scan_sealed_by(const struct counter *counter, uint32_t rows, 
     batch_clear(b);
     b->counter = counter;
     buf_put_slice(&b->counter_name, counter->name);
-    batch_add_hash(b, SLICE("p1"), rows);
+    batch_add_hash(b, slice_str(hash), rows);
     for (uint32_t i = 0; i < rows; i++)
         batch_add_row(b, 0, slice_of(field, (size_t)snprintf(field, sizeof field, "%u", i)), SLICE("7"));
     assert_true(batch_seal(b, &short_hash));
     s->outcome = SCAN_SEALED;
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
     s->done(s);
+}
+static inline void scan_sealed_by(const struct counter *counter, uint32_t rows, const char *run_id)
+{
+    scan_of(counter, "p1", rows, run_id);
 }
 static inline void scan_sealed(uint32_t rows)
 {

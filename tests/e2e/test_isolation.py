@@ -1,0 +1,198 @@
+"""One store's trouble stays its own: rows that MySQL refuses for any reason go to tally_rejects, one by one; other stores are merged
+beside them. The causes are those of public reports of people who write counters behind to MySQL."""
+import json
+
+import pytest
+
+from harness.wait import wait_until
+
+PLAIN = "CREATE TABLE n (store_id BIGINT NOT NULL, {field} NOT NULL, n BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (store_id, f)){end}"
+TRIGGER = ("CREATE TRIGGER refuse BEFORE INSERT ON n FOR EACH ROW IF NEW.store_id = 1 AND NEW.f > 100 THEN SIGNAL SQLSTATE '45000'"
+           " SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = 'the shop says no'; END IF")
+
+
+class Cause:
+    def __init__(self, kind, field, says, bad, good, *sql, end="", delta=1, undo=None):
+        self.kind, self.says, self.bad, self.good, self.delta, self.undo = kind, says, bad, good, delta, undo
+        self.sql = (PLAIN.format(field=field, end=end), *sql)
+
+
+SMALL = range(1, 21)
+PRODUCTS = ("CREATE TABLE products (id BIGINT PRIMARY KEY)", "INSERT INTO products SELECT seq FROM seq_1_to_100")
+CAUSES = {
+    # a column that the shop made too narrow for what a client sends
+    "ids beyond INT": Cause("integer", "f INT", "1264", range(2**31, 2**31 + 30), SMALL, undo="ALTER TABLE n MODIFY f BIGINT NOT NULL"),
+    # products that were deleted while their pages are still seen
+    "deleted products": Cause("integer", "f BIGINT", "1452", (200, 201, 202), SMALL, *PRODUCTS,
+                              "ALTER TABLE n ADD FOREIGN KEY (f) REFERENCES products (id)",
+                              undo="INSERT INTO products VALUES (200), (201), (202)"),
+    # terms of a search, longer than the table's
+    "long terms": Cause("text", "f VARBINARY(64)", "1406", ("x" * 100, "y" * 100), [f"term{i}" for i in range(10)],
+                        undo="ALTER TABLE n MODIFY f VARBINARY(255) NOT NULL"),
+    # a sum that passes 2^63
+    "full counts": Cause("integer", "f BIGINT", "1690", (200, 201), SMALL, "INSERT INTO n VALUES (1, 200, 9223372036854775800),"
+                         " (1, 201, 9223372036854775800)", delta=1000, undo="UPDATE n SET n = 0 WHERE n > 1000000"),
+    # a date for which nobody made a partition
+    "no partition": Cause("date", "f DATE", "1526", ("20991231",), [f"202609{day:02}" for day in range(1, 21)],
+                          end=" PARTITION BY RANGE COLUMNS (f) (PARTITION p0 VALUES LESS THAN ('2027-01-01'))",
+                          undo="ALTER TABLE n ADD PARTITION (PARTITION p1 VALUES LESS THAN MAXVALUE)"),
+    # a shop's trigger, with a code of its own, with one of a proxy, and with one that else says that the table is gone
+    "a trigger's code": Cause("integer", "f BIGINT", "the shop says no", (200, 201), SMALL, TRIGGER.format(code=30001),
+                              undo="DROP TRIGGER refuse"),
+    "a proxy's code": Cause("integer", "f BIGINT", "the shop says no", (200, 201), SMALL, TRIGGER.format(code=9501),
+                            undo="DROP TRIGGER refuse"),
+    "a code of tables": Cause("integer", "f BIGINT", "the shop says no", (200, 201), SMALL, TRIGGER.format(code=1146),
+                              undo="DROP TRIGGER refuse"),
+    "a code of nobody": Cause("integer", "f BIGINT", "the shop says no", (200, 201), SMALL, TRIGGER.format(code=777),
+                              undo="DROP TRIGGER refuse"),
+}
+
+
+@pytest.fixture
+def make_shop(make_daemon, redis, mysql):
+    """make(cause) -> a daemon whose counter has the cause's table."""
+    def make(cause, every="3600s"):
+        for sql in cause.sql:
+            mysql.query(sql)
+        family = {"key": "s<store>:n", "field": cause.kind, "sync": {"hits": 10**9, "every": every}, "table": "n",
+                  "columns": {"store": "store_id", "field": "f", "count": "n"}}
+        return make_daemon(redis, families={"n": family})
+
+    return make
+
+
+def hit(daemon, store, fields, delta=1):
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", f"s{store}:n", str(field), delta) for field in fields])
+
+
+def rejects(daemon, *words):
+    done = daemon.verb("rejects", *words, "--json")
+    return json.loads(done.stdout)
+
+
+def merged(mysql, store):
+    return mysql.query("SELECT CAST(COALESCE(SUM(n), 0) AS SIGNED) FROM n WHERE store_id = %s AND n < 1000000", (store,))[0][0]
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_bad_row_among_good_ones(make_shop, mysql, name):
+    """In one claim and in claims of their own; mended and replayed, all is in the table."""
+    cause = CAUSES[name]
+    daemon = make_shop(cause)
+    hit(daemon, 1, cause.bad, cause.delta)
+    hit(daemon, 1, cause.good[:3])
+    hit(daemon, 2, cause.good)
+    daemon.sync_all()
+    hit(daemon, 1, cause.bad, cause.delta)  # alone: another row was taken before
+    daemon.sync_all()
+    hit(daemon, 3, cause.good)
+    daemon.sync_all()
+    assert [merged(mysql, store) for store in (1, 2, 3)] == [3, len(cause.good), len(cause.good)]
+    rows = rejects(daemon, "list", "--limit", "1000")["rejects"]
+    assert len(rows) == 2 * len(cause.bad) and all(cause.says in row["reason"] for row in rows), rows
+    assert {row["key"] for row in rows} == {"s1:n"} and "event=rows_rejected counter=n" in daemon.log()
+    daemon.verify()
+    mysql.query(cause.undo)
+    assert rejects(daemon, "replay", "--all")["replayed"] == len(rows)
+    assert merged(mysql, 1) == 3 + 2 * cause.delta * len(cause.bad)
+    daemon.verify()
+
+
+def test_bad_rows_alone(make_shop, mysql):
+    """Nothing of the counter was merged yet: they wait, with what MySQL says; what comes then is merged, and they are rejects."""
+    cause = CAUSES["a code of tables"]
+    daemon = make_shop(cause, every="1s")
+    hit(daemon, 1, cause.bad)
+    wait_until(lambda: "event=batch_held" in daemon.log(), 60, "they wait")
+    seen = json.loads(daemon.verb("status", "--json").stdout)
+    held = [batch["held"] for batch in seen["batches"]["oldest"] if batch["held"]]
+    assert len(held) == 1 and "rows_refused: MySQL takes none of 2 rows for n" in held[0] and "the shop says no" in held[0]
+    assert any("once it takes other rows of the counter, these become rejects" in line for line in
+               daemon.verb("status").stdout.splitlines())
+    hit(daemon, 2, cause.good)
+    wait_until(lambda: merged(mysql, 2) == len(cause.good), 60, "another store is merged")
+    wait_until(lambda: rejects(daemon, "list")["waiting"] == 2, 60, "they are rejects")
+    daemon.sync_all()
+    daemon.verify()
+
+
+def test_a_table_that_takes_nothing(make_shop, mysql):
+    """No row is to blame: nothing is rejected, and all is merged once the table is back."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause, every="1s")
+    hit(daemon, 1, cause.good)
+    wait_until(lambda: merged(mysql, 1) == len(cause.good), 60, "it is merged")
+    mysql.query("CREATE TRIGGER refuse BEFORE INSERT ON n FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'closed'")
+    for store in range(1, 6):
+        hit(daemon, store, cause.good)
+    wait_until(lambda: "why=rows_refused" in daemon.log() and "closed" in daemon.log(), 60, "they wait")
+    assert rejects(daemon, "list")["waiting"] == 0
+    mysql.query("DROP TRIGGER refuse")
+    wait_until(lambda: [merged(mysql, store) for store in range(1, 6)] == [2 * len(cause.good)] + 4 * [len(cause.good)], 120,
+               "all is merged")
+    assert rejects(daemon, "list")["waiting"] == 0
+    daemon.verify()
+
+
+def test_written_by_hand(make_shop, redis, mysql):
+    """Fields and values that no client of tallyd could send."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause)
+    hit(daemon, 3, cause.good)
+    hit(daemon, 2, cause.good)
+    redis.client().hset("s3:n", mapping={"abc": 7, "8": "1.5"})
+    daemon.sync_all()
+    assert [merged(mysql, store) for store in (2, 3)] == [len(cause.good), len(cause.good) - 1]
+    assert sorted((row["field"], row["delta"]) for row in rejects(daemon, "list")["rejects"]) == [("8", "1.5"), ("abc", "7")]
+
+
+def test_fields_of_another_kind(make_daemon, redis, mysql):
+    """The counter's field was a date, and is an hour now; four old fields are pending. Replayed with the kind that they have."""
+    mysql.query("CREATE TABLE days (store_id BIGINT, f DATE, n BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (store_id, f))")
+    mysql.query("CREATE TABLE hours (store_id BIGINT, f DATETIME, n BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (store_id, f))")
+    family = {"key": "s<store>:n", "field": "date", "sync": {"hits": 10**9, "every": "3600s"}, "table": "days",
+              "columns": {"store": "store_id", "field": "f", "count": "n"}}
+    daemon = make_daemon(redis, families={"n": family})
+    hit(daemon, 1, ["20260831"])  # the first of a store is due at once
+    daemon.sync_all()
+    hit(daemon, 1, ["20260901", "20260902", "20260903", "20260904"])
+    assert daemon.terminate() == 0
+    of_days = json.loads(json.dumps(daemon.config))
+    daemon.config["counters"]["n"].update(field="hour", table="hours")
+    daemon.write_config()
+    daemon.start()
+    hit(daemon, 1, ["2026090100"])
+    hit(daemon, 2, ["2026090100"])
+    daemon.sync_all()
+    assert mysql.query("SELECT COUNT(*) FROM hours") == ((2,),)
+    assert rejects(daemon, "list")["waiting"] == 4
+    daemon.verify()
+    daemon.config = of_days
+    daemon.write_config()  # for the verb alone
+    assert rejects(daemon, "replay", "--all")["replayed"] == 4
+    assert mysql.query("SELECT CAST(SUM(n) AS SIGNED) FROM days") == ((5,),)
+
+
+def test_a_storm(make_shop, mysql):
+    """More rejects than a store may have in a minute: it waits, named, and others go on."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause, every="1s")
+    hit(daemon, 2, cause.good)
+    wait_until(lambda: merged(mysql, 2) == len(cause.good), 60, "it is merged")
+    for chunk in range(3):
+        hit(daemon, 1, range(2**31 + 1000 * chunk, 2**31 + 1000 * chunk + 1000))
+    wait_until(lambda: rejects(daemon, "list")["waiting"] == 3000, 60, "they are rejects")
+    wait_until(lambda: "event=store_waits counter=n store=1" in daemon.log(), 60, "it waits")
+    hit(daemon, 1, cause.good)
+    for store in range(2, 22):
+        hit(daemon, store, cause.good)
+    wait_until(lambda: all(merged(mysql, store) >= len(cause.good) for store in range(2, 22)), 60, "others are merged")
+    assert merged(mysql, 1) == 0
+    seen = json.loads(daemon.verb("status", "--json").stdout)
+    assert "1; 1 had 3000 rows refused: MySQL error 1264" in seen["counters"][0]["stores_wait"]
+    assert "n: stores wait, since MySQL refuses too many of their rows" in daemon.verb("status").stdout
+    with daemon.client() as client:
+        assert client.call("CTR.SYNC", "s1:n") == 20  # whoever asks for it gets it
+    assert merged(mysql, 1) == 20
+    daemon.verify()

@@ -1,6 +1,6 @@
 /* sync/refused.c - what MySQL refuses of a store is that store's trouble (sync/README.md, rules S12 and S46).
  * A batch of which MySQL took no row waits until MySQL takes other rows of the counter, and then its refused rows are rejects
- * (mysql/merge.c). Meanwhile its stores are claimed seldom, all others as ever. When MySQL takes nothing of another store either,
+ * (mysql/merge_rows.c). Meanwhile its stores are claimed seldom, all others as ever. When MySQL takes nothing of another store either,
  * the table may refuse everything: claims of the counter are then tries, one at a time.
  * Rejects have a bound by store: each costs its store REJECT_MS, and a store that owes more than OWED_MS waits. */
 #include "base/heap.h"

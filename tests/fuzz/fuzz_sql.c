@@ -1,4 +1,4 @@
-/* fuzz_sql.c - chunks into SQL text (mysql/merge.c, plan.c, text.c), and the text read back by a parser of its own that
+/* fuzz_sql.c - chunks into SQL text (mysql/merge.c, merge_rows.c, plan.c, text.c), and the text read back by a parser of its own that
  * knows nothing of theirs: an unknown word, a byte outside of x'..' that is no identifier of a counter which
  * counters_validate() took, a number of another form, and the run ends. Behind the parser are tables that commit and
  * roll back, and a server that fails as the input says.

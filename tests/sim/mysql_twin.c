@@ -167,7 +167,7 @@ static void refuse_rows(const struct world *w, struct job *job)
     }
 }
 
-/* As refusals_judge() of mysql/merge.c: MySQL takes none of its rows, and no other. */
+/* As refusals_judge() of mysql/merge_rows.c: MySQL takes none of its rows, and no other. */
 static bool refuses_whole(struct world *w, struct job *job)
 {
     refuse_rows(w, job);

@@ -155,6 +155,22 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
         buf_reset(&w->sql);
 }
 
+/* (!) A count with bounds, a CHECK or a trigger may take the sum though it does not take the negative delta, which an upsert would
+ * insert. */
+static enum verdict lower(struct work *w, struct plan_item *i)
+{
+    bool missing;
+    enum code_class class = row_add(w->db, &w->as, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
+    return code_refuses(class) ? row_refused(w, i, class) : merge_judge(w, class);
+}
+
+static enum verdict upsert_refused(struct work *w, struct plan_item *i, enum code_class class)
+{
+    if (!makes_rows(w) || i->delta >= 0) return row_refused(w, i, class);
+    enum verdict v = still_open(w, class);
+    return v == GO_ON ? lower(w, i) : v;
+}
+
 static enum verdict upsert(struct work *w, size_t first, size_t n)
 {
     struct plan_item *one = &w->plan.items[first];
@@ -163,7 +179,7 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     if (w->sql.n == 0) return GO_ON; /* none of them is of this pass, or there */
     if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
-    if (n == 1 && code_refuses(class)) return row_refused(w, one, class);
+    if (n == 1 && code_refuses(class)) return upsert_refused(w, one, class);
     if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
         one->too_big = true;
         db_close(w->db);
@@ -207,14 +223,6 @@ static enum verdict update(struct work *w, size_t first, size_t n)
 static bool is_lowered(const struct work *w, const struct plan_item *i)
 {
     return makes_rows(w) && i->count == w->count && w->forms.bounded && i->delta < 0 && !i->too_big;
-}
-
-/* (!) A count with bounds may take the sum though it does not take the negative delta, which an upsert would insert. */
-static enum verdict lower(struct work *w, struct plan_item *i)
-{
-    bool missing;
-    enum code_class class = row_add(w->db, &w->as, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
-    return code_refuses(class) ? row_refused(w, i, class) : merge_judge(w, class);
 }
 
 /* How many rows from first on fill one statement? At least one. */

@@ -469,7 +469,7 @@ enum code_class row_add(struct db *db, const struct counter *c, const struct col
     *missing = false;
     enum code_class class = only ? row_look(db, c, key, missing) : CODE_OK;
     if (class != CODE_OK || *missing) return class;
-    if (only || forms->bounded) {
+    if (only || forms->bounded || delta < 0) {
         sql_update_row(&sql, c, forms, key, delta);
         class = db_exec_free(db, &sql);
         if (class != CODE_OK || only || db_affected(db) > 0) return class;

@@ -85,8 +85,8 @@ void sql_realm(struct buf *b, const struct batch_id *realm);
 /* Reads the forms of the counter's columns. CODE_OK does not say that they fit: ask columns_fit. */
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out) MUST_CHECK;
 
-/* Adds delta to the row of that key. A row that is there is updated where the count has bounds: an UNSIGNED one takes no negative
- * value, but a sum with one. Otherwise, and where there is none, it is an upsert, so an error is that of the server. *missing: there
+/* Adds delta to the row of that key. A row that is there is updated where the count has bounds or the delta is negative: an UNSIGNED
+ * one, or a CHECK, takes no negative value, but a sum with one. Otherwise, and where there is none, it is an upsert, so an error is that of the server. *missing: there
  * is no row, and the counter makes none. */
 #define ROW_MISSING "there is no such row, and the counter makes none (missing)"
 enum code_class row_add(struct db *db, const struct counter *c, const struct columns *forms, struct slice key,

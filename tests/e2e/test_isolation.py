@@ -196,3 +196,22 @@ def test_a_storm(make_shop, mysql):
         assert client.call("CTR.SYNC", "s1:n") == 20  # whoever asks for it gets it
     assert merged(mysql, 1) == 20
     daemon.verify()
+
+
+def test_a_sum_that_stays_valid(make_shop, mysql):
+    """CHECK (n >= 0) refuses to insert -3, but not 10 - 3."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause)
+    mysql.query("ALTER TABLE n ADD CONSTRAINT guard CHECK (n >= 0)")
+    hit(daemon, 1, [1, 2], 10)
+    daemon.sync_all()
+    hit(daemon, 1, [1], -3)
+    hit(daemon, 1, [2, 3], -13)
+    daemon.sync_all()
+    assert mysql.query("SELECT f, n FROM n ORDER BY f") == ((1, 7), (2, 10))
+    assert rejects(daemon, "list")["waiting"] == 2
+    hit(daemon, 1, [2], 5)
+    daemon.sync_all()
+    assert rejects(daemon, "replay", "--all")["replayed"] == 1
+    assert mysql.query("SELECT f, n FROM n ORDER BY f") == ((1, 7), (2, 2))
+    daemon.verify()

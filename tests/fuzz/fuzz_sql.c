@@ -472,7 +472,8 @@ static enum code_class lower_run(struct sql *s)
     struct db *db = s->db;
     const struct counter *c = db->counter;
     struct upsert u = {0};
-    MUST(db->asks ? c->missing != MISSING_INSERT : db->forms.bounded && c->missing == MISSING_INSERT);
+    MUST(db->asks ? c->missing != MISSING_INSERT
+                  : (db->forms.bounded || db->failures > 0) && c->missing == MISSING_INSERT);
     name_expect(s, c->table);
     sql_expect(s, " SET ");
     u.count = count_read(s);

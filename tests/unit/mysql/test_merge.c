@@ -380,6 +380,36 @@ static void refused_check(void **state)
     words_table_again();
 }
 
+/* The delta alone is refused, the sum is not. */
+static void a_valid_sum_is_applied(void **state)
+{
+    static const char *const guards[][2] = {
+        {"ALTER TABLE words ADD CONSTRAINT guard CHECK (n >= 0)", "ALTER TABLE words DROP CONSTRAINT guard"},
+        {"CREATE TRIGGER guard BEFORE INSERT ON words FOR EACH ROW IF NEW.n < 0 THEN SIGNAL SQLSTATE "
+         "'45000'; END IF",
+         "DROP TRIGGER guard"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
+        struct bench t;
+        mariadb_do(&server, "%s", guards[i][0]);
+        mariadb_do(&server, "INSERT INTO words VALUES ('ten', 10), ('two', 2)");
+        bench_open(&t, &server.config);
+        uint32_t hash = words_40(&t, 1, 3);
+        batch_add_row(&t.batch, hash, SLICE("ten"), SLICE("-3"));
+        batch_add_row(&t.batch, hash, SLICE("two"), SLICE("-3"));
+        batch_add_row(&t.batch, hash, SLICE("none"), SLICE("-3"));
+        shop_chunk(&t.batch, 0, &t.chunk);
+        assert_outcome(&t, MERGE_DONE);
+        assert_mariadb(&server, "7", "SELECT n FROM words WHERE word = 'ten'");
+        assert_mariadb(&server, i == 0 ? "2" : "-1", "SELECT n FROM words WHERE word = 'two'");
+        assert_mariadb(&server, i == 0 ? "none two" : "none",
+                       "SELECT GROUP_CONCAT(field ORDER BY field SEPARATOR ' ') FROM tally_rejects");
+        bench_close(&t);
+        mariadb_do(&server, "%s", guards[i][1]);
+        assert_int_equal(shop_afresh(state), 0);
+    }
+}
+
 static void refused_foreign_key(void **state)
 {
     (void)state;
@@ -1078,6 +1108,7 @@ int main(void)
         TEST(refused_1406),
         TEST(refused_1366),
         TEST(refused_check),
+        TEST(a_valid_sum_is_applied),
         TEST(refused_foreign_key),
         TEST(refused_by_a_trigger),
         TEST(refused_null),

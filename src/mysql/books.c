@@ -8,11 +8,12 @@
 #define IDS_A_STATEMENT 1000
 #define FIELDS_A_STATEMENT 200
 
-/* The session is READ COMMITTED, so this transaction sets a level of its own. */
+/* The session is READ COMMITTED, so this transaction sets a level of its own. Not READ ONLY: proxies send that to a replica, which may
+ * be behind. */
 static enum code_class snapshot_begin(struct db *db)
 {
     enum code_class class = DB_EXEC(db, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    return class == CODE_OK ? DB_EXEC(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY") : class;
+    return class == CODE_OK ? DB_EXEC(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT") : class;
 }
 
 /* Keeps the first error: ROLLBACK has a code of its own. */

@@ -215,3 +215,22 @@ def test_a_sum_that_stays_valid(make_shop, mysql):
     assert rejects(daemon, "replay", "--all")["replayed"] == 1
     assert mysql.query("SELECT f, n FROM n ORDER BY f") == ((1, 7), (2, 2))
     daemon.verify()
+
+
+def test_a_proxy_that_splits_reads(make_shop, mysql, make_proxy):
+    """It sends transactions that are READ ONLY to a replica, which is behind: here it cuts them."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause)
+    seen = []
+    proxy = make_proxy(mysql.socket)
+    proxy.filter = lambda link, way, data: (seen.append(data), link.end(), b"")[2] if b"READ ONLY" in data.upper() else data
+    assert daemon.terminate() == 0
+    daemon.config["mysql"] = mysql.url.replace(mysql.socket, proxy.path)
+    daemon.write_config()
+    daemon.start()
+    hit(daemon, 1, [1, 2], 10)
+    daemon.sync_all()
+    with daemon.client() as client:
+        assert client.call("CTR.TOTAL", "s1:n", "1") == [10]
+    daemon.verify()
+    assert seen == []

@@ -2,6 +2,7 @@
 #include "admin/verbs.h"
 #include "base/heap.h"
 #include "mysql/lookup.h"
+#include "mysql/trial.h"
 #include "redis/check_op.h"
 #include "redis/cluster.h"
 #include "redis/sentinel.h"
@@ -183,7 +184,16 @@ static enum err lookups_check(struct db *db, const struct setup *setup, struct s
     return code;
 }
 
-static enum err schema_look(struct db *db, const struct setup *setup)
+static enum err trials_check(struct db *db, const struct setup *setup, bool even_so,
+                             struct schema_report *report, struct error *e)
+{
+    enum err code = ERR_NONE;
+    for (size_t i = 0; code == ERR_NONE && !schema_refused(report, NULL) && i < setup->counters.n; i++)
+        code = trial_check(db, &setup->counters.all[i], even_so, report, e);
+    return code;
+}
+
+static enum err schema_look(struct db *db, const struct setup *setup, bool even_so)
 {
     const struct schema_rules rules = {
         .accept_flush = setup->conf->mysql_durability == CONF_RELAXED, .room = true, .lanes = setup->lanes};
@@ -191,6 +201,7 @@ static enum err schema_look(struct db *db, const struct setup *setup)
     struct error e;
     enum err code = schema_check(db, &setup->counters, &rules, &report, &e);
     if (code == ERR_NONE) code = lookups_check(db, setup, &report, &e);
+    if (code == ERR_NONE) code = trials_check(db, setup, even_so, &report, &e);
     bool misfit = false;
     for (size_t i = 0; i < report.n; i++) {
         finding_print(&report.all[i]);
@@ -228,7 +239,7 @@ static void hosts_look(const struct db_config *all)
     }
 }
 
-static enum err check_mysql(const struct setup *setup)
+static enum err check_mysql(const struct setup *setup, bool even_so)
 {
     hosts_look(&setup->mysql);
     if (setup->mysql.hosts_n > 1 && setup->conf->mysql_keep_ms == 0)
@@ -241,7 +252,7 @@ static enum err check_mysql(const struct setup *setup)
         db_error(db, &e);
         code = call_failed(&e);
     } else {
-        code = schema_look(db, setup);
+        code = schema_look(db, setup, even_so);
     }
     db_destroy(&db);
     return code;
@@ -329,7 +340,7 @@ enum err verb_check(const struct call *call)
     fflush(stdout);
     enum err redis = check_redis(&setup);
     fflush(stdout);
-    enum err mysql = check_mysql(&setup);
+    enum err mysql = check_mysql(&setup, call->try_rows);
     setup_close(&setup);
     conf_free(&conf);
     if (secure == ERR_CONFIG || redis == ERR_CONFIG || mysql == ERR_CONFIG) return ERR_CONFIG;

@@ -30,8 +30,9 @@ enum {
     "options that can be reloaded. Logs are logfmt on stderr.\n"
 #define CHECK_HELP                                                                                           \
     "Looks at the configuration, at Redis and at MySQL, changes nothing, and lists every problem with the\n" \
-    "remedy. Exits with 0 when tallyd can run, 69 when Redis or MySQL cannot be reached, 78 when the\n"      \
-    "configuration, a setting of theirs or the schema has to be changed.\n"
+    "remedy. It tries rows in each counter's table, in a transaction that is rolled back. Exits with 0\n"    \
+    "when tallyd can run, 69 when Redis or MySQL cannot be reached, 78 when the configuration, a setting\n"  \
+    "of theirs or the schema has to be changed.\n"
 #define SUGGEST_HELP                                                                                         \
     "Reads a table of the shop and examples of what its apps send, and prints the lines of the\n"            \
     "configuration that fit, for the place under `counters:`. Comments say what was guessed, and what\n"     \
@@ -184,6 +185,8 @@ const struct option options[] = {
      "of this adjustment: the same one again changes nothing"},
     {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS) | OF(ADJUST), "list at most N, by default 100"},
     {"yes", 0, OPTION_SWITCH, NULL, AT(yes), OF(REJECTS), "do drop"},
+    {"try", 0, OPTION_SWITCH, NULL, AT(try_rows), OF(CHECK),
+     "try rows also where each uses up an id of an AUTO_INCREMENT column"},
     {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), OF(RECOVER), "change nothing, say what would be done"},
     {"reject-unknown", 0, OPTION_SWITCH, NULL, AT(reject_unknown), OF(RECOVER),
      "batches of counters that are not configured any more: their rows go to tally_rejects"},

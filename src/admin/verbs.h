@@ -23,8 +23,8 @@ struct call { /* one command line, read */
     int64_t watch_s;                            /* 0: once */
     int64_t limit;                              /* 0: not given */
     int64_t cluster;                            /* 0: one Redis */
-    bool tables, views, print, ledger_lost, another_redis, dry_run, reject_unknown, accept_rollback, json,
-        all, yes, help;
+    bool tables, views, print, ledger_lost, another_redis, dry_run, try_rows, reject_unknown, accept_rollback,
+        json, all, yes, help;
     char **words; /* after the verb; the first is one of verb->words */
     size_t words_n;
 };

@@ -1,4 +1,4 @@
-/* admin/rejects.c - `tallyd rejects list|replay|drop`. The operator names what is replayed or dropped, one by one or by
+/* admin/rejects.c - `tallyd rejects list|export|replay|drop`. The operator names what is replayed or dropped, one by one or by
  * what it has in common; nothing means "all" by default. */
 #include "status/rejects.h"
 #include "admin/bar.h"
@@ -6,6 +6,7 @@
 #include "admin/human.h"
 
 #include "base/heap.h"
+#include "base/num.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,20 +27,25 @@ struct rejects { /* one run of the verb */
     struct json json;
     uint64_t done, of; /* rows, for the bar; of the ids before the one under way */
     uint64_t replayed, refused, missing, dropped;
+    bool unwritten; /* of an export */
 };
 
 /* --- which --- */
 
 static enum err words_check(const struct call *call, struct error *e)
 {
-    bool lists = strcmp(call->words[0], "list") == 0, drops = strcmp(call->words[0], "drop") == 0;
+    bool drops = strcmp(call->words[0], "drop") == 0, exports = strcmp(call->words[0], "export") == 0;
+    bool lists = exports || strcmp(call->words[0], "list") == 0;
     bool named = call->words_n > 1,
          chosen = call->counter != NULL || call->store != NULL || call->key != NULL || call->field != NULL;
     if (lists && (named || call->all))
         return error_set(e, ERR_USAGE,
-                         "rejects list takes --counter, --store, --key, --field and --limit, and shows all "
-                         "otherwise");
-    if (!lists && call->limit > 0) return error_set(e, ERR_USAGE, "--limit is for rejects list");
+                         "rejects %s takes --counter, --store, --key, --field%s, and shows all otherwise",
+                         call->words[0], exports ? "" : ", --limit and --by");
+    if (call->by != NULL && (!lists || exports || strcmp(call->by, "reason") != 0))
+        return error_set(e, ERR_USAGE, "--by reason is for rejects list");
+    if (exports && call->json) return error_set(e, ERR_USAGE, "rejects export prints CSV; list has --json");
+    if ((!lists || exports) && call->limit > 0) return error_set(e, ERR_USAGE, "--limit is for rejects list");
     if (!drops && call->yes) return error_set(e, ERR_USAGE, "--yes is for rejects drop");
     if (named + chosen + call->all > 1)
         return error_set(
@@ -156,6 +162,86 @@ static enum err list(struct rejects *r, struct error *e)
     }
     if (code == ERR_NONE) code = rejects_list(r->db, &r->which, limit, on_row, r, e);
     if (code == ERR_NONE) list_end(r);
+    return code;
+}
+
+/* --- list --by reason --- */
+
+static void on_reason(void *arg, const struct reject_reason *one)
+{
+    struct rejects *r = arg;
+    char n[HUMAN_BYTES], when[HUMAN_BYTES], counter[NAME_BYTES_MAX + 1], key[KEY_SHOWN + 4], reason[304];
+    r->done += one->rows;
+    if (r->call->json) {
+        json_open(&r->json, NULL, '{');
+        json_slice(&r->json, "counter", one->counter);
+        json_slice(&r->json, "reason", one->reason);
+        json_int(&r->json, "rows", (int64_t)one->rows);
+        json_int(&r->json, "delta", one->delta);
+        json_slice(&r->json, "key", one->key);
+        json_int(&r->json, "rejected_at", one->newest_ms / 1000);
+        json_close(&r->json, '}');
+        return;
+    }
+    buf_printf(&r->text, "%s row%s of %s, the last %s, as %s\n    %s\n", human_count((int64_t)one->rows, n),
+               one->rows == 1 ? "" : "s", slice_show(one->counter, NAME_BYTES_MAX, counter, sizeof counter),
+               human_time(one->newest_ms, when), slice_show(one->key, KEY_SHOWN, key, sizeof key),
+               slice_show(one->reason, 300, reason, sizeof reason));
+}
+
+static enum err reasons(struct rejects *r, struct error *e)
+{
+    uint32_t limit = r->call->limit > 0 ? (uint32_t)r->call->limit : LIMIT_DEFAULT;
+    enum err code = rejects_count(r->db, &r->which, &r->of, e);
+    if (r->call->json) {
+        json_open(&r->json, NULL, '{');
+        json_open(&r->json, "reasons", '[');
+    }
+    if (code == ERR_NONE) code = rejects_reasons(r->db, &r->which, limit, on_reason, r, e);
+    if (code == ERR_NONE) list_end(r);
+    return code;
+}
+
+/* --- export --- */
+
+#define EXPORT_PIECE 65536
+
+/* As RFC 4180 has it, every byte as it is. A text that a spreadsheet would run gets a ' before it. */
+static void cell_put(struct buf *out, struct slice text)
+{
+    int64_t v;
+    buf_put_char(out, '"');
+    if (text.n > 0 && strchr("=+-@\t\r", text.p[0]) != NULL && !num_parse(text, &v)) buf_put_char(out, '\'');
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '"') buf_put_char(out, '"');
+        buf_put_char(out, text.p[i]);
+    }
+    buf_put_char(out, '"');
+}
+
+static void on_export(void *arg, const struct reject *row)
+{
+    struct rejects *r = arg;
+    char id[REJECT_ID_BYTES];
+    const struct slice cells[] = {row->counter, row->pending_hash, row->field, row->delta, row->reason};
+    reject_id_write(&row->id, id);
+    buf_printf(&r->text, "%s,%" PRId64, id, row->rejected_ms / 1000);
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        buf_put_char(&r->text, ',');
+        cell_put(&r->text, cells[i]);
+    }
+    BUF_LIT(&r->text, "\r\n");
+    if (r->text.n < EXPORT_PIECE) return;
+    r->unwritten |= fwrite(r->text.p, 1, r->text.n, stdout) != r->text.n;
+    buf_reset(&r->text);
+}
+
+static enum err export_all(struct rejects *r, struct error *e)
+{
+    BUF_LIT(&r->text, "id,rejected_at,counter,key,field,delta,reason\r\n");
+    enum err code = rejects_each(r->db, &r->which, on_export, r, e);
+    if (code == ERR_NONE && r->unwritten)
+        return error_set(e, ERR_FAILED, "the rows cannot be written to stdout");
     return code;
 }
 
@@ -293,9 +379,11 @@ static enum err act(struct rejects *r, struct error *e)
     enum err code = db_open(r->db) == CODE_OK ? counter_choose(r, e) : db_error(r->db, e);
     if (code == ERR_NONE) code = names_choose(r, e);
     if (code != ERR_NONE) return code;
-    switch (r->call->words[0][0]) { /* list, replay or drop: call_read took no other word */
+    switch (r->call->words[0][0]) { /* call_read took no other word */
     case 'l':
-        return list(r, e);
+        return r->call->by != NULL ? reasons(r, e) : list(r, e);
+    case 'e':
+        return export_all(r, e);
     case 'r':
         return replay(r, e);
     default:

@@ -65,7 +65,9 @@ enum {
     "the next step.\n"
 #define REJECTS_HELP                                                                                         \
     "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
-    "    list     shows those that wait, oldest first\n"                                                     \
+    "    list     shows those that wait, oldest first; --by reason: a line for each reason, with the "       \
+    "count\n"                                                                                                \
+    "    export   prints all of them as CSV\n"                                                               \
     "    replay   puts them into the merchant's table, each exactly once; a row refused again remains\n"     \
     "    drop     gives them up for good; only says what it would drop, unless --yes\n"                      \
     "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books always\n"       \
@@ -132,8 +134,8 @@ const struct verb verbs[VERBS] = {
     [STATUS] = {"status", NULL, NULL, "show the state, and each problem with the next step", STATUS_HELP,
                 verb_status},
     [VERIFY] = {"verify", NULL, NULL, "prove that the books balance", VERIFY_HELP, verb_verify},
-    [REJECTS] = {"rejects", "list|replay|drop", "[ID ...]", "show, replay or give up rows that MySQL refused",
-                 REJECTS_HELP, verb_rejects},
+    [REJECTS] = {"rejects", "list|export|replay|drop", "[ID ...]",
+                 "show, replay or give up rows that MySQL refused", REJECTS_HELP, verb_rejects},
     [ADJUST] = {"adjust", "|list", NULL, "correct a stored count by hand, with a reason", ADJUST_HELP,
                 verb_adjust},
     [RECOVER] = {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
@@ -178,6 +180,7 @@ const struct option options[] = {
      "all that wait; for verify: also what MySQL has of each other Redis"},
     {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(REJECTS) | OF(ADJUST),
      "the field: a date, an id or a text; to rejects * in it is any bytes"},
+    {"by", 0, OPTION_TEXT, "reason", AT(by), OF(REJECTS), "list one line for each reason, with the count"},
     {"by", 0, OPTION_TEXT, "N", AT(by), OF(ADJUST), "add N, which may be negative"},
     {"set", 0, OPTION_TEXT, "N", AT(set), OF(ADJUST), "make the stored count N"},
     {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "the reason, as the list shows it"},

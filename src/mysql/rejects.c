@@ -298,49 +298,213 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     return reason_set(db, r, text) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-/* The next waiting reject after r, in the order of the primary key. Its bytes go to keeper, since replaying it needs
- * the connection. */
-static enum code_class next_read(struct db *db, const struct rejects_which *which, struct reject *r,
-                                 struct buf *keeper, bool *found)
+/* --- many at once --- */
+
+#define PAGE 200
+
+struct page { /* waiting rejects, in the order of the primary key */
+    struct reject rows[PAGE];
+    size_t n;
+    struct buf bytes; /* of their texts: what is done with them needs the connection */
+};
+
+/* Those after last. */
+static enum code_class page_read(struct db *db, const struct rejects_which *which,
+                                 const struct reject_id *last, struct page *p)
 {
     struct buf sql = {0};
     struct slice cell[COLUMNS_N];
-    const struct reject_id *last = &r->id;
+    size_t lengths[PAGE][COLUMNS_N];
     BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects");
     which_put(&sql, which);
     BUF_LIT(&sql, " AND (batch > ");
     sql_id(&sql, &last->batch);
     BUF_LIT(&sql, " OR (batch = ");
     sql_id(&sql, &last->batch);
-    buf_printf(&sql, " AND (chunk > %u OR (chunk = %u AND seq > %u)))) ORDER BY batch, chunk, seq LIMIT 1",
-               last->chunk, last->chunk, last->seq);
+    buf_printf(&sql, " AND (chunk > %u OR (chunk = %u AND seq > %u)))) ORDER BY batch, chunk, seq LIMIT %d",
+               last->chunk, last->chunk, last->seq, PAGE);
     enum code_class class = db_query_free(db, &sql);
-    *found = class == CODE_OK && db_row(db, cell, COLUMNS_N);
-    if (!*found) return class;
-    buf_reset(keeper);
-    for (size_t i = 0; i < COLUMNS_N; i++)
-        buf_put_slice(keeper, cell[i]);
-    for (size_t i = 0, at = 0; i < COLUMNS_N; at += cell[i++].n)
-        cell[i].p = keeper->p + at;
-    reject_take(r, cell);
-    return CODE_OK;
+    p->n = 0;
+    buf_reset(&p->bytes);
+    for (; class == CODE_OK && p->n < PAGE && db_row(db, cell, COLUMNS_N); p->n++)
+        for (size_t i = 0; i < COLUMNS_N; i++) {
+            buf_put_slice(&p->bytes, cell[i]);
+            lengths[p->n][i] = cell[i].n;
+        }
+    for (size_t row = 0, at = 0; row < p->n; row++) {
+        for (size_t i = 0; i < COLUMNS_N; at += cell[i++].n)
+            cell[i] = slice_of(p->bytes.p + at, lengths[row][i]);
+        reject_take(&p->rows[row], cell);
+    }
+    return class;
+}
+
+enum err rejects_each(struct db *db, const struct rejects_which *which,
+                      void (*row)(void *arg, const struct reject *r), void *arg, struct error *e)
+{
+    struct page p = {0};
+    struct reject_id last = {0}; /* before every id; seq 0 of chunk 0 of the zero id is never drawn */
+    enum code_class class;
+    do {
+        class = page_read(db, which, &last, &p);
+        for (size_t i = 0; class == CODE_OK && i < p.n; i++)
+            row(arg, &p.rows[i]);
+        if (p.n > 0) last = p.rows[p.n - 1].id;
+    } while (class == CODE_OK && p.n == PAGE);
+    buf_free(&p.bytes);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+struct replay_group { /* rejects of one counter and one realm, in one transaction */
+    const struct counter *c;
+    const struct reject *rows;
+    size_t n;
+    int64_t deltas[PAGE], sum, counted;
+    uint32_t counts[PAGE];
+    struct buf keys[PAGE];
+    struct columns forms;
+};
+
+/* False: they are replayed one by one, for a row that the counter does not take, or a counter that makes none. */
+static bool group_ready(struct db *db, struct replay_group *g)
+{
+    bool ready = g->c != NULL && g->c->missing == MISSING_INSERT &&
+                 table_fits(db, g->c, &g->forms, &ready) == CODE_OK && ready;
+    for (size_t i = 0; ready && i < g->n; i++) {
+        const struct reject *r = &g->rows[i];
+        struct table_row row;
+        ready = reject_why(g->c, r, &row, &g->deltas[i]) == NULL &&
+                !__builtin_add_overflow(g->sum, g->deltas[i], &g->sum) &&
+                !__builtin_add_overflow(g->counted, r->counted ? g->deltas[i] : 0, &g->counted);
+        if (!ready) break;
+        g->counts[i] = counter_count_of(g->c, r->field);
+        sql_key(&g->keys[i], g->c, &g->forms, &row);
+    }
+    return ready && g->counted != INT64_MIN;
+}
+
+static void marks_put(struct buf *sql, const struct replay_group *g)
+{
+    BUF_LIT(sql, "UPDATE tally_rejects SET replayed_at = UTC_TIMESTAMP(3) WHERE replayed_at IS NULL AND"
+                 " (batch, chunk, seq) IN (");
+    for (size_t i = 0; i < g->n; i++) {
+        buf_put_slice(sql, i == 0 ? SLICE("(") : SLICE(",("));
+        sql_id(sql, &g->rows[i].id.batch);
+        buf_printf(sql, ",%u,%u)", g->rows[i].id.chunk, g->rows[i].id.seq);
+    }
+    BUF_LIT(sql, ")");
+}
+
+static enum code_class group_upsert(struct db *db, const struct replay_group *g, uint32_t count)
+{
+    const struct counter one = counter_of_count(g->c, count);
+    struct buf sql = {0};
+    bool first = true;
+    sql_upsert_head(&sql, &one);
+    for (size_t i = 0; i < g->n; i++) {
+        if (g->counts[i] != count) continue;
+        sql_upsert_row(&sql, &one, &g->forms, buf_slice(&g->keys[i]), g->deltas[i], first);
+        first = false;
+    }
+    sql_upsert_tail(&sql, &one, &g->forms, db_dialect(db));
+    if (first) buf_free(&sql);
+    return first ? CODE_OK : db_exec_free(db, &sql);
+}
+
+/* *all: each of them was marked by this transaction. */
+static enum code_class group_transaction(struct db *db, const struct replay_group *g, bool *all)
+{
+    struct buf sql = {0};
+    *all = false;
+    enum code_class class = DB_EXEC(db, "START TRANSACTION");
+    if (class != CODE_OK) return class;
+    marks_put(&sql, g);
+    class = db_exec_free(db, &sql);
+    *all = class == CODE_OK && db_affected(db) == g->n;
+    if (!*all) return class;
+    for (uint32_t count = 0; class == CODE_OK && count < counter_counts_n(g->c); count++)
+        class = group_upsert(db, g, count);
+    if (class != CODE_OK) return class;
+    sql_counter_make(&sql, g->c->name, &g->rows[0].realm);
+    class = db_exec_free(db, &sql);
+    if (class != CODE_OK) return class;
+    sql_counter_add(&sql, g->c->name, &g->rows[0].realm, g->sum, -g->counted);
+    class = db_exec_free(db, &sql);
+    return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
+}
+
+/* True: all of them are in. A COMMIT without an answer leaves the link down, so what follows ends with an error. */
+static bool group_replay(struct db *db, struct replay_group *g)
+{
+    bool all = false;
+    bool done = group_ready(db, g) && group_transaction(db, g, &all) == CODE_OK && all;
+    for (size_t i = 0; i < g->n; i++)
+        buf_free(&g->keys[i]);
+    if (!done && db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
+    return done;
+}
+
+static size_t group_size(const struct page *p, size_t at)
+{
+    size_t n = 1;
+    while (at + n < p->n && slice_eq(p->rows[at + n].counter, p->rows[at].counter) &&
+           memcmp(&p->rows[at + n].realm, &p->rows[at].realm, sizeof p->rows[at].realm) == 0)
+        n++;
+    return n;
+}
+
+static enum err page_replay(struct db *db, const struct page *p, struct rejects_replay *run, struct error *e)
+{
+    enum err err = ERR_NONE;
+    for (size_t at = 0, n; err == ERR_NONE && at < p->n; at += n) {
+        n = group_size(p, at);
+        struct replay_group g = {
+            .c = counters_find(run->counters, p->rows[at].counter), .rows = &p->rows[at], .n = n};
+        bool done = n > 1 && group_replay(db, &g);
+        if (done) run->replayed += n;
+        for (size_t i = 0; err == ERR_NONE && !done && i < n; i++)
+            err = replay_one(db, &p->rows[at + i], run, e);
+        if (run->progress != NULL) run->progress(run->arg, run->replayed + run->refused);
+    }
+    return err;
 }
 
 enum err rejects_replay(struct db *db, const struct rejects_which *which, struct rejects_replay *run,
                         struct error *e)
 {
-    struct reject r = {0}; /* before every id; seq 0 of chunk 0 of the zero id is never drawn */
-    struct buf keeper = {0};
+    struct page p = {0};
+    struct reject_id last = {0};
     enum err err = ERR_NONE;
     run->replayed = run->refused = 0;
-    for (bool found = true; err == ERR_NONE;) {
-        if (next_read(db, which, &r, &keeper, &found) != CODE_OK) err = db_error(db, e);
-        if (err != ERR_NONE || !found) break;
-        err = replay_one(db, &r, run, e);
-        if (run->progress != NULL) run->progress(run->arg, run->replayed + run->refused);
-    }
-    buf_free(&keeper);
+    do {
+        if (page_read(db, which, &last, &p) != CODE_OK) err = db_error(db, e);
+        if (err == ERR_NONE && p.n > 0) err = page_replay(db, &p, run, e);
+        if (p.n > 0) last = p.rows[p.n - 1].id;
+    } while (err == ERR_NONE && p.n == PAGE);
+    buf_free(&p.bytes);
     return err;
+}
+
+enum err rejects_reasons(struct db *db, const struct rejects_which *which, uint32_t limit,
+                         void (*each)(void *arg, const struct reject_reason *r), void *arg, struct error *e)
+{
+    struct buf sql = {0};
+    struct slice cell[6];
+    BUF_LIT(&sql,
+            "SELECT counter, reason, COUNT(*), CAST(SUM(IF(counted, CAST(delta AS SIGNED), 0)) AS SIGNED),"
+            " MIN(pending_hash), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(rejected_at)) DIV 1000"
+            " FROM tally_rejects");
+    which_put(&sql, which);
+    buf_printf(&sql, " GROUP BY counter, reason ORDER BY 3 DESC, 1, 2 LIMIT %u", limit);
+    enum code_class class = db_query_free(db, &sql);
+    while (class == CODE_OK && db_row(db, cell, 6)) {
+        struct reject_reason r = {.counter = cell[0], .reason = cell[1], .key = cell[4]};
+        (void)num_parse_u64(cell[2], &r.rows);
+        (void)num_parse(cell[3], &r.delta);
+        (void)num_parse(cell[5], &r.newest_ms);
+        each(arg, &r);
+    }
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 #define DROPPED_AT_ONCE 1000 /* rows a statement, so that none holds locks for long */

@@ -34,17 +34,30 @@ struct rejects_which {
 /* Calls row for each, oldest first, at most limit. */
 enum err rejects_list(struct db *db, const struct rejects_which *which, uint32_t limit,
                       void (*row)(void *arg, const struct reject *r), void *arg, struct error *e) MUST_CHECK;
+/* The same for all, in the order of their ids; row does not use db. */
+enum err rejects_each(struct db *db, const struct rejects_which *which,
+                      void (*row)(void *arg, const struct reject *r), void *arg, struct error *e) MUST_CHECK;
+
+struct reject_reason {                 /* rows of one counter and one reason */
+    struct slice counter, reason, key; /* one of their keys; good for the call */
+    uint64_t rows;
+    int64_t delta, newest_ms; /* sum of those that are integers; since 1970 */
+};
+/* Calls each, most rows first, at most limit. */
+enum err rejects_reasons(struct db *db, const struct rejects_which *which, uint32_t limit,
+                         void (*each)(void *arg, const struct reject_reason *r), void *arg,
+                         struct error *e) MUST_CHECK;
 enum err rejects_count(struct db *db, const struct rejects_which *which, uint64_t *waiting,
                        struct error *e) MUST_CHECK;
 /* Calls each for every counter that has any: how many rows. */
 enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice counter, uint64_t rows),
                           void *arg, struct error *e) MUST_CHECK;
 
-/* Merges each row again, in its own transaction with its mark, so exactly once even if called again after an error; its
- * delta moves from rejected to merged. A row that is refused again remains, with the new reason. */
+/* Merges the rows again, up to 200 in a transaction with their marks, so exactly once even if called again after an error; their
+ * deltas move from rejected to merged. Where that is refused each has a transaction of its own. A row that is refused again remains, with the new reason. */
 struct rejects_replay {
     const struct counters *counters;
-    /* Each may be NULL: progress comes after every row, refuse for each row that is refused again. */
+    /* Each may be NULL: progress comes after each transaction, refuse for each row that is refused again. */
     void (*progress)(void *arg, uint64_t done);
     void (*refuse)(void *arg, const struct reject_id *id, const char *reason);
     void *arg;

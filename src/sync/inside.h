@@ -50,6 +50,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     bool held, refused, in_recover; /* refused: counted in family->refused */
     bool none_passed, by_value;     /* MySQL took no row of a chunk, first and last at; for values alone */
     uint64_t refused_ms, refused_last_ms;
+    bool again;           /* tried again at once */
     struct map stores;    /* of these chunks, as in family->stores */
     const char *held_why; /* while it is held */
     char held_text[300];
@@ -90,7 +91,8 @@ struct family { /* a counter and its due hashes */
     uint32_t refused_runs; /* MySQL took no row of theirs */
     uint32_t refusals;     /* since a chunk passed, of other stores each time; at most 2 */
     unsigned tries;
-    bool rests; /* no try before try_ms */
+    uint64_t passed_ms; /* when MySQL took rows of it last */
+    bool rests;         /* no try before try_ms */
     uint64_t try_ms, rejects, rejects_told_ms;
     struct stall stall;
     uint32_t runs;              /* at its last look */
@@ -287,6 +289,7 @@ void refused_whole(struct run *r, const struct chunk *c); /* MySQL took no row o
 void refused_rows(struct run *r, const struct chunk *c);  /* it has rejects */
 void refused_passed(struct sync *s, struct family *f);    /* MySQL took rows */
 bool refused_values_only(const struct run *r);
+bool refused_once_beside(struct run *r);              /* for the first time, and MySQL took rows meanwhile */
 void refused_tried(struct sync *s, struct family *f); /* a claim was sent */
 void refused_over(struct run *r);
 void refused_tick(struct sync *s, uint64_t now_ms);

@@ -128,9 +128,17 @@ bool refused_values_only(const struct run *r)
            sync_now(r->sync) - r->refused_ms >= BY_VALUE_MS;
 }
 
+bool refused_once_beside(struct run *r)
+{
+    bool first = !r->again;
+    r->again = true;
+    return first && r->family->passed_ms >= r->merge_ms;
+}
+
 /* The next try may show that the table takes rows, and these are at fault. */
 void refused_passed(struct sync *s, struct family *f)
 {
+    f->passed_ms = sync_now(s);
     f->refusals = f->tries = 0;
     f->rests = false;
     if (f->refused_runs == 0) return;

@@ -290,7 +290,10 @@ static void run_merged(struct run *r)
         run_hold(r, "table_refuses", text);
         return;
     case MERGE_REFUSED:
-        run_hold(r, "rows_refused", text);
+        if (refused_once_beside(r))
+            run_back_off(r, RUN_SCAN);
+        else
+            run_hold(r, "rows_refused", text);
         return;
     case MERGE_CONFLICT:
         run_hold(r, "ledger_conflict", text);

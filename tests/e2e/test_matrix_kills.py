@@ -214,7 +214,7 @@ def test_stopped_in_the_transaction(make_daemon, make_proxy, redis, mysql):
     upsert.let_go()
     assert isinstance(client.reply(), int)
     client.close()
-    assert told_of_merge(first) == (0, 20)
+    wait_until(lambda: told_of_merge(first) == (0, 20), 30, "it finds the ledger row of the other")
     account.settle(first)
     account.settle(second)
     assert account.merged() == account.acked and chunks(mysql) == before + 1

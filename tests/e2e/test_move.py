@@ -413,7 +413,7 @@ def test_done_is_done(shops, cluster):
     assert done.returncode == 78 and "move to a cluster" in done.stderr, done.stderr
     new.start()
     with new.client() as client:
-        assert client.call("CTR.TOTAL", "s1:searches", "hat") == [2]
+        wait_until(lambda: client.call("CTR.TOTAL", "s1:searches", "hat") == [2], 60, "the new one has compared Redis with MySQL")
         assert client.call("HINCRBY", "s1:searches", "hat", 1) == 1
         assert client.call("SERIES.INCRBY", "clicks", 1) == 7
         before = client.call("SERIES.GET", "clicks", 3600)

@@ -1,4 +1,6 @@
-"""`tallyd rejects list|replay|drop`: rows that MySQL refused, replayed exactly once, with the books true all the while."""
+"""`tallyd rejects list|export|replay|drop`: rows that MySQL refused, replayed exactly once, with the books true all the while."""
+import csv
+import io
 import json
 import re
 import threading
@@ -214,6 +216,92 @@ def test_drop(refused, mysql):
     assert run(refused, "drop", "--all", "--yes")["dropped"] == 0
 
 
+@pytest.fixture
+def many(daemon, mysql):
+    """1,000 rows of store 3 that a CHECK refuses."""
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", "s3:product_views", str(field), 2) for field in range(1000)])
+        client.pipeline([("HINCRBY", "s4:product_views", str(field), 2) for field in range(40)])
+    mysql.query("ALTER TABLE product_views ADD CONSTRAINT short CHECK (store_id <> 3)")
+    daemon.sync_all()
+    return daemon
+
+
+@pytest.fixture
+def by_hand(many):
+    """And one field of store 4 that is no integer, which no client of tallyd sent."""
+    with many.client() as client:
+        client.call("HINCRBY", "s4:product_views", "1", 1)
+    many.redis.client().hset("s4:product_views", "=1+1", 7)
+    many.sync_all()
+    return many
+
+
+def test_reasons(by_hand):
+    many = by_hand
+    seen = run(many, "list", "--by", "reason")
+    assert seen["waiting"] == 1001 and [(row["rows"], row["delta"], row["key"]) for row in seen["reasons"]] == [
+        (1000, 2000, "s3:product_views"), (1, 7, "s4:product_views")]
+    assert "CONSTRAINT" in seen["reasons"][0]["reason"] and "not of the counter's kind" in seen["reasons"][1]["reason"]
+    text = run(many, "list", "--by", "reason", json_=False).stdout
+    assert "1000 rows of product_views" in text.replace(",", "") and len(text.splitlines()) == 4, text
+    assert [row["rows"] for row in run(many, "list", "--by", "reason", "--store", "4")["reasons"]] == [1]
+
+
+def test_export(by_hand):
+    many = by_hand
+    done = run(many, "export", json_=False)
+    rows = list(csv.reader(io.StringIO(done.stdout, newline="")))
+    assert rows[0] == ["id", "rejected_at", "counter", "key", "field", "delta", "reason"] and len(rows) == 1002
+    assert len({row[0] for row in rows[1:]}) == 1001 and sum(int(row[5]) for row in rows[1:]) == 2007
+    assert [row[4] for row in rows if row[3] == "s4:product_views"] == ["'=1+1"]
+    assert len(run(many, "export", "--store", "4", json_=False).stdout.splitlines()) == 2
+
+
+def commits(mysql):
+    return int(mysql.query("SHOW GLOBAL STATUS LIKE 'Com_commit'")[0][1])
+
+
+def test_many_are_replayed_in_few_transactions(many, mysql):
+    mysql.query("ALTER TABLE product_views DROP CONSTRAINT short")
+    before = commits(mysql)
+    assert run(many, "replay", "--all")["replayed"] == 1000
+    assert commits(mysql) - before < 20
+    assert mysql.query("SELECT COUNT(*), CAST(SUM(views) AS SIGNED) FROM product_views WHERE store_id = 3") == ((1000, 2000),)
+    many.verify()
+    assert run(many, "list")["waiting"] == 0
+
+
+def test_of_many_one_is_refused_again(many, mysql):
+    mysql.query("ALTER TABLE product_views DROP CONSTRAINT short")
+    mysql.query("ALTER TABLE product_views ADD CONSTRAINT short CHECK (product_id <> 777)")
+    done = run(many, "replay", "--store", "3", status=1)
+    assert done["replayed"] == 999 and len(done["refused"]) == 1
+    assert mysql.query("SELECT COUNT(*), CAST(SUM(views) AS SIGNED) FROM product_views WHERE store_id = 3") == ((999, 1998),)
+    many.verify()
+
+
+def test_many_and_a_commit_whose_answer_is_lost(many, mysql, make_proxy):
+    """The second transaction's; the next run goes on where this one was."""
+    mysql.query("ALTER TABLE product_views DROP CONSTRAINT short")
+    proxy, seen = make_proxy(mysql.socket), []
+    many.config["mysql"] = mysql.url.replace(mysql.socket, proxy.path)
+    many.write_config()  # for the verb alone
+
+    def lose(link, way, data):
+        seen.extend([0] * data.count(b"\x03COMMIT"))
+        return link.end() or b"" if len(seen) > 1 and b"\x03COMMIT" not in data else data
+
+    proxy.filter = lose
+    first = run(many, "replay", "--store", "3", status=69)
+    assert first["replayed"] in (200, 400)
+    proxy.filter = None
+    again = run(many, "replay", "--store", "3")
+    assert again["replayed"] in (600, 800)
+    assert mysql.query("SELECT COUNT(*), CAST(SUM(views) AS SIGNED) FROM product_views WHERE store_id = 3") == ((1000, 2000),)
+    many.verify()
+
+
 def test_an_id_that_does_not_wait(refused):
     done = run(refused, "replay", NOBODY, status=1, json_=False)
     assert NOBODY in done.stderr and "rejects list" in done.stderr
@@ -239,12 +327,13 @@ def test_bytes_that_are_no_text(refused, mysql):
 
 
 @pytest.mark.parametrize("words,said", [
-    ((), "list|replay|drop"), (("fly",), "list|replay|drop"), (("replay",), "--all"), (("drop",), "--all"),
+    ((), "list|export|replay|drop"), (("fly",), "list|export|replay|drop"), (("replay",), "--all"), (("drop",), "--all"),
     (("replay", "12"), "rejects list"), (("replay", "f" * 32 + "-99999999999999999999-0"), "rejects list"),
     (("replay", "F" * 32 + "-0-0"), "rejects list"), (("replay", "x" * 5000), "rejects list"),
     (("replay", NOBODY, "--all"), "only one of"), (("replay", "--all", "--counter", "searches"), "only one of"),
     (("list", NOBODY), "--limit"), (("list", "--all"), "--limit"), (("list", "--limit", "0"), "1 to 1000000"),
-    (("list", "--yes"), "--yes"), (("replay", "--all", "--yes"), "--yes"), (("drop", "--all", "--limit", "3"), "--limit"),
+    (("list", "--by", "key"), "--by reason"), (("export", "--by", "reason"), "--by reason"), (("export", "--limit", "3"), "--limit"),
+    (("export", "--json"), "CSV"), (("export", NOBODY), "--field"), (("list", "--yes"), "--yes"), (("replay", "--all", "--yes"), "--yes"), (("drop", "--all", "--limit", "3"), "--limit"),
     (("list", "--counter", "serches"), "searches"), (("list", "--counter", "x" * 300), "no counter"),
     (("list", "--store", "1:2"), "store"), (("list", "--store", "01"), "store"),
     (("list", "--store", "99999999999999999999"), "store"), (("list", "--store", ""), "--store"),

@@ -103,8 +103,8 @@ static void test_refused(void **state)
     refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
     refused("stauts", "there is no verb \"stauts\", did you mean \"status\"?");
     refused("rejects",
-            "tallyd rejects needs one of list|replay|drop; `tallyd rejects --help` says what they do");
-    refused("rejects lits", "tallyd rejects takes list|replay|drop, not \"lits\"");
+            "tallyd rejects needs one of list|export|replay|drop; `tallyd rejects --help` says what they do");
+    refused("rejects lits", "tallyd rejects takes list|export|replay|drop, not \"lits\"");
     refused("rejects list --limit 0", "--limit takes a number from 1 to 1000000, not \"0\"");
     refused("rejects list --limit=1000001", "--limit takes a number from 1 to 1000000, not \"1000001\"");
     refused("rejects list --limit", "--limit needs a value: --limit N");

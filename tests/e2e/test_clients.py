@@ -65,6 +65,28 @@ def test_example(language, calm, request):
     assert total() == before + 1
 
 
+@pytest.mark.parametrize("language", EXAMPLES)
+def test_example_counts_once(language, calm, make_proxy, request):
+    """The answer of its hit is lost with the link: the README's lines do not send the hit again."""
+    with open(README, encoding="utf-8") as file:
+        (code,) = re.findall(rf"^```{language}\n(.*?)^```", file.read(), re.M | re.S)
+    modules = {"NODE_PATH": request.getfixturevalue("node_modules")} if language == "js" else {}
+    proxy, sent = make_proxy(calm.socket, tcp=True), []
+
+    def lose(link, way, data):
+        sent.extend(re.findall(rb"HINCRBY", data, re.I) if way == "up" else [])
+        return link.end() or b"" if way == "down" and len(sent) == 1 else data
+
+    proxy.filter = lose
+    try:
+        subprocess.run([*EXAMPLES[language], code.replace("7370", str(proxy.port))], timeout=patience(10), stderr=subprocess.DEVNULL,
+                       env={**os.environ, **modules}, check=False)
+    except subprocess.TimeoutExpired:  # it waits for an answer, or for the link to come back
+        pass
+    with calm.client() as client:
+        assert client.call("CTR.TOTAL", "s12345:unique_visitors:daily", "20140920") == [1] and len(sent) == 1
+
+
 def test_valkey_glide(calm, make_redis, mysql, node_modules):
     """It knows TCP only, and asks whether this is a primary before all else."""
     other = port()

@@ -1,6 +1,9 @@
 """One store's trouble stays its own: rows that MySQL refuses for any reason go to tally_rejects, one by one; other stores are merged
 beside them. The causes are those of public reports of people who write counters behind to MySQL."""
 import json
+import os
+import re
+import time
 
 import pytest
 
@@ -234,3 +237,48 @@ def test_a_proxy_that_splits_reads(make_shop, mysql, make_proxy):
         assert client.call("CTR.TOTAL", "s1:n", "1") == [10]
     daemon.verify()
     assert seen == []
+
+
+def statements(mysql):
+    return sum(int(value) for _, value in mysql.query("SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_insert', 'Com_update', 'Com_select')"))
+
+
+def resident_mib(daemon):
+    with open(f"/proc/{daemon.process.pid}/status", encoding="utf-8") as file:
+        return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) // 1024
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bad_a_second", [40, 167], ids=["each kind", "10,000 a minute"])
+def test_twenty_stores(make_shop, mysql, bad_a_second):
+    """One of 20 stores has rows that MySQL refuses for four reasons, at 2,000 hits a second over all. Says how far the others are behind."""
+    every, seconds = 2, int(os.environ.get("SOAK_S", "120"))
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause, every=f"{every}s")
+    mysql.query(TRIGGER.format(code=30001).replace("NEW.f > 100 THEN", "NEW.f BETWEEN 200 AND 299 THEN"))
+    mysql.query("ALTER TABLE n ADD CONSTRAINT guard CHECK (store_id <> 1 OR f NOT BETWEEN 300 AND 399)")
+    sent, logs, worst, bad = [0] * 21, [[(time.monotonic(), 0)] for _ in range(21)], 0, 0
+    begin, asked, merges = time.monotonic(), statements(mysql), daemon.figure("chunks_merged")
+    with daemon.client() as client:
+        while (now := time.monotonic()) < begin + seconds:
+            wanted = int(2000 * (now - begin)) - sum(sent) - bad
+            for store in range(1, 21):
+                count = max(wanted // 20, 0)
+                client.pipeline([("HINCRBY", f"s{store}:n", str(hit % 50), 1) for hit in range(count)])
+                sent[store] += count
+                logs[store].append((time.monotonic(), sent[store]))
+            for number in range(bad, int(bad_a_second * (now - begin))):
+                client.call("HINCRBY", "s1:n", str((200, 300, 2**31)[number % 3] + number % 100 + (number if number % 3 == 2 else 0)), 1)
+                bad += 1
+            stored = dict(mysql.query("SELECT store_id, CAST(SUM(n) AS SIGNED) FROM n GROUP BY store_id"))
+            for store in range(2, 21):
+                behind = next(at for at, count in logs[store] if count > stored.get(store, 0) or count == sent[store])
+                worst = max(worst, time.monotonic() - behind)
+    print(f"{sum(sent) + bad} hits, {bad} of them bad: other stores at most {worst:.1f} s behind with every = {every} s;"
+          f" {(statements(mysql) - asked) / max(daemon.figure('chunks_merged') - merges, 1):.0f} statements a chunk,"
+          f" {rejects(daemon, 'list', '--limit', '1')['waiting']} rejects, {resident_mib(daemon)} MiB")
+    daemon.sync_all()
+    assert [merged(mysql, store) for store in range(1, 21)] == sent[1:]
+    waiting = sum(int(row["delta"]) for row in rejects(daemon, "list", "--limit", "1000000")["rejects"])
+    assert waiting == bad
+    daemon.verify()

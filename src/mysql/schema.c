@@ -265,12 +265,32 @@ static enum code_class lanes_check(struct db *db, uint32_t lanes, struct schema_
     return class;
 }
 
+/* A counter that was renamed, say: what Redis accepted under the old name is not in the books of the new one. */
+static enum code_class books_check(struct db *db, const struct counters *cs, struct schema_report *r)
+{
+    struct slice name;
+    enum code_class class = DB_QUERY(
+        db, "SELECT DISTINCT counter FROM tally_counters WHERE merged <> 0 OR rejected <> 0 ORDER BY 1");
+    while (class == CODE_OK && db_row(db, &name, 1)) {
+        char shown[NAME_BYTES_MAX + 4];
+        if (counters_find(cs, name) != NULL) continue;
+        finding_add(
+            r, SCHEMA_WARN, NULL, NULL,
+            "tally_counters has books of a counter \"%s\" that is not configured. Was it renamed? Give it "
+            "that name again: "
+            "what is pending under it is in no other counter's books, and `tallyd verify` does not balance",
+            slice_show(name, NAME_BYTES_MAX, shown, sizeof shown));
+    }
+    return class;
+}
+
 enum err schema_check(struct db *db, const struct counters *cs, const struct schema_rules *rules,
                       struct schema_report *report, struct error *e)
 {
     enum code_class class = server_check(db, rules, report);
     if (class == CODE_OK) class = own_check(db, report);
     if (class == CODE_OK && !schema_refused(report, NULL)) class = lanes_check(db, rules->lanes, report);
+    if (class == CODE_OK && !schema_refused(report, NULL)) class = books_check(db, cs, report);
     for (size_t i = 0; class == CODE_OK && i < cs->n; i++)
         class = table_check(db, &cs->all[i], report);
     for (size_t i = 0; class == CODE_OK && rules->room && i < cs->n; i++)

@@ -107,3 +107,19 @@ def test_places(check):
                           columns={"store": "store_id", "product": "product", "campaign": "campaign", "day": "day", "count": "n"})
     said = [line for line in lines if "tried" in line]
     assert status == 0 and len(said) == 2 and "<product> above 2147483647" in said[0] and "<campaign> longer than (in bytes) 9" in said[1], lines
+
+
+def test_books_of_no_counter(make_daemon, redis, mysql):
+    """A counter was renamed: its books have the old name."""
+    daemon = make_daemon(redis, families={"n": {**COUNTS, "table": "product_views", "columns": {
+        "store": "store_id", "field": "product_id", "count": "views"}}})
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:n", "5", 3)
+    daemon.sync_all()
+    assert daemon.terminate() == 0
+    daemon.config["counters"] = {"renamed": daemon.config["counters"]["n"]}
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode == 0 and 'books of a counter "n" that is not configured. Was it renamed?' in done.stdout, done.stdout
+    daemon.start()
+    assert 'that is not configured. Was it renamed?' in daemon.log()

@@ -67,6 +67,7 @@ static void group_end(struct redis_fences *fs, bool passed, const struct redis_a
 
 /* --- our own key --- */
 
+#define NO_AOF "Redis keeps no AOF that an fsync follows: CONFIG SET appendonly yes"
 #define OTHER_DATA "Redis took over another server's data"
 
 static void key_put(struct redis_fences *fs, struct buf *out)
@@ -88,7 +89,9 @@ static bool key_is_whole(const struct redis_answer *r, uint64_t n)
 static void timed_look(struct redis_fences *fs, struct fence *f, bool quiet, uint64_t asked_ms,
                        uint64_t now_ms)
 {
-    if (now_ms > f->until_ms)
+    if (fs->aof_off)
+        fence_end(fs, f, false, NO_AOF);
+    else if (now_ms > f->until_ms)
         fence_end(fs, f, false, "Redis did not finish its fsync in time; look at its disk");
     else if (quiet && f->seen_ms == 0)
         f->seen_ms = now_ms;
@@ -121,6 +124,7 @@ static void on_info(struct redis_link *l, void *arg, const struct redis_answer *
     struct redis_fences *fs = arg;
     (void)l;
     if (r != NULL && at == 0) fs->quiet = is_quiet(r);
+    if (r != NULL && at == 0) fs->aof_off = answer_is(r, REDIS_STRING) && info_is(r->str, "aof_enabled", "0");
     if (r != NULL && at == 0) return;
     if (r != NULL && key_is_whole(r, fs->asked_n))
         timed_look_all(fs, fs->quiet);
@@ -211,7 +215,7 @@ static void group_waited(struct redis_fences *fs)
     else if (f->aof_on && strcmp(f->appendfsync, "no") != 0)
         group_to_timed(fs);
     else
-        group_end(fs, false, NULL, "Redis keeps no AOF that an fsync follows: CONFIG SET appendonly yes");
+        group_end(fs, false, NULL, NO_AOF);
 }
 
 static bool wait_enough(const struct redis_fences *fs, const struct redis_answer *r, bool *shape)

@@ -17,11 +17,11 @@ struct redis_fences {
     uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
     struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; in the 2.1 s */
     uv_timer_t poll, rest;
-    bool resting;       /* the group waits for its next WAIT */
-    uint64_t asked_ms;  /* when the INFO under way was sent; 0: none is */
-    uint64_t asked_n;   /* the newest write then */
-    bool quiet;         /* what INFO said */
-    bool known, enough; /* what WAIT said: known by its shape, else why; enough replicas, and the disk */
+    bool resting;        /* the group waits for its next WAIT */
+    uint64_t asked_ms;   /* when the INFO under way was sent; 0: none is */
+    uint64_t asked_n;    /* the newest write then */
+    bool quiet, aof_off; /* what INFO said */
+    bool known, enough;  /* what WAIT said: known by its shape, else why; enough replicas, and the disk */
     char why[200];
     bool flying;
     void (*closed)(struct redis_fences *fs);

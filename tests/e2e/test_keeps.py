@@ -215,3 +215,20 @@ def test_nothing_is_said(make_managed, make_daemon, mysql):
     account = Account(redis, mysql, FAMILIES)
     account.hit(daemon, fields(20))
     account.settle(daemon)
+
+
+def test_the_aof_is_turned_off(make_redis, make_daemon, mysql):
+    """While it runs: nothing is merged that no disk has, and the log says why."""
+    redis = make_redis(appendfsync="everysec")
+    daemon = make_daemon(redis, families=counters(hits=1, every="1s"))
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, fields(3))
+    account.settle(daemon)
+    redis.client().config_set("appendonly", "no")
+    before = account.merged()
+    account.hit(daemon, fields(3))
+    daemon.log_contains("CONFIG SET appendonly yes")
+    assert account.merged() == before and "look at its disk" not in daemon.log()
+    redis.client().config_set("appendonly", "yes")
+    account.settle(daemon)
+    assert account.merged() == account.acked

@@ -183,6 +183,7 @@ static void seat_move(struct seat *s, const struct redis_target *to, const char 
     s->now = *to;
     log_event(LOG_INFO, "cluster_says", "slot=%u node=%s:%d why=%s", s->place->slot, to->host, to->port,
               LOGQ(why));
+    if (place_is_up(s->place)) place_stray(s->place); /* hits wait while the links move */
     place_move(s->place, to, CLUSTER_ASTRAY);
 }
 

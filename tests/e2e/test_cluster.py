@@ -282,6 +282,26 @@ def test_a_node_comes_and_one_goes(make_daemon, mysql, workdir, lanes):
         cluster.close()
 
 
+def test_hits_wait_while_links_move(cluster, make_daemon):
+    """A third node alone says where the slot is now; the old owner and the new one say nothing yet."""
+    daemon = make_daemon(cluster, families=FAMILIES, redis_url=where(cluster, replicas=1))
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "5", 1) == 1
+        daemon.sync_all()
+        old, to = cluster.owner, other_master(cluster)
+        so_far = daemon.log().count("event=cluster_says")
+        daemon.pause()
+        cluster.migrate_begin(to)
+        cluster.migrate_end(old, to)
+        cluster.wait_well()
+        old.pause(), to.pause()
+        daemon.resume()
+        wait_until(lambda: daemon.log().count("event=cluster_says") > so_far, 30, "it goes to the new owner")
+        client.send(encode("HINCRBY", "s1:product_views", "5", 2))
+        old.resume(), to.resume()
+        assert client.reply() in (2, 3)
+
+
 def test_slot_stands_on_its_way(make_rig, cluster):
     """Longer than limits.busy_timeout: clients hear that nothing was counted; then all goes on."""
     rig = make_rig(busy_timeout="1s")

@@ -170,6 +170,25 @@ static void many_rejects_make_a_store_wait(void **state)
     assert_int_equal(world->s->families[0].stores.n, 0);
 }
 
+/* Of a batch from before the counter's key was another: its rows are rejects, and it names no store. */
+static void a_key_of_before_is_a_store(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick_after(200);
+    claim_answered(CLAIM_STANDS, 2, 0);
+    scan_of(VIEWS, "views:of:1", 2, RUN_A);
+    fence_answered(true, RUN_A);
+    none_taken(false);
+    seconds(31);
+    scan_of(VIEWS, "views:of:1", 2, RUN_A);
+    fence_answered(true, RUN_A);
+    rejected(2000);
+    seconds(1);
+    assert_waiting("views:views:of:1:2000:1264 ");
+    assert_true(is_claimed(VIEWS, "p1"));
+}
+
 static void names_in_the_queue_are_left_in_the_index(void **state)
 {
     (void)state;
@@ -194,6 +213,7 @@ int main(void)
         TEST(all_stores_are_tries),
         TEST(values_are_at_fault_after_a_while),
         TEST(many_rejects_make_a_store_wait),
+        TEST(a_key_of_before_is_a_store),
         TEST(names_in_the_queue_are_left_in_the_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

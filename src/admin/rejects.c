@@ -134,39 +134,6 @@ static void on_row(void *arg, const struct reject *row)
         row_text(r, row);
 }
 
-static void list_end(struct rejects *r)
-{
-    char n[HUMAN_BYTES];
-    if (r->call->json) {
-        json_close(&r->json, ']');
-        json_int(&r->json, "waiting", (int64_t)r->of);
-        json_close(&r->json, '}');
-        buf_put_char(&r->text, '\n');
-    } else if (r->of == 0) {
-        BUF_LIT(&r->text, "No row waits.\n");
-    } else if (r->done < r->of) {
-        buf_printf(&r->text, "These are the oldest %" PRIu64 " of %s; --limit N shows more.\n", r->done,
-                   human_count((int64_t)r->of, n));
-    }
-}
-
-static enum err list(struct rejects *r, struct error *e)
-{
-    uint32_t limit = r->call->limit > 0 ? (uint32_t)r->call->limit : LIMIT_DEFAULT;
-    enum err code = rejects_count(r->db, &r->which, &r->of, e);
-    if (r->call->json) {
-        json_open(&r->json, NULL, '{');
-        json_open(&r->json, "rejects", '[');
-    } else if (r->of > 0) {
-        BUF_LIT(&r->text, "ID, rejected at, counter, key, field, delta; reason\n");
-    }
-    if (code == ERR_NONE) code = rejects_list(r->db, &r->which, limit, on_row, r, e);
-    if (code == ERR_NONE) list_end(r);
-    return code;
-}
-
-/* --- list --by reason --- */
-
 static void on_reason(void *arg, const struct reject_reason *one)
 {
     struct rejects *r = arg;
@@ -189,15 +156,36 @@ static void on_reason(void *arg, const struct reject_reason *one)
                slice_show(one->reason, 300, reason, sizeof reason));
 }
 
-static enum err reasons(struct rejects *r, struct error *e)
+static void list_end(struct rejects *r)
 {
+    char n[HUMAN_BYTES];
+    if (r->call->json) {
+        json_close(&r->json, ']');
+        json_int(&r->json, "waiting", (int64_t)r->of);
+        json_close(&r->json, '}');
+        buf_put_char(&r->text, '\n');
+    } else if (r->of == 0) {
+        BUF_LIT(&r->text, "No row waits.\n");
+    } else if (r->done < r->of) {
+        buf_printf(&r->text, "These are %s%" PRIu64 " of %s; --limit N shows more.\n",
+                   r->call->by != NULL ? "" : "the oldest ", r->done, human_count((int64_t)r->of, n));
+    }
+}
+
+static enum err list(struct rejects *r, struct error *e)
+{
+    bool by_reason = r->call->by != NULL;
     uint32_t limit = r->call->limit > 0 ? (uint32_t)r->call->limit : LIMIT_DEFAULT;
     enum err code = rejects_count(r->db, &r->which, &r->of, e);
     if (r->call->json) {
         json_open(&r->json, NULL, '{');
-        json_open(&r->json, "reasons", '[');
+        json_open(&r->json, by_reason ? "reasons" : "rejects", '[');
+    } else if (r->of > 0 && !by_reason) {
+        BUF_LIT(&r->text, "ID, rejected at, counter, key, field, delta; reason\n");
     }
-    if (code == ERR_NONE) code = rejects_reasons(r->db, &r->which, limit, on_reason, r, e);
+    if (code == ERR_NONE)
+        code = by_reason ? rejects_reasons(r->db, &r->which, limit, on_reason, r, e)
+                         : rejects_list(r->db, &r->which, limit, on_row, r, e);
     if (code == ERR_NONE) list_end(r);
     return code;
 }
@@ -381,7 +369,7 @@ static enum err act(struct rejects *r, struct error *e)
     if (code != ERR_NONE) return code;
     switch (r->call->words[0][0]) { /* call_read took no other word */
     case 'l':
-        return r->call->by != NULL ? reasons(r, e) : list(r, e);
+        return list(r, e);
     case 'e':
         return export_all(r, e);
     case 'r':

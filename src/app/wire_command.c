@@ -1,5 +1,6 @@
 /* app/wire_command.c - what clients ask for beyond increments, given by the lane; sessions on connections. */
 #include "app/service.h"
+#include "base/stats.h"
 #include "engine/asks.h"
 #include "redis/sentinel.h"
 #include <stdio.h>
@@ -77,6 +78,7 @@ static void store_add(void *arg, struct slice counter, struct slice store, int64
 static void stores_put(const struct service *s, struct buf *out)
 {
     const struct counters *counters = &s->settings->setup.counters;
+    if (STAT_GET(stores_waiting) == 0) return;
     for (size_t i = 0; i < counters->n; i++) {
         struct stores all = {.counter = counters->all[i].name};
         EACH_LANE (l, s)

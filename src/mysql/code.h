@@ -15,7 +15,7 @@ enum code_class {
     CODE_DUPLICATE, /* 1062: on the ledger row: this chunk is merged already; anywhere else our bug */
     CODE_POISON,    /* this row's value will never fit: bisect to it */
     CODE_SIZE,      /* the statement is too big: halve it */
-    CODE_OPERATOR,  /* schema, rights or our SQL: a person must look. Also every code that no class names. */
+    CODE_OPERATOR, /* schema, rights or our SQL: a person must look. Also each from 1000 to 8999 that no class names. */
     CODE_FOREIGN, /* of a proxy or a trigger, unknown: passes as CODE_AGAIN does, or one row is refused for it */
 };
 

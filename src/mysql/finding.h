@@ -15,6 +15,8 @@ enum code_class table_check(struct db *db, const struct counter *c, struct schem
 /* Adds how far a narrow count is from its bound. Reads all counts. */
 enum code_class table_room(struct db *db, const struct counter *c, struct schema_report *r) MUST_CHECK;
 
+/* Is that column one by which a row of the counter is found? */
+bool table_key_has(const struct counter *c, const char *column);
 /* May a count be added to it? Reads the forms of its key columns, too. */
 enum code_class table_fits(struct db *db, const struct counter *c, struct columns *forms,
                            bool *fits) MUST_CHECK;

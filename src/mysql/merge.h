@@ -35,7 +35,7 @@ void merger_init(struct merger *m, struct db *db,
                  struct witnesses *witnesses); /* borrows both, opens db when needed */
 void merger_close(struct merger *m);
 
-/* Fills outcome, rows_merged, rows_rejected and text; calls nothing. With MERGE_ALREADY the rows are those that the
+/* Fills what struct chunk has as its answer; calls nothing. With MERGE_ALREADY the rows are those that the
  * ledger row has, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config. */
 void merge_chunk(struct merger *m, struct chunk *c);
 /* The same, but every row goes to tally_rejects: for a counter that is no longer configured. */

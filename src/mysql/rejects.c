@@ -289,7 +289,7 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     if (missing) why = ROW_MISSING;
     buf_free(&key);
     if (why == NULL && class == CODE_OK) return run->replayed += ours, ERR_NONE;
-    if (why == NULL && class != CODE_POISON) err = db_error(db, e);
+    if (why == NULL && !code_refuses(class)) err = db_error(db, e);
     snprintf(text, sizeof text, "%s", why != NULL ? why : db_text(db));
     if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
     if (err != ERR_NONE) return err;
@@ -368,8 +368,9 @@ struct replay_group { /* rejects of one counter and one realm, in one transactio
 /* False: they are replayed one by one, for a row that the counter does not take, or a counter that makes none. */
 static bool group_ready(struct db *db, struct replay_group *g)
 {
-    bool ready = g->c != NULL && g->c->missing == MISSING_INSERT &&
-                 table_fits(db, g->c, &g->forms, &ready) == CODE_OK && ready;
+    bool ready = false;
+    if (g->c == NULL || g->c->missing != MISSING_INSERT) return false;
+    if (table_fits(db, g->c, &g->forms, &ready) != CODE_OK) return false;
     for (size_t i = 0; ready && i < g->n; i++) {
         const struct reject *r = &g->rows[i];
         struct table_row row;

@@ -274,12 +274,13 @@ static enum code_class books_check(struct db *db, const struct counters *cs, str
     while (class == CODE_OK && db_row(db, &name, 1)) {
         char shown[NAME_BYTES_MAX + 4];
         if (counters_find(cs, name) != NULL) continue;
-        finding_add(
-            r, SCHEMA_WARN, NULL, NULL,
-            "tally_counters has books of a counter \"%s\" that is not configured. Was it renamed? Give it "
-            "that name again: "
-            "what is pending under it is in no other counter's books, and `tallyd verify` does not balance",
-            slice_show(name, NAME_BYTES_MAX, shown, sizeof shown));
+        finding_add(r, SCHEMA_WARN, NULL, NULL,
+                    "tally_counters has books of a counter \"%s\" that is not configured. If it was renamed, "
+                    "give it that "
+                    "name again: what is pending under it is in no other counter's books, and `tallyd "
+                    "verify` does not "
+                    "balance",
+                    slice_show(name, NAME_BYTES_MAX, shown, sizeof shown));
     }
     return class;
 }

@@ -85,7 +85,7 @@ static bool is_named(const char *name, struct slice wanted)
     return slice_ieq(slice_str(name), wanted);
 }
 
-static bool is_key_column(const struct counter *c, const char *name)
+bool table_key_has(const struct counter *c, const char *name)
 {
     for (uint32_t i = 0; i < c->more_n; i++)
         if (is_named(name, c->more[i].name)) return true;
@@ -109,7 +109,7 @@ struct key_shape {
 static bool differs_by_itself(const struct table_judging *j, const char *name)
 {
     const struct column *col = table_column(&j->t, slice_str(name));
-    if (col == NULL || is_key_column(j->c, name) || is_count(j->c, name)) return false;
+    if (col == NULL || table_key_has(j->c, name) || is_count(j->c, name)) return false;
     return col->auto_increment || col->random_default ||
            (col->nullable && !col->has_default && !col->generated);
 }
@@ -120,7 +120,7 @@ static struct key_shape key_shape(const struct table_judging *j, const char *key
     for (size_t i = 0; i < j->t.parts_n; i++) {
         const struct key_part *part = &j->t.parts[i];
         if (strcmp(part->key, key) != 0) continue;
-        bool own = is_key_column(j->c, part->column) && !part->prefix;
+        bool own = table_key_has(j->c, part->column) && !part->prefix;
         s.own += own;
         s.others += !own;
         s.free |= differs_by_itself(j, part->column);
@@ -174,7 +174,7 @@ static enum column_form set_form_of(const struct column *col)
 
 static bool is_in_key(const struct table_judging *j, const char *name)
 {
-    if (is_key_column(j->c, name)) return true;
+    if (table_key_has(j->c, name)) return true;
     for (size_t i = 0; i < j->t.parts_n; i++)
         if (strcmp(j->t.parts[i].column, name) == 0) return true;
     return false;
@@ -298,7 +298,7 @@ static void others_check(struct table_judging *j)
 {
     for (size_t i = 0; i < j->t.columns_n; i++) {
         const struct column *col = &j->t.columns[i];
-        bool own = is_key_column(j->c, col->name);
+        bool own = table_key_has(j->c, col->name);
         if (own && col->auto_increment && j->c->missing == MISSING_INSERT)
             finding_add(j->r, SCHEMA_WARN, j->c, NULL,
                         "column " SLICE_FMT ".%s is AUTO_INCREMENT: a hit on an id that is not there makes a "

@@ -245,7 +245,7 @@ static enum code_class triggers_ask(struct db *db, const struct counter *c, bool
     struct slice cell;
     buf_printf(&sql,
                "SELECT COUNT(*) FROM information_schema.TRIGGERS t WHERE t.EVENT_OBJECT_SCHEMA = DATABASE()"
-               " AND t.EVENT_OBJECT_TABLE = '" SLICE_FMT "' AND (UPPER(t.ACTION_STATEMENT) LIKE '%%CALL %%'"
+               " AND t.EVENT_OBJECT_TABLE = '" SLICE_FMT "' AND (UPPER(t.ACTION_STATEMENT) LIKE '%%CALL%%'"
                " OR EXISTS (SELECT 1 FROM information_schema.TABLES x WHERE x.TABLE_SCHEMA = DATABASE()"
                " AND x.ENGINE <> 'InnoDB' AND LOCATE(x.TABLE_NAME, t.ACTION_STATEMENT) > 0))",
                SLICE_ARG(c->table));
@@ -254,20 +254,12 @@ static enum code_class triggers_ask(struct db *db, const struct counter *c, bool
     return class;
 }
 
-static bool is_key(const struct counter *c, const char *name)
-{
-    bool key = slice_ieq(slice_str(name), c->column_store) || slice_ieq(slice_str(name), c->column_field);
-    for (uint32_t i = 0; i < c->more_n; i++)
-        key |= slice_ieq(slice_str(name), c->more[i].name);
-    return key;
-}
-
 /* True: a trial leaves nothing behind. An AUTO_INCREMENT that is given a value goes on after it, also when the row is taken back. */
 static bool is_harmless(const struct trial *t, const struct table *table, bool even_so)
 {
     for (size_t i = 0; i < table->columns_n; i++) {
         const struct column *col = &table->columns[i];
-        bool key = is_key(t->c, col->name);
+        bool key = table_key_has(t->c, col->name);
         if (!col->auto_increment || (even_so && !key)) continue;
         finding_add(t->r, SCHEMA_WARN, t->c, NULL,
                     key ? "no row was tried: column " SLICE_FMT

@@ -198,9 +198,10 @@ void refused_rows(struct run *r, const struct chunk *c)
     f->rejects += c->rejected_n > 0 ? c->rows_rejected : 0;
     if (c->rejected_n == 0 || now_ms < f->rejects_told_ms) return;
     f->rejects_told_ms = now_ms + TELL_MS;
-    struct slice key = batch_hash_name(&r->batch, c->rejected[0].hash);
-    log_event(LOG_WARN, "rows_rejected", "counter=" SLICE_FMT " rows=%llu key=" SLICE_FMT " why=%s next=%s",
-              SLICE_ARG(f->counter->name), (unsigned long long)f->rejects, SLICE_ARG(key), LOGQ(c->text),
+    char shown[124];
+    slice_show(batch_hash_name(&r->batch, c->rejected[0].hash), sizeof shown - 4, shown, sizeof shown);
+    log_event(LOG_WARN, "rows_rejected", "counter=" SLICE_FMT " rows=%llu key=%s why=%s next=%s",
+              SLICE_ARG(f->counter->name), (unsigned long long)f->rejects, LOGQ(shown), LOGQ(c->text),
               LOGQ("`tallyd rejects list` shows them"));
     f->rejects = 0;
 }

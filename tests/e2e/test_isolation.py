@@ -96,6 +96,7 @@ def test_a_bad_row_among_good_ones(make_shop, mysql, name):
     assert len(rows) == 2 * len(cause.bad) and all(cause.says in row["reason"] for row in rows), rows
     assert {row["key"] for row in rows} == {"s1:n"} and "event=rows_rejected counter=n" in daemon.log()
     daemon.verify()
+    assert len(rejects(daemon, "replay", "--all")["refused"]) == len(rows)  # nothing is mended yet
     mysql.query(cause.undo)
     assert rejects(daemon, "replay", "--all")["replayed"] == len(rows)
     assert merged(mysql, 1) == 3 + 2 * cause.delta * len(cause.bad)

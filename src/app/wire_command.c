@@ -69,7 +69,7 @@ static void store_add(void *arg, struct slice counter, struct slice store, int64
     struct stores *all = arg;
     if (!slice_eq(counter, all->counter)) return;
     all->n++;
-    if (rows <= all->rows) return;
+    if (all->n > 1 && rows <= all->rows) return;
     all->rows = rows;
     slice_show(store, 60, all->name, sizeof all->name);
     slice_show(slice_str(why), sizeof all->why - 4, all->why, sizeof all->why);
@@ -84,7 +84,7 @@ static void stores_put(const struct service *s, struct buf *out)
         EACH_LANE (l, s)
             sync_stores_waiting(l->core.sync, store_add, &all);
         if (all.n > 0)
-            buf_printf(out, "stores_wait_" SLICE_FMT ":%u; %s had %lld rows refused: %s\r\n",
+            buf_printf(out, "stores_wait_" SLICE_FMT ":%u; %s (%lld rows refused): %s\r\n",
                        SLICE_ARG(all.counter), all.n, all.name, (long long)all.rows, all.why);
     }
 }

@@ -48,8 +48,8 @@
     X(chunks_retried_size, "of them, because the statement was too big")                                     \
     X(rows_merged, "rows merged into MySQL")                                                                 \
     X(rows_rejected, "rows put into tally_rejects")                                                          \
-    X(stores_waiting,                                                                                        \
-      "stores that wait, since MySQL refused more rows of theirs than they may have rejects, now")           \
+    X(stores_waiting, "stores that wait, since MySQL refused more rows of theirs than they may have "        \
+                      "rejects, or rows are locked, now")                                                    \
     X(merging_stalled, "seconds without a merge although hits are due, now; 0: merging goes on")             \
     X(fences, "durability barriers passed")                                                                  \
     X(totals, "live totals asked for")                                                                       \

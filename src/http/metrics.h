@@ -31,7 +31,7 @@
     M(tallyd_batches_kept, gauge, known(STAT_GET(batches_kept)), "Batches that are merged, and kept in Redis (mysql.keep)")          \
     M(tallyd_rows_kept, gauge, known(STAT_GET(rows_kept)), "Their rows")                                                            \
     M(tallyd_batches_held, gauge, known(STAT_GET(batches_held)), "Batches that wait for an operator")                               \
-    M(tallyd_stores_waiting, gauge, known(STAT_GET(stores_waiting)), "Stores that wait: MySQL refused too many of their rows")       \
+    M(tallyd_stores_waiting, gauge, known(STAT_GET(stores_waiting)), "Stores that wait: MySQL refused too many of their rows, or some are locked")       \
     M(tallyd_rejects, gauge, v->seen->rejects, "Rows that wait in tally_rejects")                                                   \
     M(tallyd_redis_up, gauge, known(v->beat.redis_up), "1: the links to Redis are up")                                              \
     M(tallyd_redis_replicas, gauge, v->seen->replicas, "Replicas that Redis has") \

@@ -69,7 +69,7 @@ static struct slice slice_dup(struct slice s)
     return slice_of(heap_strndup(s.p, s.n), s.n);
 }
 
-static void chunk_put(struct books *b, const struct slice cell[6])
+static void chunk_put(struct books *b, const struct slice cell[7])
 {
     b->chunks = heap_realloc(b->chunks, (b->chunks_n + 1) * sizeof *b->chunks);
     struct books_chunk *c = &b->chunks[b->chunks_n++];
@@ -77,7 +77,8 @@ static void chunk_put(struct books *b, const struct slice cell[6])
                               .chunks = (uint32_t)cell_int(cell[2]),
                               .total = cell_int(cell[3]),
                               .first_key = slice_dup(cell[4]),
-                              .last_key = slice_dup(cell[5])};
+                              .last_key = slice_dup(cell[5]),
+                              .waiting = slice_dup(cell[6])};
     memcpy(c->batch.bytes, cell[0].p, cell[0].n < sizeof c->batch.bytes ? cell[0].n : sizeof c->batch.bytes);
 }
 
@@ -85,13 +86,13 @@ static enum code_class chunks_read_some(struct db *db, const struct batch_id *id
                                         struct books *out)
 {
     struct buf sql = {0};
-    struct slice cell[6];
-    BUF_LIT(&sql,
-            "SELECT batch, chunk, chunks, total, first_key, last_key FROM tally_ledger WHERE batch IN ");
+    struct slice cell[7];
+    BUF_LIT(&sql, "SELECT batch, chunk, chunks, total, first_key, last_key, waiting FROM tally_ledger WHERE"
+                  " batch IN ");
     sql_ids(&sql, ids, n);
     BUF_LIT(&sql, " ORDER BY batch, chunk");
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 6))
+    while (class == CODE_OK && db_row(db, cell, 7))
         chunk_put(out, cell);
     return class;
 }

@@ -511,6 +511,11 @@ enum err db_error(const struct db *db, struct error *e)
     return error_set(e, ERR_FAILED, "%s", db->text);
 }
 
+unsigned long db_thread_id(const struct db *db)
+{
+    return mysql_thread_id(db->mysql);
+}
+
 uint64_t db_packet_bytes(const struct db *db)
 {
     return db->packet_bytes;

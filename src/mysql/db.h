@@ -106,7 +106,8 @@ const char *db_text(const struct db *db);
 enum err db_error(const struct db *db, struct error *e);
 
 /* Of the connected server, read by db_open. */
-uint64_t db_packet_bytes(const struct db *db); /* max_allowed_packet of this session */
+unsigned long db_thread_id(const struct db *db); /* of an open connection, there */
+uint64_t db_packet_bytes(const struct db *db);   /* max_allowed_packet of this session */
 bool db_read_only(const struct db *db);
 bool db_is_mariadb(const struct db *db);
 const char *db_version(const struct db *db);

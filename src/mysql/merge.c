@@ -17,7 +17,8 @@
 
 #define STATEMENT_MIN 4096    /* the merger's bound is never halved below */
 #define STATEMENT_LARGE 16384 /* a link lost right after this much was sent may mean that it was too much */
-#define PACKET_MARGIN 64      /* a packet's head, and a little more */
+#define LOCK_WAIT_OVER 1205
+#define PACKET_MARGIN 64 /* a packet's head, and a little more */
 /* It is there already when tally_ledger was dropped, and the batch is merged once more. */
 #define REJECTS_TAIL " ON DUPLICATE KEY UPDATE seq = tally_rejects.seq"
 
@@ -64,6 +65,8 @@ enum verdict merge_judge(struct work *w, enum code_class class)
     case CODE_OK:
         return GO_ON;
     case CODE_AGAIN:
+        if (w->locks.in_rows && db_code(w->db) == LOCK_WAIT_OVER) return locks_found(w);
+        return TRY_AGAIN;
     case CODE_FOREIGN:
         return TRY_AGAIN;
     case CODE_LINK:
@@ -119,16 +122,54 @@ enum verdict merge_run_literal(struct work *w, const char *statement)
     return run(w);
 }
 
+/* Of the hashes that are PART_NOW. */
+static void plan_now(struct work *w)
+{
+    if (w->plan.chunk != NULL) plan_close(&w->plan);
+    plan_make(&w->plan, w->chunk, w->counter, &w->forms, w->reject_reason, w->locks.state);
+    w->plan_is_old = false;
+}
+
+void merge_where(struct work *w)
+{
+    BUF_LIT(&w->sql, " WHERE batch = ");
+    sql_id(&w->sql, &w->chunk->batch->id);
+    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
+}
+
+/* While a part of it is left, each bit is inverted: a tallyd that knows of no parts leaves it alone. */
+static void digest_of(const struct work *w, bool part, char digest[16])
+{
+    chunk_digest(w->chunk, (uint8_t *)digest);
+    for (int i = 0; part && i < 16; i++)
+        digest[i] = (char)~digest[i];
+}
+
+static void put_digest(struct work *w, const struct buf *left)
+{
+    char digest[16];
+    digest_of(w, left->n > 0, digest);
+    sql_hex(&w->sql, slice_of(digest, sizeof digest));
+}
+
+static void put_left(struct work *w, const struct buf *left)
+{
+    if (left->n > 0)
+        sql_hex(&w->sql, buf_slice(left));
+    else
+        BUF_LIT(&w->sql, "NULL");
+}
+
 static void ledger_statement(struct work *w)
 {
     const struct chunk *c = w->chunk;
     const struct batch *b = c->batch;
-    struct buf key = {0};
-    uint8_t digest[16];
+    struct buf key = {0}, left = {0};
+    locks_left(w, &left);
     buf_reset(&w->sql);
     BUF_LIT(&w->sql,
             "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
-            " digest, rows_merged, total, merged_at) VALUES (");
+            " digest, rows_merged, total, waiting, merged_at) VALUES (");
     sql_id(&w->sql, &c->epoch.realm);
     BUF_LIT(&w->sql, ", ");
     sql_id(&w->sql, &b->id);
@@ -141,11 +182,12 @@ static void ledger_statement(struct work *w)
     if (c->rows_n > 0) chunk_row_key(b, &b->rows[c->first + c->rows_n - 1], &key);
     sql_hex(&w->sql, buf_slice(&key));
     BUF_LIT(&w->sql, ", ");
-    chunk_digest(c, digest);
-    sql_hex(&w->sql, slice_of((char *)digest, sizeof digest));
-    buf_printf(&w->sql, ", %zu, %lld, UTC_TIMESTAMP(3))", c->rows_n - w->plan.refused_n,
-               (long long)w->plan.total);
+    put_digest(w, &left);
+    buf_printf(&w->sql, ", %zu, %lld, ", w->plan.rows_n - w->plan.refused_n, (long long)w->plan.total);
+    put_left(w, &left);
+    BUF_LIT(&w->sql, ", UTC_TIMESTAMP(3))");
     buf_free(&key);
+    buf_free(&left);
 }
 
 /* (!) When a run discards, each ledger row was touched within that run's life: pruning must not overtake a run that
@@ -153,10 +195,9 @@ static void ledger_statement(struct work *w)
 static enum verdict ledger_refresh(struct work *w)
 {
     buf_reset(&w->sql);
-    BUF_LIT(&w->sql, "UPDATE tally_ledger SET merged_at = UTC_TIMESTAMP(3) WHERE batch = ");
-    sql_id(&w->sql, &w->chunk->batch->id);
-    buf_printf(&w->sql, " AND chunk = %u AND merged_at < UTC_TIMESTAMP(3) - INTERVAL 5 MINUTE",
-               w->chunk->index);
+    BUF_LIT(&w->sql, "UPDATE tally_ledger SET merged_at = UTC_TIMESTAMP(3)");
+    merge_where(w);
+    BUF_LIT(&w->sql, " AND merged_at < UTC_TIMESTAMP(3) - INTERVAL 5 MINUTE");
     return run(w);
 }
 
@@ -167,24 +208,54 @@ static enum verdict ledger_select(struct work *w)
     if (v == GO_ON) v = merge_run_literal(w, "START TRANSACTION");
     if (v != GO_ON) return v;
     buf_reset(&w->sql);
-    BUF_LIT(&w->sql, "SELECT digest, chunks, rows_merged FROM tally_ledger WHERE batch = ");
-    sql_id(&w->sql, &w->chunk->batch->id);
-    buf_printf(&w->sql, " AND chunk = %u FOR UPDATE", w->chunk->index);
+    BUF_LIT(&w->sql, "SELECT digest, chunks, rows_merged, waiting FROM tally_ledger");
+    merge_where(w);
+    BUF_LIT(&w->sql, " FOR UPDATE");
     return merge_judge(w, db_query(w->db, buf_slice(&w->sql)));
+}
+
+/* The ledger's row is of some of its hashes: what is to be done is with the others. */
+static enum verdict ledger_part(struct work *w, struct slice waiting)
+{
+    struct buf left = {0};
+    locks_read(w, waiting);
+    enum verdict v = GO_ON;
+    if (!locks_any(w, PART_NOW)) {
+        v = ledger_refresh(w);
+        if (v == GO_ON) v = merge_run_literal(w, "COMMIT");
+        return v == GO_ON ? merge_ended(w, MERGE_DONE, "") : v;
+    }
+    if (w->plan_is_old) plan_now(w);
+    locks_left(w, &left);
+    buf_reset(&w->sql);
+    BUF_LIT(&w->sql, "UPDATE tally_ledger SET digest = ");
+    put_digest(w, &left);
+    BUF_LIT(&w->sql, ", waiting = ");
+    put_left(w, &left);
+    buf_printf(&w->sql,
+               ", rows_merged = rows_merged + %zu, total = total + %lld, merged_at = UTC_TIMESTAMP(3)",
+               w->plan.rows_n - w->plan.refused_n, (long long)w->plan.total);
+    merge_where(w);
+    buf_free(&left);
+    return run(w);
 }
 
 /* 1062: is it the same chunk? */
 static enum verdict ledger_compare(struct work *w)
 {
-    struct slice cell[3];
-    uint8_t digest[16];
+    struct slice cell[4];
+    char digest[16];
     int64_t chunks, rows = 0;
     enum verdict v = ledger_select(w);
     if (v != GO_ON) return v;
-    if (!db_row(w->db, cell, 3)) return TRY_AGAIN; /* pruned since: not_after_ms looks to that */
-    chunk_digest(w->chunk, digest);
-    bool same = slice_eq(cell[0], slice_of((char *)digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
+    if (!db_row(w->db, cell, 4)) { /* pruned since (not_after_ms looks to that), or lost */
+        locks_forget(w);
+        return TRY_AGAIN;
+    }
+    digest_of(w, cell[3].p != NULL, digest);
+    bool same = slice_eq(cell[0], slice_of(digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
                 chunks == w->chunk->chunks && num_parse(cell[2], &rows);
+    if (same && cell[3].p != NULL) return ledger_part(w, cell[3]);
     if (same) v = ledger_refresh(w);
     if (v == GO_ON) v = merge_run_literal(w, "COMMIT");
     if (v != GO_ON) return v;
@@ -198,6 +269,7 @@ static enum verdict ledger_compare(struct work *w)
 
 static enum verdict ledger_insert(struct work *w)
 {
+    if (w->locks.of_ledger) return ledger_compare(w);
     ledger_statement(w);
     if (w->sql.n > merge_packet_most(w)) return run(w);
     enum code_class class = db_exec(w->db, buf_slice(&w->sql));
@@ -266,10 +338,9 @@ static enum verdict ledger_correct(struct work *w)
     const struct plan *p = &w->plan;
     if (p->refused_n == p->refused_first) return GO_ON;
     buf_reset(&w->sql);
-    buf_printf(&w->sql,
-               "UPDATE tally_ledger SET rows_merged = %zu WHERE batch = ", w->chunk->rows_n - p->refused_n);
-    sql_id(&w->sql, &w->chunk->batch->id);
-    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
+    buf_printf(&w->sql, "UPDATE tally_ledger SET rows_merged = rows_merged - %zu",
+               p->refused_n - p->refused_first);
+    merge_where(w);
     return run(w);
 }
 
@@ -306,8 +377,6 @@ static void rejects_tell(struct work *w)
 {
     const struct plan *p = &w->plan;
     struct chunk *c = w->chunk;
-    c->text[0] = 0;
-    c->rejected_n = 0;
     if (w->counter == NULL || p->refused_n == p->missing_n) return;
     uint32_t *rows = heap_zalloc(c->batch->hashes_n * sizeof *rows);
     for (size_t i = 0; i < p->refused_n; i++) {
@@ -328,8 +397,9 @@ static enum verdict commit(struct work *w)
     enum verdict v = merge_run_literal(w, "COMMIT");
     if (v != GO_ON) return v;
     CRASH(merge_after_commit);
-    w->chunk->rows_rejected = (uint32_t)w->plan.refused_n;
-    w->chunk->rows_merged = (uint32_t)(w->chunk->rows_n - w->plan.refused_n);
+    w->chunk->text[0] = 0;
+    w->chunk->rows_rejected += (uint32_t)w->plan.refused_n;
+    w->chunk->rows_merged += (uint32_t)(w->plan.rows_n - w->plan.refused_n);
     rejects_tell(w);
     if (w->counter != NULL) rows_merged(w);
     w->chunk->outcome = MERGE_DONE;
@@ -339,7 +409,8 @@ static enum verdict commit(struct work *w)
 static enum verdict transaction(struct work *w)
 {
     plan_again(&w->plan);
-    enum verdict v = merge_run_literal(w, "START TRANSACTION");
+    enum verdict v = locks_wait_short(w);
+    if (v == GO_ON) v = merge_run_literal(w, "START TRANSACTION");
     if (v == GO_ON) v = ledger_insert(w);
     if (v == GO_ON) CRASH(merge_after_ledger);
     if (v == GO_ON && w->counter != NULL) v = rows_merge(w);
@@ -378,9 +449,8 @@ static enum verdict forms_read(struct work *w)
 static enum verdict plan_once(struct work *w)
 {
     enum verdict v = w->counter != NULL ? forms_read(w) : GO_ON;
-    if (v != GO_ON || w->plan.chunk != NULL) return v;
-    plan_make(&w->plan, w->chunk, w->counter, &w->forms, w->reject_reason);
-    return GO_ON;
+    if (v == GO_ON && (w->plan.chunk == NULL || w->plan_is_old)) plan_now(w);
+    return v;
 }
 
 static void retry_count(const struct db *db)
@@ -411,7 +481,7 @@ static enum verdict try_once(struct work *w)
     enum verdict v = plan_once(w);
     if (v == GO_ON) v = transaction(w);
     if (v == ENDED && (w->chunk->outcome == MERGE_DONE || w->chunk->outcome == MERGE_ALREADY)) return v;
-    if (v == TRY_AGAIN) retry_count(w->db);
+    if (v != ENDED) retry_count(w->db);
     char why[300]; /* ROLLBACK has an answer of its own */
     snprintf(why, sizeof why, "%s", db_text(w->db));
     /* After 1205 or 1264 the transaction is still open, and would be committed by the next one. */
@@ -420,22 +490,37 @@ static enum verdict try_once(struct work *w)
     return v;
 }
 
-static void work_run(struct work *w)
+/* One transaction, until it is through, or the chunk ends. */
+static void part_run(struct work *w)
 {
     struct chunk *c = w->chunk;
     char id[33];
     batch_id_hex(&c->batch->id, id);
-    c->rows_merged = c->rows_rejected = 0;
-    c->text[0] = 0;
-    for (unsigned tries = 0; try_once(w) == TRY_AGAIN; tries++) {
+    enum verdict v;
+    for (unsigned tries = 0; (v = try_once(w)) != ENDED;) {
+        if (v == NEXT_PART) continue;
         log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, c->index, LOGQ(c->text));
         c->outcome = MERGE_DOWN;
-        if (tries + 1 == MERGE_TRIES_MAX) break;
-        uint64_t ms = rand_backoff_ms(tries, 10, 500);
+        if (++tries == MERGE_TRIES_MAX) return;
+        uint64_t ms = rand_backoff_ms(tries - 1, 10, 500);
         nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
     }
+}
+
+static void work_run(struct work *w)
+{
+    struct chunk *c = w->chunk;
+    c->rows_merged = c->rows_rejected = c->rejected_n = 0;
+    c->text[0] = c->locked_by[0] = 0;
+    locks_init(w);
+    do {
+        part_run(w);
+    } while ((c->outcome == MERGE_DONE || c->outcome == MERGE_LOCKED) && locks_next(w));
+    if (c->outcome == MERGE_DONE || c->outcome == MERGE_LOCKED) locks_left(w, &c->left);
+    if (c->left.n > 0) locks_tell(w);
     if (c->outcome == MERGE_DONE && w->merger->statement_max < MERGE_STATEMENT_MAX)
         w->merger->statement_max *= 2;
+    locks_close(w);
     if (w->plan.chunk != NULL) plan_close(&w->plan);
     buf_free(&w->sql);
     buf_free(&w->rows);

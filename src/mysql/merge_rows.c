@@ -54,9 +54,8 @@ static enum verdict still_open(struct work *w, enum code_class class)
     struct slice cell;
     if (class == CODE_POISON) return GO_ON;
     buf_reset(&w->sql);
-    BUF_LIT(&w->sql, "SELECT 1 FROM tally_ledger WHERE batch = ");
-    sql_id(&w->sql, &w->chunk->batch->id);
-    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
+    BUF_LIT(&w->sql, "SELECT 1 FROM tally_ledger");
+    merge_where(w);
     enum verdict v = merge_judge(w, db_query(w->db, buf_slice(&w->sql)));
     if (v != GO_ON) return v;
     return db_row(w->db, &cell, 1) ? GO_ON : TRY_AGAIN;
@@ -225,6 +224,11 @@ static bool is_lowered(const struct work *w, const struct plan_item *i)
     return makes_rows(w) && i->count == w->count && w->forms.bounded && i->delta < 0 && !i->too_big;
 }
 
+static uint32_t hash_of(const struct work *w, size_t item)
+{
+    return w->chunk->batch->rows[w->chunk->first + w->plan.items[item].seq].hash;
+}
+
 /* How many rows from first on fill one statement? At least one. */
 static size_t upsert_rows(const struct work *w, size_t first)
 {
@@ -232,6 +236,7 @@ static size_t upsert_rows(const struct work *w, size_t first)
     size_t n = 0, most = merge_statement_most(w);
     for (size_t bytes = HEAD_BYTES; first + n < p->items_n; n++) {
         if (n > 0 && is_lowered(w, &p->items[first + n])) break;
+        if (w->locks.by_hash && hash_of(w, first + n) != hash_of(w, first)) break;
         bytes += p->items[first + n].key_n + ROW_BYTES;
         if (n > 0 && bytes > most) break;
     }
@@ -244,6 +249,7 @@ static enum verdict upsert_pass(struct work *w)
     for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
         bool lowered = is_lowered(w, &w->plan.items[first]);
         n = lowered ? 1 : upsert_rows(w, first);
+        w->locks.at = hash_of(w, first);
         v = lowered         ? lower(w, &w->plan.items[first])
             : makes_rows(w) ? upsert(w, first, n)
                             : update(w, first, n);
@@ -346,7 +352,9 @@ static enum verdict refusals_judge(struct work *w)
 
 enum verdict rows_merge(struct work *w)
 {
+    w->locks.in_rows = true;
     enum verdict v = upsert_all(w);
+    w->locks.in_rows = false;
     return v == GO_ON ? refusals_judge(w) : v;
 }
 

@@ -38,8 +38,11 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
     const struct batch_row *r = &b->rows[p->chunk->first + seq];
     struct table_row row;
     int64_t delta = 0;
-    if (!num_parse(batch_value(b, r), &delta)) return refuse(p, seq, NULL, "the value is not an integer");
-    if (!sum_takes(sum, delta)) return refuse(p, seq, NULL, "the sum of the chunk does not fit 64 bits");
+    bool is_number = num_parse(batch_value(b, r), &delta), fits = is_number && sum_takes(sum, delta);
+    if (p->left_out != NULL && p->left_out[r->hash] != 0) return;
+    p->rows_n++;
+    if (!is_number) return refuse(p, seq, NULL, "the value is not an integer");
+    if (!fits) return refuse(p, seq, NULL, "the sum of the chunk does not fit 64 bits");
     p->total += delta;
     if (counter == NULL) return refuse(p, seq, &delta, reason);
     enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
@@ -54,10 +57,10 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
 }
 
 void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
-               const struct columns *forms, const char *reason)
+               const struct columns *forms, const char *reason, const uint8_t *left_out)
 {
     PRE(c->batch->sealed && c->first + c->rows_n <= c->batch->rows_n);
-    *p = (struct plan){.chunk = c};
+    *p = (struct plan){.chunk = c, .left_out = left_out};
     p->items = heap_zalloc((c->rows_n + 1) * sizeof *p->items);
     p->refused = heap_zalloc((c->rows_n + 1) * sizeof *p->refused);
     int64_t sum = 0;
@@ -66,7 +69,8 @@ void plan_make(struct plan *p, const struct chunk *c, const struct counter *coun
     p->refused_first = p->refused_n;
     p->reasons_first = p->reasons.n;
     p->rejected_first = p->rejected;
-    POST(p->items_n + p->refused_n == c->rows_n);
+    plan_again(p);
+    POST(p->items_n + p->refused_n == p->rows_n);
 }
 
 void plan_close(struct plan *p)

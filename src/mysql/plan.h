@@ -31,9 +31,10 @@ struct refusal {
 
 struct plan {
     const struct chunk *chunk;
+    const uint8_t *left_out; /* borrowed, while it is made */
     struct plan_item *items;
     struct refusal *refused;
-    size_t items_n, refused_n;
+    size_t items_n, refused_n, rows_n;       /* rows_n: both together, as it was made */
     size_t missing_n;                        /* how many of the refused are only not there */
     size_t refused_first, reasons_first;     /* how many of them are refused in every try */
     size_t foreign_n;                        /* items that became foreign in this try */
@@ -42,9 +43,10 @@ struct plan {
     struct buf keys, reasons;
 };
 
-/* With counter NULL every row is refused, for the reason. forms fit the counter. */
+/* With counter NULL every row is refused, for the reason. forms fit the counter. left_out: not 0 for each hash of the batch whose rows
+ * are not in it. */
 void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
-               const struct columns *forms, const char *reason);
+               const struct columns *forms, const char *reason, const uint8_t *left_out);
 void plan_close(struct plan *p);
 void plan_again(struct plan *p);                                           /* forgets what MySQL refused */
 void plan_refuse(struct plan *p, struct plan_item *i, const char *reason); /* by MySQL */

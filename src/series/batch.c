@@ -257,3 +257,29 @@ void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf 
     put_ordered(out, batch_field(b, r));
     if (out->n > LEDGER_KEY_BYTES_MAX) out->n = LEDGER_KEY_BYTES_MAX;
 }
+
+void ledger_name_put(struct buf *out, struct slice name)
+{
+    uint32_t n = htobe32((uint32_t)name.n);
+    buf_put(out, (const char *)&n, sizeof n);
+    buf_put_slice(out, name);
+}
+
+bool ledger_names_next(struct slice *names, struct slice *name)
+{
+    uint32_t n;
+    if (names->n < sizeof n) return false;
+    memcpy(&n, names->p, sizeof n);
+    n = be32toh(n);
+    if (n > names->n - sizeof n) return false;
+    *name = slice_of(names->p + sizeof n, n);
+    *names = slice_of(name->p + n, names->n - sizeof n - n);
+    return true;
+}
+
+bool ledger_names_have(struct slice names, struct slice name)
+{
+    for (struct slice one; ledger_names_next(&names, &one);)
+        if (slice_eq(one, name)) return true;
+    return false;
+}

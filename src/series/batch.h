@@ -75,15 +75,16 @@ static inline struct slice batch_value(const struct batch *b, const struct batch
 #define CHUNK_REJECTED_MAX 8
 
 /* What a writer merges in one transaction. */
-enum merge_outcome {
-    MERGE_DONE,     /* committed now */
-    MERGE_ALREADY,  /* the ledger has it with the same digest: committed before */
-    MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
-    MERGE_DOWN,     /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
-    MERGE_REFUSED,  /* MySQL takes none of its rows, and is not known to take others. ROLLBACK */
-    MERGE_HELD,     /* a table is not as it must be, or tallyd's own refuse: an operator must look */
-    MERGE_STALE,    /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
-    MERGE_TOO_OLD,  /* not_after_ms has passed, so the ledger may be pruned: give the run up */
+enum merge_outcome { /* up to MERGE_CONFLICT the later one decides for a batch, from there on the first that was met */
+                     MERGE_DONE,    /* committed now */
+                     MERGE_ALREADY, /* the ledger has it with the same digest: committed before */
+                     MERGE_LOCKED, /* some of its hashes wait for a lock of another program's; the others are merged */
+                     MERGE_REFUSED, /* MySQL takes none of its rows, and is not known to take others. ROLLBACK */
+                     MERGE_DOWN, /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
+                     MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
+                     MERGE_HELD, /* a table is not as it must be, or tallyd's own refuse: an operator must look */
+                     MERGE_STALE, /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
+                     MERGE_TOO_OLD, /* not_after_ms has passed, so the ledger may be pruned: give the run up */
 };
 
 struct chunk {
@@ -102,7 +103,9 @@ struct chunk {
         uint32_t hash, rows;
     } rejected[CHUNK_REJECTED_MAX]; /* hashes with most rejects, rows that are only missing left out */
     uint32_t rejected_n;
-    char text[300]; /* with rejects: why the first of them */
+    struct buf left;     /* MERGE_LOCKED: these hashes, see ledger_name_put(); the asker frees it */
+    char locked_by[160]; /* ... by whom, as far as MySQL told */
+    char text[300];      /* with rejects: why the first of them */
     /* the border: the writer's between submit and done */
     void (*done)(struct chunk *c);
     void *arg;
@@ -118,5 +121,11 @@ void chunk_digest(const struct chunk *c,
  * field, cut at LEDGER_KEY_BYTES_MAX. A length of 65535 or more, which no client can send, is FFFF and BE64. out is
  * reset. */
 void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out);
+/* Names in the ledger's list of hashes that wait: BE32 length, and bytes. */
+void ledger_name_put(struct buf *out, struct slice name);
+/* Is it in such a list? */
+bool ledger_names_have(struct slice names, struct slice name);
+/* Takes the first off; false: there is none. */
+bool ledger_names_next(struct slice *names, struct slice *name);
 
 #endif

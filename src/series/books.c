@@ -6,6 +6,7 @@ void books_close(struct books *b)
     for (size_t i = 0; i < b->chunks_n; i++) {
         heap_free((void *)b->chunks[i].first_key.p);
         heap_free((void *)b->chunks[i].last_key.p);
+        heap_free((void *)b->chunks[i].waiting.p);
     }
     heap_free(b->chunks);
     heap_free(b->counters);
@@ -34,7 +35,8 @@ bool books_has(const struct books *b, const struct batch_id *id, struct slice ke
     INVARIANT(batch_seal(&one, &short_hash));
     chunk_row_key(&one, &one.rows[0], &row);
     for (size_t i = 0; i < b->chunks_n && !has; i++)
-        has = memcmp(&b->chunks[i].batch, id, sizeof *id) == 0 && chunk_holds(&b->chunks[i], buf_slice(&row));
+        has = memcmp(&b->chunks[i].batch, id, sizeof *id) == 0 &&
+              chunk_holds(&b->chunks[i], buf_slice(&row)) && !ledger_names_have(b->chunks[i].waiting, key);
     buf_free(&row);
     batch_close(&one);
     return has;

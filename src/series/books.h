@@ -17,6 +17,7 @@ struct books_chunk { /* a ledger row of one of the batches asked for */
     uint32_t chunk, chunks;
     int64_t total;
     struct slice first_key, last_key; /* memcmp-ordered, see chunk_row_key(); owned by the books */
+    struct slice waiting;             /* hashes that are not merged, see ledger_name_put(); owned likewise */
 };
 
 struct books {

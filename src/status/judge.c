@@ -165,10 +165,9 @@ static void counter_judge(struct judging *j, const struct status_counter *c)
               SLICE_ARG(name), c->stalled);
     if (c->stores_wait[0] != '\0')
         found(j, ERR_FAILED,
-              "mend what MySQL refuses (`tallyd rejects list`); they go on by themselves, at most 10 minutes "
-              "later",
-              SLICE_FMT ": stores wait, since MySQL refuses too many of their rows: %s", SLICE_ARG(name),
-              c->stores_wait);
+              "mend what MySQL refuses (`tallyd rejects list`), end what locks the rows; they go on by "
+              "themselves, at most 10 minutes later",
+              SLICE_FMT ": stores wait: %s", SLICE_ARG(name), c->stores_wait);
     int64_t most_ms = (int64_t)c->counter->every_s * 1000 * LATE_TIMES + LATE_MS;
     if (c->rejects.known && c->rejects.value > 0)
         found(j, ERR_FAILED, "`tallyd rejects list` says why; mend it, then `tallyd rejects replay --all`",

@@ -62,7 +62,8 @@ static void chunks_file(const struct books *books, struct status *s)
             struct status_batch *b = &s->batches[k];
             if (memcmp(&b->id, &books->chunks[i].batch, sizeof b->id) != 0) continue;
             b->chunks = (struct figure){.known = true, .value = books->chunks[i].chunks};
-            b->chunks_merged = (struct figure){.known = true, .value = b->chunks_merged.value + 1};
+            bool whole = books->chunks[i].waiting.n == 0;
+            b->chunks_merged = (struct figure){.known = true, .value = b->chunks_merged.value + whole};
         }
     }
 }

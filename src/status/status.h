@@ -118,7 +118,7 @@ struct status_counter {
     char stalled
         [32]; /* why nothing of it is merged though it is due, as the service's log says; empty: it is */
     char stores_wait
-        [500]; /* how many stores wait since too many of their rows were refused, and of which; empty: none */
+        [500]; /* how many stores wait since too many of their rows were refused or some are locked, and of which; empty: none */
 };
 
 struct status_batch {

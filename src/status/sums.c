@@ -114,8 +114,11 @@ static void batch_add(struct sums *s, struct batch *b, const struct books *books
         batch_chunk(b, i, &chunk);
         const struct books_chunk *row = ledger_find_chunk(books, &b->id, i);
         sum->broken += row != NULL && row->chunks != n;
-        for (size_t k = 0; row == NULL && k < chunk.rows_n; k++)
-            value_add(sum, batch_value(b, &b->rows[chunk.first + k]), &sum->claimed);
+        for (size_t k = chunk.first; k < chunk.first + chunk.rows_n; k++) {
+            struct slice hash = batch_hash_name(b, b->rows[k].hash);
+            if (row != NULL && !ledger_names_have(row->waiting, hash)) continue;
+            value_add(sum, batch_value(b, &b->rows[k]), &sum->claimed);
+        }
     }
 }
 

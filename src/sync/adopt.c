@@ -112,8 +112,8 @@ static uint32_t scans_under_way(const struct sync *s)
 static void start_queued(struct sync *s)
 {
     uint32_t scans = scans_under_way(s);
-    while (s->queue_n > 0 && sync_may_merge(s) && s->runs_n < s->config.runs_max &&
-           s->fields < s->config.fields_max && scans++ < s->config.scans_max) {
+    while (s->queue_n > 0 && sync_may_merge(s) && !sync_runs_full(s) && s->fields < s->config.fields_max &&
+           scans++ < s->config.scans_max) {
         struct adopted a = s->queue[--s->queue_n];
         run_adopted(run_create(s, &a.id), &a);
     }

@@ -9,7 +9,7 @@ static bool may_claim(const struct sync *s, const struct family *f, uint64_t now
 {
     if (!sync_may_merge(s) || family_held(f) || f->holds > 0) return false;
     if (f->names.n == 0 || now_ms < f->pause_ms) return false;
-    if (!size_room(s) || s->runs_n >= s->config.runs_max) return false;
+    if (!size_room(s) || sync_runs_full(s)) return false;
     return s->fields < s->config.fields_max;
 }
 

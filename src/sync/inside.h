@@ -50,7 +50,11 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     bool held, refused, in_recover; /* refused: counted in family->refused */
     bool none_passed, by_value;     /* MySQL took no row of a chunk, first and last at; for values alone */
     uint64_t refused_ms, refused_last_ms;
-    bool again;           /* tried again at once */
+    bool again; /* tried again at once */
+    struct buf left,
+        left_now;      /* hashes that the last merge left, see ledger_name_put(); so far, those of this one */
+    uint32_t left_era; /* all others are merged, of that era; 0: the merge is not over */
+    char locked_by[160];  /* what the first of them waits for, if MySQL told */
     struct map stores;    /* of these chunks, as in family->stores */
     const char *held_why; /* while it is held */
     char held_text[300];
@@ -159,7 +163,8 @@ struct sync {
     struct family *families;
     size_t claim_at; /* the family that is asked first for the next claim */
     struct list runs;
-    uint32_t runs_n, claims_out, requests_out;
+    uint32_t runs_n, apart_n, claims_out,
+        requests_out;        /* apart_n: wait for locks, or MySQL takes none of their rows */
     uint32_t due_n, paced_n; /* names of all families; of them, paced */
     struct pace pace;
     struct claim_size size;
@@ -194,6 +199,13 @@ struct sync {
 static inline struct slice id_slice(const struct batch_id *id)
 {
     return slice_of((const char *)id->bytes, sizeof id->bytes);
+}
+
+/* Those apart are beside the others, as long as they are no more. */
+static inline bool sync_runs_full(const struct sync *s)
+{
+    uint32_t apart = s->apart_n < s->config.runs_max ? s->apart_n : s->config.runs_max;
+    return s->runs_n - apart >= s->config.runs_max;
 }
 
 static inline uint64_t sync_now(const struct sync *s)
@@ -284,8 +296,9 @@ void stall_tick(struct sync *s, uint64_t now_ms);
 
 /* refused.c */
 bool refused_waits(const struct sync *s, const struct family *f, struct slice key,
-                   bool owing_too);                       /* not claimed; owing: for its rejects */
+                   bool seldom_too); /* not claimed; seldom: for its rejects, or for locks */
 void refused_whole(struct run *r, const struct chunk *c); /* MySQL took no row of it */
+void refused_left(struct run *r);                         /* all its chunks are answered */
 void refused_rows(struct run *r, const struct chunk *c);  /* it has rejects */
 void refused_passed(struct sync *s, struct family *f);    /* MySQL took rows */
 bool refused_values_only(const struct run *r);

@@ -1,4 +1,5 @@
-/* sync/refused.c - what MySQL refuses of a store is that store's trouble (sync/README.md, rules S12 and S46).
+/* sync/refused.c - what MySQL refuses of a store, or another program has locked, is that store's trouble (sync/README.md, rules S12,
+ * S46 to S48).
  * A batch of which MySQL took no row waits until MySQL takes other rows of the counter, and then its refused rows are rejects
  * (mysql/merge_rows.c). Meanwhile its stores are claimed seldom, all others as ever. When MySQL takes nothing of another store either,
  * the table may refuse everything: claims of the counter are then tries, one at a time.
@@ -22,14 +23,16 @@
 #define AGAIN_MS 2000
 #define AGAIN_MOST_MS 30000
 #define TELL_MS 10000
+#define TELL_LINES 20 /* of a counter's stores, a second */
 
 struct store_wait {
     uint64_t paid_ms;  /* when its rejects are paid for */
     uint64_t again_ms; /* MySQL took no row of it: not claimed before */
     unsigned tries;
-    uint32_t runs; /* refused whole */
-    bool told;     /* the log said that it waits */
-    int64_t rows;  /* rejected since it is remembered */
+    uint32_t runs;  /* refused whole */
+    uint32_t locks; /* hashes of it that runs left, since rows are locked */
+    bool told;      /* the log said that it waits */
+    int64_t rows;   /* rejected since it is remembered */
     char why[300];
     size_t n;
     char name[];
@@ -63,13 +66,13 @@ static bool store_is_refused(const struct store_wait *e, uint64_t now_ms)
     return e->runs >= STORE_BATCHES_MAX || (e->runs > 0 && now_ms < e->again_ms);
 }
 
-bool refused_waits(const struct sync *s, const struct family *f, struct slice key, bool owing_too)
+bool refused_waits(const struct sync *s, const struct family *f, struct slice key, bool seldom_too)
 {
     if (f->stores.n == 0) return false;
     const struct store_wait *e = map_get(&f->stores, store_of(f->counter, key));
     if (e == NULL) return false;
     uint64_t now_ms = sync_now(s);
-    return store_is_refused(e, now_ms) || (owing_too && store_owes(e, now_ms));
+    return store_is_refused(e, now_ms) || (seldom_too && (store_owes(e, now_ms) || e->locks > 0));
 }
 
 static uint64_t again_ms(unsigned tries)
@@ -103,6 +106,7 @@ void refused_whole(struct run *r, const struct chunk *c)
     }
     if (!r->none_passed) {
         f->refused_runs++;
+        r->sync->apart_n++;
         r->refused_ms = now_ms;
         r->by_value = true;
     }
@@ -112,6 +116,32 @@ void refused_whole(struct run *r, const struct chunk *c)
     if (!HOLDS(RULE_STORES_APART) && !r->refused) r->refused = true, f->refused++;
     if (others && f->refusals < 2) f->refusals++;
     refused_tried(r->sync, f);
+}
+
+static void left_count(struct run *r, struct slice names, bool waits)
+{
+    struct slice name;
+    while (ledger_names_next(&names, &name)) {
+        struct store_wait *e = store_get(r->family, store_of(r->family->counter, name));
+        if (e == NULL) continue;
+        if (waits)
+            e->locks++;
+        else if (e->locks > 0)
+            e->locks--;
+        if (waits)
+            snprintf(e->why, sizeof e->why, "its rows are locked in MySQL%s%s",
+                     r->locked_by[0] != '\0' ? " by " : "", r->locked_by);
+    }
+}
+
+void refused_left(struct run *r)
+{
+    left_count(r, buf_slice(&r->left_now), true);
+    left_count(r, buf_slice(&r->left), false);
+    r->sync->apart_n += (r->left_now.n > 0) - (r->left.n > 0);
+    buf_free(&r->left);
+    r->left = r->left_now;
+    r->left_now = (struct buf){0};
 }
 
 void refused_tried(struct sync *s, struct family *f)
@@ -158,7 +188,8 @@ void refused_over(struct run *r)
         if (--e->runs == 0) e->tries = 0;
     }
     map_close(&r->stores);
-    if (r->none_passed) r->family->refused_runs--;
+    if (r->left.n > 0) refused_left(r);
+    if (r->none_passed) r->family->refused_runs--, r->sync->apart_n--;
 }
 
 /* --- rejects --- */
@@ -208,11 +239,14 @@ void refused_rows(struct run *r, const struct chunk *c)
 
 /* --- time --- */
 
-static void store_tell(struct family *f, struct store_wait *e, bool waits)
+/* A whole table may be locked: *room is how many lines the log still gets. */
+static void store_tell(struct family *f, struct store_wait *e, bool waits, unsigned *room)
 {
     if (waits == e->told) return;
     e->told = waits;
     STAT_ADD(stores_waiting, waits ? 1 : -1);
+    if (*room == 0) return;
+    --*room;
     struct slice name = slice_of(e->name, e->n);
     char shown[80];
     slice_show(name, 60, shown, sizeof shown);
@@ -229,11 +263,12 @@ static void stores_tick(struct family *f, uint64_t now_ms)
     struct slice name;
     void *value;
     size_t n = 0;
+    unsigned room = TELL_LINES;
     struct store_wait **over = heap_alloc((f->stores.n + 1) * sizeof *over);
     for (size_t at = 0; map_next(&f->stores, &at, &name, &value);) {
         struct store_wait *e = value;
-        store_tell(f, e, store_owes(e, now_ms));
-        if (e->runs == 0 && e->paid_ms <= now_ms) over[n++] = e;
+        store_tell(f, e, store_owes(e, now_ms) || e->locks > 0, &room);
+        if (e->runs == 0 && e->locks == 0 && e->paid_ms <= now_ms) over[n++] = e;
     }
     for (size_t i = 0; i < n; i++) {
         map_remove(&f->stores, slice_of(over[i]->name, over[i]->n));

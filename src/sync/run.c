@@ -10,6 +10,7 @@
  *     merge whose epoch is over           one is another by now
  *   MySQL down                          WAIT, SCAN: rows are freed meanwhile; the ledger knows what was merged
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
+ *   rows of a chunk are locked          the other chunks, then WAIT, SCAN: the ledger knows what is left of it
  *   MySQL takes no row of a chunk       the other chunks, then WAIT, alarm, SCAN: refused.c says when its rows are rejects
  *   all merged, with keep_ms            DONE: keep.c has it, and discards it later
  *   older than give_up_ms               DONE, (!) not even discarded: the batch remains for adoption
@@ -68,6 +69,8 @@ void run_free(struct run *r)
     refused_over(r);
     batch_close(&r->batch);
     buf_free(&r->key_bytes);
+    buf_free(&r->left_now);
+    buf_free(&r->left);
     heap_free(r->claim.keys);
     heap_free(r->claim.fresh);
     heap_free(r->chunks);
@@ -218,21 +221,32 @@ static void run_merge(struct run *r)
     r->era = r->sync->mysql_era;
     r->chunks = heap_realloc(r->chunks, r->chunks_n * sizeof *r->chunks);
     r->worst = MERGE_DONE;
+    r->left_era = 0;
     memset(r->chunks, 0, r->chunks_n * sizeof *r->chunks);
     submit_chunks(r);
 }
 
-static void count_chunk(struct run *r, const struct chunk *c)
+static void chunk_left(struct run *r, struct chunk *c)
 {
-    if (c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY) {
+    if (r->left_now.n == 0) memcpy(r->locked_by, c->locked_by, sizeof r->locked_by);
+    buf_put_slice(&r->left_now, buf_slice(&c->left));
+    buf_free(&c->left);
+}
+
+static void count_chunk(struct run *r, struct chunk *c)
+{
+    bool merged =
+        c->outcome == MERGE_DONE || (c->outcome == MERGE_LOCKED && c->rows_merged + c->rows_rejected > 0);
+    if (merged || c->outcome == MERGE_ALREADY) {
         r->family->stall.merged_ms = sync_now(r->sync);
         if (r->era == r->sync->mysql_era && r->merge_ms > r->sync->mysql_seen_ms)
             r->sync->mysql_seen_ms = r->merge_ms;
     }
     if (c->outcome == MERGE_REFUSED) refused_whole(r, c);
-    if (c->outcome == MERGE_DONE && c->rows_merged > 0) refused_passed(r->sync, r->family);
-    if (c->outcome == MERGE_DONE && c->rows_rejected > 0) refused_rows(r, c);
-    if (c->outcome == MERGE_DONE) {
+    if (c->outcome == MERGE_LOCKED) chunk_left(r, c);
+    if (merged && c->rows_merged > 0) refused_passed(r->sync, r->family);
+    if (merged && c->rows_rejected > 0) refused_rows(r, c);
+    if (merged) {
         r->rows_merged += c->rows_merged;
         STAT_ADD(chunks_merged, 1);
         STAT_ADD(rows_merged, c->rows_merged);
@@ -266,15 +280,29 @@ static void run_is_in(struct run *r)
     }
 }
 
+static void table_holds(struct run *r, bool holds)
+{
+    if (holds != r->refused) r->family->refused += holds ? 1 : -1U;
+    r->refused = holds;
+}
+
 /* What became of all chunks together; `worst` is the outcome that decides. */
 static void run_merged(struct run *r)
 {
     char hex[33];
     const char *text = r->chunks[r->worst_chunk].text;
+    refused_left(r);
     switch (r->worst) {
     case MERGE_DONE:
     case MERGE_ALREADY:
         run_is_in(r);
+        return;
+    case MERGE_LOCKED:
+        table_holds(r, false);
+        log_event(LOG_WARN, "rows_locked", "batch=%s detail=%s", run_hex(r, hex), LOGQ(text));
+        if (r->chunks_next == r->chunks_n) r->left_era = r->era;
+        run_back_off(r, RUN_SCAN);
+        count_fields(r, 0);
         return;
     case MERGE_DOWN:
         /* When MySQL went away, that is logged already; when it refuses only this merge (a full disk, a held lock), it
@@ -284,12 +312,12 @@ static void run_merged(struct run *r)
         run_back_off(r, RUN_SCAN);
         return;
     case MERGE_HELD:
-        if (!r->refused) r->family->refused++;
-        r->refused = true;
+        table_holds(r, true);
         family_forget(r->sync, r->family);
         run_hold(r, "table_refuses", text);
         return;
     case MERGE_REFUSED:
+        if (HOLDS(RULE_STORES_APART)) table_holds(r, false);
         if (refused_once_beside(r))
             run_back_off(r, RUN_SCAN);
         else
@@ -311,7 +339,7 @@ static void run_merged(struct run *r)
 /* The next chunks; or, after the last answer, what became of all. */
 static void merge_on(struct run *r)
 {
-    if ((r->worst == MERGE_DONE || r->worst == MERGE_REFUSED) && may_write(r->sync))
+    if (r->worst < MERGE_DOWN && may_write(r->sync))
         submit_chunks(r);
     else
         list_remove(&r->rests);
@@ -325,10 +353,7 @@ static void on_merged(struct chunk *c)
     r->chunks_out--;
     rest_chunk_answered(r->sync);
     count_chunk(r, c);
-    bool in = c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY;
-    bool refused = c->outcome == MERGE_REFUSED;
-    if (!in &&
-        (r->worst == MERGE_DONE || (!refused && (r->worst == MERGE_DOWN || r->worst == MERGE_REFUSED)))) {
+    if (c->outcome > MERGE_ALREADY && r->worst < MERGE_CONFLICT && c->outcome >= r->worst) {
         r->worst = c->outcome;
         r->worst_chunk = c->index;
     }

@@ -134,6 +134,28 @@ static void step_claims(struct sync_wait *w)
 
 /* --- ASK, WATCH --- */
 
+/* Merged but for hashes that wait for locks, the key not among them. */
+static bool key_is_in(const struct sync_wait *w, const struct run *r)
+{
+    return w->key.n > 0 && r->left_era == w->sync->mysql_era && r->left_era > 0 &&
+           !ledger_names_have(buf_slice(&r->left), w->key);
+}
+
+static const struct run *run_of(const struct sync *s, struct slice id)
+{
+    list_for_each (node, &s->runs) {
+        const struct run *r = CONTAINER_OF(node, struct run, link);
+        if (slice_eq(id_slice(&r->batch.id), id)) return r;
+    }
+    return NULL;
+}
+
+static bool is_merged(const struct sync_wait *w, const struct batch_id *id)
+{
+    const struct run *r = run_of(w->sync, id_slice(id));
+    return keep_has(w->sync, id) || (r != NULL && key_is_in(w, r));
+}
+
 static void ids_keep(struct sync_wait *w, const struct standing *a)
 {
     struct map now;
@@ -141,7 +163,7 @@ static void ids_keep(struct sync_wait *w, const struct standing *a)
     for (uint32_t i = 0; i < a->ids_n; i++) {
         struct slice id = id_slice(&a->ids[i]);
         bool its = w->phase == WAIT_ASK || map_has(&w->ids, id);
-        if (its && !keep_has(w->sync, &a->ids[i])) map_put(&now, id, NULL);
+        if (its && !is_merged(w, &a->ids[i])) map_put(&now, id, NULL);
     }
     map_close(&w->ids);
     w->ids = now;
@@ -193,7 +215,7 @@ static bool runs_here(const struct sync_wait *w)
 {
     list_for_each (node, &w->sync->runs) {
         const struct run *r = CONTAINER_OF(node, struct run, link);
-        if (map_has(&w->ids, id_slice(&r->batch.id))) return true;
+        if (map_has(&w->ids, id_slice(&r->batch.id)) && !key_is_in(w, r)) return true;
     }
     return false;
 }

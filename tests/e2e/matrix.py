@@ -120,7 +120,7 @@ ROWS = [Row(*row) for row in (
      "the whole transaction again, ledger first; nothing autocommitted"),
     ("mysql-wait-timeout", "wait_timeout", "between two transactions", "a new session; once"),
     ("mysql-commit-rst", "RST by the proxy", "COMMIT's answer", "by the ledger; once"),
-    ("mysql-1205", "1205 lock wait timeout", "any statement", "ROLLBACK, whole transaction again; ledger row never alone"),
+    ("mysql-1205", "1205 lock wait timeout", "a row's statement", "the chunk without the hash whose rows are locked; the ledger row names it"),
     ("mysql-1213", "1213 deadlock", "any statement", "ROLLBACK, whole transaction again"),
     ("mysql-1020", "1020 record has changed", "any statement", "ROLLBACK, whole transaction again"),
     ("row-1264", "1264 out of range", "one row of a batch", "kept in tally_rejects with its value; the rest is merged"),

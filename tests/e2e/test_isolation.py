@@ -194,11 +194,38 @@ def test_a_storm(make_shop, mysql):
     wait_until(lambda: all(merged(mysql, store) >= len(cause.good) for store in range(2, 22)), 60, "others are merged")
     assert merged(mysql, 1) == 0
     seen = json.loads(daemon.verb("status", "--json").stdout)
-    assert "1; 1 had 3000 rows refused: MySQL error 1264" in seen["counters"][0]["stores_wait"]
-    assert "n: stores wait, since MySQL refuses too many of their rows" in daemon.verb("status").stdout
+    assert "1; 1 (3000 rows refused): MySQL error 1264" in seen["counters"][0]["stores_wait"]
+    assert "n: stores wait: 1; 1 (" in daemon.verb("status").stdout
     with daemon.client() as client:
         assert client.call("CTR.SYNC", "s1:n") == 20  # whoever asks for it gets it
     assert merged(mysql, 1) == 20
+    daemon.verify()
+
+
+def test_a_lock_of_the_shop(make_shop, mysql):
+    """It delays the rows that it covers: other stores of the same batch are merged, and whose lock it is is told."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause, every="1s")
+    with mysql.connect() as shop, shop.cursor() as cursor:
+        cursor.executemany("INSERT INTO n VALUES (%s, 1, 0)", [(store,) for store in range(1, 21)])
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE n SET n = n + 100 WHERE store_id = 7 AND f = 1")
+        with daemon.client() as client:
+            client.pipeline([("HINCRBY", f"s{store}:n", field, 1) for store in range(1, 21) for field in (1, 2)])
+            wait_until(lambda: all(merged(mysql, store) == 2 for store in range(1, 21) if store != 7), 60, "others are merged")
+            assert client.call("CTR.TOTAL", "s7:n", "1", "2") == [1, 1] and client.call("CTR.TOTAL", "s8:n", "1") == [1]
+            wait_until(lambda: "event=store_waits counter=n store=7" in daemon.log(), 60, "it waits, and that is told")
+            assert client.call("CTR.SYNC", "s8:n") == 0
+            client.pipeline([("HINCRBY", f"s{store}:n", 1, 1) for store in (7, 8)])
+            assert client.call("CTR.SYNC", "s8:n") == 1 and client.call("CTR.TOTAL", "s7:n", "1", "2") == [2, 1]
+        seen = json.loads(daemon.verb("status", "--json").stdout)["counters"][0]["stores_wait"]
+        assert f"7 (0 rows refused): its rows are locked in MySQL by thread {shop.thread_id()} (" in seen, seen
+        assert merged(mysql, 7) == 0
+        daemon.verify()
+        shop.rollback()
+    daemon.sync_all()
+    assert merged(mysql, 7) == 3
+    wait_until(lambda: "event=store_goes_on counter=n store=7" in daemon.log(), 60, "it goes on")
     daemon.verify()
 
 

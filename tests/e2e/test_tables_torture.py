@@ -7,7 +7,7 @@ from collections import Counter
 import pymysql
 import pytest
 
-from harness.books import add_up, read_redis
+from harness.books import add_up, read_ledger, read_redis
 from harness.shadow import Shadow
 from harness.wait import patience
 from test_torture import CRASH_POINTS, Rig, torture
@@ -174,7 +174,7 @@ class TableRig(Rig):
     def counted(self):
         """Redis is read first, as in books.counted; MySQL in one snapshot."""
         pending, claimed = read_redis(self.redis.client())
-        rows, ledger = Counter(), {}
+        rows = Counter()
         link = self.mysql.connect()
         try:
             with link.cursor() as cursor:
@@ -184,9 +184,7 @@ class TableRig(Rig):
                     cursor.execute(statement)
                     for key, field, count in cursor.fetchall():
                         rows[bytes_of(key), bytes_of(field)] += count or 0
-                cursor.execute("SELECT LOWER(HEX(batch)), first_key, last_key FROM tally_ledger")
-                for batch, first, last in cursor.fetchall():
-                    ledger.setdefault(batch, []).append((first, last))
+                ledger = read_ledger(cursor)
         finally:
             link.close()
         return fold_all(add_up(pending, claimed, rows, ledger))

@@ -2,13 +2,14 @@
  * knows nothing of theirs: an unknown word, a byte outside of x'..' that is no identifier of a counter which
  * counters_validate() took, a number of another form, and the run ends. Behind the parser are tables that commit and
  * roll back, and a server that fails as the input says.
- *   Each chunk goes in once or not at all; a row is then either in the counter's table, where its key columns and its count make the
+ *   Each chunk goes in once or not at all, or all of it but the hashes that its ledger row names; a row is then either in the counter's table, where its key columns and its count make the
  *   hash and the field that were claimed, or among the rejects with the same bytes; ledger and books have their sums. Nothing is
  *   ever written outside of a transaction. A counter that makes no rows inserts none, and updates what it has not seen to be there
  *   only behind a savepoint. Where nothing fails, there is one statement for each column of counts, and perhaps one that is taken back. */
 #include "fuzz.h"
 
 #include "base/log.h"
+#include "mysql/blocker.h"
 #include "mysql/merge.h"
 #include "mysql/plan.h"
 
@@ -48,7 +49,7 @@ struct reject {
 
 struct entry { /* a chunk that is in, or that a transaction puts in */
     bool stands;
-    struct slice first_key, last_key, digest;
+    struct slice first_key, last_key, digest, left; /* left: hashes that are not in; p NULL: none */
     int64_t rows_merged, total, books_merged, books_rejected;
     struct upsert upserts[BATCH_CHUNK_ROWS];
     struct reject rejects[BATCH_CHUNK_ROWS];
@@ -66,6 +67,7 @@ struct db {
     unsigned failures, lowered; /* the last, and what follows: of the transaction */
     bool blind;                 /* its next UPDATE is without a look */
     bool asks, takes;           /* a row of before, to be taken back: it is asked for; it was taken */
+    bool lock, locks;           /* the last failure was a lock; any was */
     bool values_only;           /* the sender's: rows refused for their values are rejects */
     uint32_t found;             /* set of rows that it saw, and locked */
     uint32_t pass;              /* column of counts that it is at */
@@ -329,6 +331,11 @@ static void realm_expect(struct sql *s)
     MUST(slice_eq(bytes_read(s), slice_of((const char *)epoch.realm.bytes, 16)));
 }
 
+static struct slice left_read(struct sql *s)
+{
+    return sql_try(s, "NULL") ? slice_of(NULL, 0) : bytes_read(s);
+}
+
 /* False: the chunk is in, 1062. */
 static bool ledger_run(struct sql *s)
 {
@@ -354,6 +361,8 @@ static bool ledger_run(struct sql *s)
     e->rows_merged = number_read(s);
     sql_expect(s, ", ");
     e->total = number_read(s);
+    sql_expect(s, ", ");
+    e->left = left_read(s);
     sql_expect(s, ", UTC_TIMESTAMP(3))");
     end_expect(s);
     e->stands = true;
@@ -748,9 +757,9 @@ static void rejects_run(struct sql *s)
 static void books_run(struct sql *s)
 {
     struct entry *e = &s->db->now;
-    e->books_merged = number_read(s);
+    e->books_merged += number_read(s);
     sql_expect(s, "), rejected = rejected + (");
-    e->books_rejected = number_read(s);
+    e->books_rejected += number_read(s);
     sql_expect(s, "), chunks = chunks + 1 WHERE counter = ");
     MUST(slice_eq(bytes_read(s), buf_slice(&s->db->batch->counter_name)));
     sql_expect(s, " AND realm = ");
@@ -770,14 +779,35 @@ static void where_expect(struct sql *s)
     s->db->at = (uint32_t)number_read(s);
 }
 
+/* The rest of a chunk, or some of it. */
+static void part_run(struct sql *s)
+{
+    struct entry e = {.digest = bytes_read(s)}, *in, *now = &s->db->now;
+    sql_expect(s, ", waiting = ");
+    e.left = left_read(s);
+    sql_expect(s, ", rows_merged = rows_merged + ");
+    e.rows_merged = number_read(s);
+    sql_expect(s, ", total = total + ");
+    e.total = number_read(s);
+    sql_expect(s, ", merged_at = UTC_TIMESTAMP(3)");
+    where_expect(s);
+    in = &s->db->in[s->db->at];
+    MUST(in->stands && in->left.n > 0 && !now->stands);
+    *now = *in;
+    now->digest = e.digest, now->left = e.left;
+    now->rows_merged += e.rows_merged, now->total += e.total;
+}
+
 static void update_run(struct sql *s)
 {
-    if (sql_try(s, "merged_at = UTC_TIMESTAMP(3)")) {
+    if (sql_try(s, "digest = ")) {
+        part_run(s);
+    } else if (sql_try(s, "merged_at = UTC_TIMESTAMP(3)")) {
         where_expect(s);
         sql_expect(s, " AND merged_at < UTC_TIMESTAMP(3) - INTERVAL 5 MINUTE");
     } else {
-        sql_expect(s, "rows_merged = ");
-        s->db->now.rows_merged = number_read(s);
+        sql_expect(s, "rows_merged = rows_merged - ");
+        s->db->now.rows_merged -= number_read(s);
         where_expect(s);
     }
     end_expect(s);
@@ -794,16 +824,18 @@ static void statements_stand(const struct db *db)
     MUST(db->now.writes == counts);
 }
 
-/* MySQL has taken a row, if it refused several. */
+/* MySQL has taken a row in this transaction, if it refused several. */
 static void refusals_stand(const struct db *db)
 {
+    const struct entry *in = &db->in[db->at];
     size_t refused = 0, missing = 0;
-    for (size_t i = 0; i < db->now.rejects_n; i++) {
+    for (size_t i = in->stands ? in->rejects_n : 0; i < db->now.rejects_n; i++) {
         refused += slice_eq(db->now.rejects[i].reason, SLICE(SERVER_SAYS));
         missing += slice_eq(db->now.rejects[i].reason, SLICE(ROW_MISSING));
     }
     bool drops = db->counter != NULL && db->counter->missing == MISSING_DROP; /* what it misses is not seen */
-    MUST(refused < 2 || db->now.upserts_n + missing > 0 || db->takes || db->values_only || drops);
+    bool takes = db->now.upserts_n > (in->stands ? in->upserts_n : 0);
+    MUST(refused < 2 || takes || missing > 0 || db->takes || db->values_only || drops);
 }
 
 static void commit_run(struct db *db)
@@ -812,7 +844,7 @@ static void commit_run(struct db *db)
     refusals_stand(db);
     if (db->failures + db->lowered == 0 && db->packet == PACKET_MOST) statements_stand(db);
     if (db->looks > 0) db->looks--;
-    if (db->now.stands && !db->in[db->at].stands) db->in[db->at] = db->now;
+    if (db->now.stands && (!db->in[db->at].stands || db->in[db->at].left.n > 0)) db->in[db->at] = db->now;
     db->now = (struct entry){0};
     db->in_transaction = db->saved.stands = false;
 }
@@ -884,9 +916,14 @@ static enum code_class statement_run(struct sql *s)
 {
     s->db->affected = 1;
     if (transaction_run(s)) return CODE_OK;
+    if (sql_try(s, "SET SESSION innodb_lock_wait_timeout = ")) {
+        MUST(!s->db->in_transaction && (sql_try(s, "1") || sql_try(s, "3")));
+        end_expect(s);
+        return CODE_OK;
+    }
     MUST(s->db->in_transaction);
     if (sql_try(s, "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
-                   " digest, rows_merged, total, merged_at) VALUES ("))
+                   " digest, rows_merged, total, waiting, merged_at) VALUES ("))
         return ledger_run(s) ? CODE_OK : CODE_DUPLICATE;
     if (sql_try(s, "UPDATE tally_counters SET merged = merged + ("))
         books_run(s);
@@ -912,12 +949,14 @@ enum fault {
     FAULT_SIZE,
     FAULT_OPERATOR,
     FAULT_AWAY,
-    FAULT_FOREIGN
+    FAULT_FOREIGN,
+    FAULT_LOCK
 };
 
 static enum code_class failed(struct db *db, enum code_class code)
 {
     db->code = code;
+    db->lock = false;
     db->failures++;
     if (code == CODE_LINK || code == CODE_WAIT || code == CODE_AWAY) {
         rollback_run(db);
@@ -926,12 +965,24 @@ static enum code_class failed(struct db *db, enum code_class code)
     return code;
 }
 
+/* innodb_rollback_on_timeout ends the transaction. */
+static enum code_class lock_waited(struct db *db, bool ends)
+{
+    if (ends) rollback_run(db);
+    (void)failed(db, CODE_AGAIN);
+    db->lock = db->locks = true;
+    return CODE_AGAIN;
+}
+
 /* Fails before the statement runs, or, a lost link, after it. */
 static bool fails(struct db *db, struct sql *s, enum code_class *code)
 {
     uint8_t fault = take_byte(&db->faults);
     switch (fault % 16) {
-    case FAULT_AGAIN: /* 1213 ends the transaction, 1205 leaves it open */
+    case FAULT_LOCK:
+        *code = lock_waited(db, fault >= 192);
+        return true;
+    case FAULT_AGAIN: /* 1213 ends the transaction, others leave it open */
         if (fault >= 128) rollback_run(db);
         *code = failed(db, CODE_AGAIN);
         return true;
@@ -1013,6 +1064,7 @@ static void ledger_answer(struct db *db, struct sql *s)
     db->cells[0][0] = e->digest;
     cell_number(db, 0, batch_chunks(db->batch), &db->cells[0][1]);
     cell_number(db, 1, e->rows_merged, &db->cells[0][2]);
+    db->cells[0][3] = e->left;
 }
 
 enum code_class db_query(struct db *db, struct slice text)
@@ -1023,13 +1075,14 @@ enum code_class db_query(struct db *db, struct slice text)
     db->cells_at = 0;
     uint8_t fault = take_byte(&db->faults);
     if (fault % 16 == FAULT_LINK) return failed(db, CODE_LINK);
+    if (fault % 16 == FAULT_LOCK && db->in_transaction) return lock_waited(db, fault >= 192);
     if (sql_try(&s, "SELECT 0 FROM DUAL WHERE FALSE")) return probe_run(&s, fault < 128);
     if (sql_try(&s, "SELECT 1 FROM tally_ledger")) { /* still in the transaction? */
         where_expect(&s);
         end_expect(&s);
         db->cells_n = db->now.stands;
         db->cells[0][0] = SLICE("1");
-    } else if (sql_try(&s, "SELECT digest, chunks, rows_merged FROM tally_ledger")) {
+    } else if (sql_try(&s, "SELECT digest, chunks, rows_merged, waiting FROM tally_ledger")) {
         MUST(db->in_transaction);
         ledger_answer(db, &s);
     } else if (sql_try(&s, "SELECT d.s FROM (")) {
@@ -1089,7 +1142,7 @@ uint64_t db_affected(const struct db *db)
 unsigned db_code(const struct db *db)
 {
     static const unsigned codes[] = {0, 1213, 2013, 1040, 1290, 1062, 1264, 1153, 1146, 9501};
-    return codes[db->code];
+    return db->lock ? 1205 : codes[db->code];
 }
 const char *db_text(const struct db *db)
 {
@@ -1099,6 +1152,21 @@ const char *db_text(const struct db *db)
 uint64_t db_packet_bytes(const struct db *db)
 {
     return db->packet;
+}
+const struct db_config *db_config(const struct db *db)
+{
+    static const struct db_config config = {.lock_wait_s = 3};
+    (void)db;
+    return &config;
+}
+struct blocker *blocker_start(const struct db *waiting)
+{
+    (void)waiting;
+    return NULL;
+}
+void blocker_stop(struct blocker *b, char text[BLOCKER_BYTES])
+{
+    (void)b, (void)text;
 }
 enum db_dialect db_dialect(const struct db *db)
 {
@@ -1161,18 +1229,25 @@ static int reject_order(const void *a, const void *b)
 
 static void entry_stands(const struct db *db, struct entry *e, const struct chunk *c)
 {
-    size_t reject = 0, dropped = 0;
+    size_t reject = 0, dropped = 0, left = 0;
     int64_t merged = 0, rejected = 0, delta;
     uint8_t digest[16];
     chunk_digest(c, digest);
+    for (size_t i = 0; e->left.n > 0 && i < sizeof digest; i++)
+        digest[i] = (uint8_t)~digest[i];
     MUST(slice_eq(e->digest, slice_of((char *)digest, 16)));
     if (e->rejects_n > 0) qsort(e->rejects, e->rejects_n, sizeof e->rejects[0], reject_order);
     for (uint32_t seq = 0; seq < c->rows_n; seq++) {
+        struct slice name = batch_hash_name(db->batch, db->batch->rows[c->first + seq].hash);
+        if (ledger_names_have(e->left, name)) {
+            left++;
+            continue;
+        }
         if (row_stands(db, e, c, seq, &reject)) continue;
         dropped++;
         if (num_parse(batch_value(db->batch, &db->batch->rows[c->first + seq]), &delta)) rejected += delta;
     }
-    MUST(e->upserts_n + e->rejects_n + dropped == c->rows_n && (size_t)e->rows_merged == e->upserts_n);
+    MUST(e->upserts_n + e->rejects_n + dropped + left == c->rows_n && (size_t)e->rows_merged == e->upserts_n);
     for (size_t i = 0; i < e->upserts_n; i++)
         merged += e->upserts[i].delta;
     for (size_t i = 0; i < e->rejects_n; i++)
@@ -1188,17 +1263,23 @@ static void chunk_merge(struct db *db, struct merger *m, uint32_t index, const c
     c.epoch = epoch;
     c.outcome = MERGE_DOWN;
     c.values_only = db->values_only = take_byte(&db->faults) % 4 == 3;
-    for (int i = 0; i < ROUNDS && (c.outcome == MERGE_DOWN || c.outcome == MERGE_STALE); i++) {
+    struct entry *e = &db->in[index];
+    for (int i = 0;
+         i < ROUNDS && (c.outcome == MERGE_DOWN || c.outcome == MERGE_STALE || c.outcome == MERGE_LOCKED);
+         i++) {
         if (db->counter == NULL)
             merge_reject(m, &c, reason);
         else
             merge_chunk(m, &c);
         MUST(!db->in_transaction);
+        MUST((c.left.n > 0) == (c.outcome == MERGE_LOCKED));
+        MUST(c.left.n == 0 || !e->stands || slice_eq(e->left, buf_slice(&c.left)));
+        buf_free(&c.left);
     }
-    struct entry *e = &db->in[index];
     MUST(c.outcome != MERGE_CONFLICT && c.outcome != MERGE_TOO_OLD);
     if (c.outcome == MERGE_DONE || c.outcome == MERGE_ALREADY) {
-        MUST(e->stands && c.rows_merged == e->upserts_n && c.rows_merged + c.rows_rejected == c.rows_n);
+        MUST(e->stands && e->left.n == 0);
+        MUST(db->locks || (c.rows_merged == e->upserts_n && c.rows_merged + c.rows_rejected == c.rows_n));
     }
     if (e->stands) entry_stands(db, e, &c);
 }

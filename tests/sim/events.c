@@ -486,6 +486,10 @@ static void run_poison(struct world *w, struct daemon *d)
         run_takes_none(w);
         return;
     }
+    if (w->config.refusing && world_percent(w, 40)) {
+        mysql_lock(w, (int)world_below(w, w->config.hashes));
+        return;
+    }
     unsigned hash = (unsigned)world_below(w, w->config.hashes), all = (1U << w->config.fields) - 1;
     w->mysql.poison[hash] ^= (uint8_t)(world_percent(w, 60) ? 1U << world_below(w, w->config.fields) : all);
     TRACE(w, "mysql: refuses fields %#x of hash %u", w->mysql.poison[hash], hash);

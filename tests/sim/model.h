@@ -91,7 +91,9 @@ enum world_rule {
         INT64_C(1) << 32, /* off: a row that was seen to be there is not locked until it is updated */
     WORLD_CONSTANT = INT64_C(1) << 33, /* off: rows are found without the constant of their key */
     WORLD_WITNESS =
-        INT64_C(1) << 35, /* off: a chunk is rejected whole, whether MySQL takes other rows or not */
+        INT64_C(1) << 35,          /* off: a chunk is rejected whole, whether MySQL takes other rows or not */
+    WORLD_LEFT = INT64_C(1) << 36, /* off: the ledger does not say what a merge left for its locks */
+    WORLD_PART = INT64_C(1) << 37, /* off: who goes on with a chunk merges all of it */
     WORLD_COUNTS = INT64_C(1) << 34, /* off: of several counts of one row a chunk writes the first */
 };
 
@@ -214,8 +216,9 @@ struct sim_config {
     uint32_t role_ms;
     uint64_t down;   /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
     bool makes_none; /* counters make no rows: the shop makes and deletes them */
-    bool refusing;   /* MySQL refuses all rows of one hash, until all others have come to rest */
-    bool feeds;      /* the first counter feeds a series, a box and events */
+    bool
+        refusing; /* MySQL refuses all rows of one hash, or the shop has them locked, until all others have come to rest */
+    bool feeds; /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;
     uint32_t every_s;

@@ -125,8 +125,12 @@ static bool row_is_written(const struct world *w, const struct job *job, unsigne
 static void commit(struct world *w, struct job *job)
 {
     struct mysql *m = &w->mysql;
-    PRE(!world_rule(w, WORLD_LEDGER) || ledger_find(m, &job->row) == NULL); /* its key is unique */
-    ledger_add(m, &job->row, w->now_ms);
+    struct ledger_row *row = ledger_find(m, &job->row);
+    PRE(!world_rule(w, WORLD_LEDGER) || row == NULL || row->left != 0); /* its key is unique */
+    if (row == NULL || !world_rule(w, WORLD_LEDGER))
+        ledger_add(m, &job->row, w->now_ms);
+    else
+        row->left = job->row.left, row->merged_ms = w->now_ms;
     for (unsigned i = 0; i < job->rows_n; i++) {
         int hash = job->rows[i].of_hash, field = job->rows[i].of_field;
         bool rejected = job->rows[i].refused || job->rows[i].missing, skipped = row_is_gone(m, hash, field);
@@ -184,20 +188,30 @@ static bool refuses_whole(struct world *w, struct job *job)
     return !*witness || w->mysql.takes_none[counter];
 }
 
+void mysql_put_left(const struct world *w, unsigned left, struct buf *names)
+{
+    for (int h = 0; h < SIM_HASHES; h++)
+        if ((left >> h & 1) != 0) ledger_name_put(names, world_hash_name(w, h));
+}
+
 static void answer(struct world *w, struct job *job, enum merge_outcome outcome, const char *text)
 {
     struct chunk *c = job->target;
     struct process *life = daemon_life(w, job->life);
-    unsigned rows = job->rows_n, refused = outcome == MERGE_DONE ? refused_n(job) + missing_n(job) : 0;
-    if (outcome == MERGE_DONE && rows > refused) life->witness[job->row.counter] = true;
+    bool merged = outcome == MERGE_DONE;
+    unsigned rows = job->rows_n, refused = merged ? refused_n(job) + missing_n(job) : 0, left = job->row.left;
+    if (merged && rows > refused) life->witness[job->row.counter] = true;
+    if (merged && left != 0) outcome = MERGE_LOCKED;
     job_free(job);
     TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome,
           text);
     c->outcome = outcome;
-    c->rows_merged = outcome == MERGE_DONE ? rows - refused : 0;
+    c->rows_merged = merged ? rows - refused : 0;
     c->rows_rejected = refused;
     snprintf(c->text, sizeof c->text, "%s", text);
     struct arena *before = daemon_enter(life);
+    c->left = (struct buf){0};
+    if (outcome == MERGE_LOCKED) mysql_put_left(w, left, &c->left);
     c->done(c);
     daemon_leave(life, before);
 }
@@ -272,6 +286,14 @@ void mysql_shop(struct world *w, int hash, int field)
           row_is_gone(m, hash, field) ? "deletes" : "makes", field, hash);
 }
 
+void mysql_lock(struct world *w, int hash)
+{
+    bool lets_go = (w->mysql.locked >> hash & 1) != 0;
+    if (!lets_go && row_is_locked(w, hash, (1U << SIM_FIELDS) - 1)) return;
+    w->mysql.locked ^= 1U << hash;
+    TRACE(w, "mysql: the shop %s the rows of hash %d", lets_go ? "unlocks" : "locks", hash);
+}
+
 /* True: the lock is ours. */
 static bool take_lock(struct world *w, struct job *job)
 {
@@ -282,14 +304,46 @@ static bool take_lock(struct world *w, struct job *job)
     return true;
 }
 
-/* This chunk was committed before: if the digest is the same, its ledger row is made young again, so that it outlives every run
- * that still holds these rows. */
-static void known_chunk(struct world *w, struct job *job, struct ledger_row *row)
+/* As mysql/locks.c: of the part what is locked is left. False: that is all there is. */
+static bool take_part(const struct world *w, struct job *job, unsigned part)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < job->rows_n; i++) {
+        if ((part >> job->rows[i].hash & 1) == 0) continue;
+        if ((w->mysql.locked >> job->rows[i].of_hash & 1) != 0) job->row.left |= 1U << job->rows[i].hash;
+    }
+    for (unsigned i = 0; i < job->rows_n; i++)
+        if ((part & ~job->row.left) >> job->rows[i].hash & 1) job->rows[n++] = job->rows[i];
+    if (n == 0 && job->rows_n > 0) return false;
+    job->rows_n = n;
+    if (!world_rule(w, WORLD_LEFT)) job->row.left = 0;
+    return true;
+}
+
+/* This chunk, or some of it, was committed before. Its ledger row is made young again, so that it outlives every run that still holds
+ * these rows. False: answered. */
+static bool known_chunk(struct world *w, struct job *job, struct ledger_row *row)
 {
     bool same =
         row->chunks == job->row.chunks && memcmp(row->digest, job->row.digest, sizeof row->digest) == 0;
+    if (same && row->left != 0) return true;
     if (same) row->merged_ms = w->now_ms;
     answer(w, job, same ? MERGE_ALREADY : MERGE_CONFLICT, same ? "1062 same digest" : "1062 other digest");
+    return false;
+}
+
+/* The statements of the transaction. */
+static void run_chunk(struct world *w, struct job *job)
+{
+    struct ledger_row *row = world_rule(w, WORLD_LEDGER) ? ledger_find(&w->mysql, &job->row) : NULL;
+    unsigned part = row != NULL && world_rule(w, WORLD_PART) ? row->left : ~0U;
+    job->state = JOB_OPEN;
+    job->opened_ms = w->now_ms;
+    if (row != NULL && !known_chunk(w, job, row)) return;
+    if (!take_part(w, job, part))
+        answer(w, job, MERGE_LOCKED, "all of it is locked");
+    else if (refuses_whole(w, job))
+        answer(w, job, MERGE_REFUSED, "none of its rows is taken");
 }
 
 static void begin(struct world *w, struct job *job)
@@ -307,13 +361,7 @@ static void begin(struct world *w, struct job *job)
     } else if (!take_lock(w, job)) {
         answer(w, job, MERGE_DOWN, "1205 lock wait timeout");
     } else {
-        struct ledger_row *row = world_rule(w, WORLD_LEDGER) ? ledger_find(&w->mysql, &job->row) : NULL;
-        job->state = JOB_OPEN;
-        job->opened_ms = w->now_ms;
-        if (row != NULL)
-            known_chunk(w, job, row);
-        else if (refuses_whole(w, job))
-            answer(w, job, MERGE_REFUSED, "none of its rows is taken");
+        run_chunk(w, job);
     }
 }
 

@@ -14,6 +14,7 @@ struct ledger_row {
     unsigned realm;
     int counter;
     char first[40], last[40]; /* keys of its first and last row */
+    unsigned left;            /* set of its hashes that are not merged yet */
     unsigned first_n, last_n;
 };
 
@@ -65,6 +66,7 @@ struct mysql {
     uint8_t poison
         [SIM_HASHES]; /* set of fields whose rows MySQL refuses; of hashes with odd numbers for no code of values */
     bool takes_none[SIM_COUNTERS]; /* of a counter's table */
+    unsigned locked;               /* set of hashes whose rows the shop has locked */
     uint8_t gone[SIM_HASHES];      /* set of fields whose row is not there, and is made by no merge */
     int64_t deleted[SIM_HASHES][SIM_FIELDS]; /* what rows had when the shop deleted them */
     struct ledger_row *ledger;
@@ -76,6 +78,7 @@ struct mysql {
     unsigned promoted; /* starts, when the replica was last promoted */
 };
 
+void mysql_put_left(const struct world *w, unsigned left, struct buf *names); /* as the ledger has them */
 struct batch_id sim_realm(const struct world *w, unsigned lane);
 /* Which of mysql.realms an id is; that of the lane that the world is at, while its gate knows none. */
 unsigned mysql_realm(const struct world *w, const struct batch_id *id);
@@ -94,6 +97,8 @@ struct process;
 void mysql_init(struct mysql *m);
 /* The shop makes a row, or deletes it, unless an open transaction has locked it. */
 void mysql_shop(struct world *w, int hash, int field);
+/* The shop locks all rows of a hash, likewise, or lets them go. */
+void mysql_lock(struct world *w, int hash);
 void mysql_close(struct mysql *m);
 void mysql_submit(struct process *life, struct chunk *c);
 void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may answer the daemon */

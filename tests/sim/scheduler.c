@@ -121,6 +121,7 @@ static void calm_down(struct world *w)
     w->mysql.up = true;
     memset(w->mysql.poison, 0, sizeof w->mysql.poison);
     memset(w->mysql.takes_none, 0, sizeof w->mysql.takes_none);
+    w->mysql.locked = 0;
     w->mysql.schema_unfit = w->mysql.table_unfit = false;
     EACH_LANE (w)
         lane_calms(w);
@@ -200,14 +201,19 @@ static void rest_without(struct world *w)
     w->away = -1;
 }
 
-/* One hash's rows are refused for as long as the others need. */
+/* One hash's rows are refused, or locked, for as long as the others need. */
 static void rest_beside_refused(struct world *w)
 {
     w->refused = (int)world_below(w, w->config.hashes);
-    w->mysql.poison[w->refused] = (uint8_t)((1U << SIM_FIELDS) - 1);
-    TRACE(w, "== MySQL takes no row of hash %d", w->refused);
+    bool locked = world_percent(w, 50);
+    if (locked)
+        w->mysql.locked = 1U << w->refused;
+    else
+        w->mysql.poison[w->refused] = (uint8_t)((1U << SIM_FIELDS) - 1);
+    TRACE(w, "== %s row of hash %d", locked ? "the shop locks each" : "MySQL takes no", w->refused);
     rest_until(w, oracle_unrest_beside);
     w->mysql.poison[w->refused] = 0;
+    w->mysql.locked = 0;
 }
 
 void scheduler_quiesce(struct world *w)

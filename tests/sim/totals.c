@@ -56,6 +56,14 @@ void totals_lost(struct total_read *r)
 
 /* --- MySQL --- */
 
+/* Owned by the books. */
+static struct slice left_of(const struct world *w, const struct ledger_row *row)
+{
+    struct buf names = {0};
+    if (world_rule(w, WORLD_BY_CHUNK)) mysql_put_left(w, row->left, &names);
+    return buf_slice(&names);
+}
+
 static void put_chunk(struct world *w, struct books *b, const struct ledger_row *row)
 {
     bool whole = !world_rule(w, WORLD_BY_CHUNK);
@@ -65,7 +73,8 @@ static void put_chunk(struct world *w, struct books *b, const struct ledger_row 
     b->chunks[b->chunks_n++] =
         (struct books_chunk){.batch = row->batch,
                              .first_key = slice_of(heap_strndup(first.p, first.n), first.n),
-                             .last_key = slice_of(heap_strndup(last.p, last.n), last.n)};
+                             .last_key = slice_of(heap_strndup(last.p, last.n), last.n),
+                             .waiting = left_of(w, row)};
 }
 
 static void read_books(struct world *w, struct books_totals *t)

@@ -57,23 +57,40 @@ def field_bytes(value):
     return value if isinstance(value, bytes) else str(value).encode()
 
 
+def names(listed):
+    """The hashes of a chunk that are not merged yet."""
+    found, at = set(), 0
+    while listed and at < len(listed):
+        size = int.from_bytes(listed[at:at + 4], "big")
+        found.add(listed[at + 4:at + 4 + size])
+        at += 4 + size
+    return found
+
+
+def read_ledger(cursor):
+    """Batch hex -> [(first_key, last_key, hashes that wait)]."""
+    ledger = {}
+    cursor.execute("SELECT LOWER(HEX(batch)), first_key, last_key, waiting FROM tally_ledger")
+    for batch, first, last, waiting in cursor.fetchall():
+        ledger.setdefault(batch, []).append((first, last, names(waiting)))
+    return ledger
+
+
 def read_mysql(mysql, families):
-    """(merged, ledger) of one snapshot: (key, field) -> count; batch hex -> [(first_key, last_key)]."""
-    merged, ledger = Counter(), {}
+    """(merged, ledger) of one snapshot: (key, field) -> count; as read_ledger."""
+    merged = Counter()
     link = mysql.connect()
     try:
         with link.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             for family in families.values():
-                names = family["columns"]
-                cursor.execute(f"SELECT {names['store']}, {names['field']}, {names['count']} FROM {family['table']}")
+                of = family["columns"]
+                cursor.execute(f"SELECT {of['store']}, {of['field']}, {of['count']} FROM {family['table']}")
                 for store, field, count in cursor.fetchall():
                     key = family["key"].replace("<store>", field_bytes(store).decode()).encode()
                     merged[key, field_bytes(field)] += count
-            cursor.execute("SELECT LOWER(HEX(batch)), first_key, last_key FROM tally_ledger")
-            for batch, first, last in cursor.fetchall():
-                ledger.setdefault(batch, []).append((first, last))
+            ledger = read_ledger(cursor)
             cursor.execute("SELECT pending_hash, field, delta FROM tally_rejects WHERE replayed_at IS NULL")
             for pending, field, delta in cursor.fetchall():
                 merged[pending, field] += int(delta)
@@ -95,7 +112,7 @@ def add_up(pending, claimed, total, ledger):
         merged = ledger.get(batch, [])
         for (key, field), count in rows.items():
             place = row_key(key, field)
-            if not any(first <= place <= last for first, last in merged):
+            if not any(first <= place <= last and key not in waiting for first, last, waiting in merged):
                 total[key, field] += count
     return total
 

@@ -737,7 +737,99 @@ static void lock_timeout_then_done(void **state)
     bench_close(&t);
 }
 
-/* The lock is never released: a few tries, then the chunk is given back and nothing is left behind. */
+/* Of the row of one hash: the other is merged, and the ledger says what is left, for whoever merges the chunk again. */
+static void a_lock_delays_its_hash_alone(void **state)
+{
+    struct bench t;
+    struct db_config config = server.config;
+    char blocks[40];
+    (void)state;
+    config.lock_wait_s = 1;
+    bench_open(&t, &config);
+    visitors_chunk(&t, 1);
+    mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0)");
+    snprintf(blocks, sizeof blocks, "thread %s (", mariadb_ask(&server, "SELECT CONNECTION_ID()"));
+    mariadb_do(&server, "BEGIN");
+    mariadb_do(&server, "UPDATE daily_visitors SET visitors = visitors + 1 WHERE store_id = 7");
+    for (int i = 0; i < 2; i++) {
+        assert_outcome(&t, MERGE_LOCKED);
+        assert_int_equal(t.chunk.rows_merged, i == 0);
+        assert_true(ledger_names_have(buf_slice(&t.chunk.left), SLICE("s7:visitors")));
+        assert_int_equal(t.chunk.left.n, 4 + strlen("s7:visitors"));
+        buf_free(&t.chunk.left);
+        assert_non_null(strstr(t.chunk.locked_by, blocks));
+        assert_mariadb(&server, "5", "SELECT SUM(visitors) FROM daily_visitors WHERE store_id = 12");
+        assert_mariadb(&server, "5/0", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+        assert_mariadb(&server, "1/5/0000000B73373A76697369746F7273",
+                       "SELECT CONCAT_WS('/', rows_merged, total, HEX(waiting)) FROM tally_ledger");
+    }
+    mariadb_do(&server, "ROLLBACK");
+    assert_outcome(&t, MERGE_DONE);
+    assert_int_equal(t.chunk.rows_merged, 2);
+    assert_visitors_once();
+    assert_mariadb(&server, "3/9/-",
+                   "SELECT CONCAT_WS('/', rows_merged, total, COALESCE(waiting, '-')) FROM tally_ledger");
+    assert_outcome(&t, MERGE_ALREADY);
+    assert_int_equal(t.chunk.rows_merged, 3);
+    assert_visitors_once();
+    bench_close(&t);
+}
+
+/* A tallyd that knows of no parts takes it for another chunk; one that does, for no other's rows. */
+static void a_part_has_a_digest_of_its_own(void **state)
+{
+    struct bench t;
+    struct db_config config = server.config;
+    (void)state;
+    config.lock_wait_s = 0;
+    bench_open(&t, &config);
+    visitors_chunk(&t, 1);
+    mariadb_do(&server, "BEGIN");
+    mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0)");
+    assert_outcome(&t, MERGE_LOCKED);
+    buf_free(&t.chunk.left);
+    mariadb_do(&server, "ROLLBACK");
+    mariadb_do(&server, "UPDATE tally_ledger SET waiting = NULL");
+    assert_outcome(&t, MERGE_CONFLICT);
+    bench_close(&t);
+}
+
+/* Many are locked: those between them are merged, whatever the order, and no lock of ours is held while we wait for the shop's. */
+static void locks_here_and_there(void **state)
+{
+    struct bench t;
+    struct db_config config = server.config;
+    char name[32];
+    (void)state;
+    config.lock_wait_s = 0;
+    bench_open(&t, &config);
+    shop_batch(&t.batch, 1, VISITORS, 7);
+    for (int i = 100; i < 140; i++) {
+        snprintf(name, sizeof name, "s%d:visitors", i);
+        HASH(&t.batch, name, "20140920", "1", "20140921", "x");
+    }
+    shop_chunk(&t.batch, 0, &t.chunk);
+    mariadb_do(&server, "BEGIN");
+    for (int i = 100; i < 140; i += 7)
+        mariadb_do(&server, "INSERT INTO daily_visitors VALUES (%d, '2014-09-20', 0)", i);
+    assert_outcome(&t, MERGE_LOCKED);
+    buf_free(&t.chunk.left);
+    assert_int_equal(t.chunk.rows_merged, 34);
+    assert_int_equal(t.chunk.rows_rejected, 34);
+    mariadb_do(&server, "ROLLBACK");
+    assert_mariadb(&server, "34/34", "SELECT CONCAT_WS('/', COUNT(*), SUM(visitors)) FROM daily_visitors");
+    assert_mariadb(&server, "34", "SELECT COUNT(*) FROM tally_rejects");
+    assert_mariadb(&server, "34/34/102",
+                   "SELECT CONCAT_WS('/', rows_merged, total, LENGTH(waiting)) FROM tally_ledger");
+    assert_outcome(&t, MERGE_DONE);
+    assert_mariadb(&server, "40/40", "SELECT CONCAT_WS('/', COUNT(*), SUM(visitors)) FROM daily_visitors");
+    assert_mariadb(&server, "40", "SELECT COUNT(*) FROM tally_rejects");
+    assert_mariadb(&server, "40/40",
+                   "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger WHERE waiting IS NULL");
+    bench_close(&t);
+}
+
+/* The lock is never released: the chunk is given back and nothing is left behind. */
 static void lock_timeout_for_good(void **state)
 {
     struct bench t;
@@ -747,15 +839,14 @@ static void lock_timeout_for_good(void **state)
     bench_open(&t, &config);
     visitors_chunk(&t, 1);
     mariadb_do(&server, "BEGIN");
-    mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0)"); /* the chunk's last row */
-    int64_t before = STAT_GET(chunks_retried);
-    assert_outcome(&t, MERGE_DOWN);
-    assert_non_null(strstr(t.chunk.text, "1205"));
-    assert_int_equal(STAT_GET(chunks_retried) - before, MERGE_TRIES_MAX);
+    mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0), (7, '2014-09-21', 0)");
+    assert_outcome(&t, MERGE_LOCKED);
+    assert_string_equal(t.chunk.text, "rows of 2 of its hashes are locked");
+    buf_free(&t.chunk.left);
     mariadb_do(&server, "COMMIT");
     assert_mariadb(&server, "0",
                    "SELECT COUNT(*) FROM tally_ledger"); /* 1205 leaves it open: it was rolled back */
-    assert_mariadb(&server, "12", "SELECT store_id FROM daily_visitors");
+    assert_mariadb(&server, "2/0", "SELECT CONCAT_WS('/', COUNT(*), SUM(visitors)) FROM daily_visitors");
     assert_mariadb(&server, "0", "SELECT COUNT(*) FROM information_schema.INNODB_TRX");
     mariadb_do(&server, "DELETE FROM daily_visitors");
     assert_outcome(&t, MERGE_DONE);
@@ -1127,6 +1218,9 @@ int main(void)
         TEST(down_without_a_server),
         TEST(lock_timeout_then_done),
         TEST(lock_timeout_for_good),
+        TEST(a_lock_delays_its_hash_alone),
+        TEST(a_part_has_a_digest_of_its_own),
+        TEST(locks_here_and_there),
         TEST(deadlock),
         TEST(two_mergers),
         TEST(killed_in_the_middle),

@@ -48,6 +48,44 @@ static bool is_claimed(const struct counter *c, const char *key)
     return world->claims.n > 0;
 }
 
+static void locked(const char *key)
+{
+    struct chunk *c = world->merges.all[0];
+    ledger_name_put(&c->left, slice_str(key));
+    snprintf(c->locked_by, sizeof c->locked_by, "thread 7");
+    merge_answered(MERGE_LOCKED);
+}
+
+/* Its rows are locked: it is left alone, others are claimed, and when it is merged it is claimed again. */
+static void a_locked_store_waits_alone(void **state)
+{
+    (void)state;
+    to_merge("p1");
+    locked("p1");
+    assert_false(is_claimed(VIEWS, "p1"));
+    to_merge("p2");
+    taken();
+    seconds(1);
+    again_to_merge("p1");
+    taken();
+    to_merge("p1");
+    taken();
+}
+
+/* A table that refused all was mended; then rows of the same batch are refused. */
+static void a_mended_table_is_not_held(void **state)
+{
+    (void)state;
+    to_merge("p1");
+    merge_answered(MERGE_HELD);
+    assert_false(is_claimed(VIEWS, "p2"));
+    for (unsigned i = 0; i < 1000 && world->scans.n == 0; i++)
+        tick_after(250);
+    again_to_merge("p1");
+    none_taken(false);
+    assert_true(is_claimed(VIEWS, "p2"));
+}
+
 static void other_stores_go_on(void **state)
 {
     (void)state;
@@ -212,6 +250,8 @@ int main(void)
         TEST(one_store_holds_none),
         TEST(all_stores_are_tries),
         TEST(values_are_at_fault_after_a_while),
+        TEST(a_locked_store_waits_alone),
+        TEST(a_mended_table_is_not_held),
         TEST(many_rejects_make_a_store_wait),
         TEST(a_key_of_before_is_a_store),
         TEST(names_in_the_queue_are_left_in_the_index),

@@ -107,6 +107,7 @@ static void reload(struct service *s)
         if (wire_users_reload(s, &wanted, &e)) {
             wire_http_reload(s, &wanted);
             settings_reload(s->settings, &wanted);
+            wire_zones_reload(s);
         } else {
             reload_refused(&e);
         }

@@ -103,6 +103,7 @@ void wire_http_close(struct service *s);      /* when the loop is over */
 /* wire_zones.c */
 void wire_zones_init(struct service *s);
 enum err wire_zones_begin(struct service *s, struct error *e); /* reads store_zone */
+void wire_zones_reload(struct service *s);
 void wire_zones_stop(struct service *s);
 void wire_zones_close(struct service *s); /* when the loop is over */
 

@@ -26,6 +26,21 @@ enum err wire_zones_begin(struct service *s, struct error *e)
                            strerror(errno));
 }
 
+/* The system's tzdata may be another now. With store_zone they are read again each minute. */
+void wire_zones_reload(struct service *s)
+{
+    struct error e = {.code = ERR_NONE};
+    if (s->store_zones != NULL) return;
+    struct zone_table *t = zone_table_create(s->settings->conf->zone, &e);
+    if (e.code == ERR_NONE) {
+        zones_publish(&s->zones, t);
+        return;
+    }
+    log_event(LOG_WARN, "zone_unread", "why=%s next=%s", LOGQ(e.text),
+              LOGQ("tallyd goes on with the rules that it has"));
+    zone_table_drop(t);
+}
+
 void wire_zones_stop(struct service *s)
 {
     if (s->store_zones != NULL) store_zones_stop(s->store_zones);

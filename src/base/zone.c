@@ -320,8 +320,10 @@ static bool name_valid(struct slice name)
 
 static bool file_read(struct slice name, struct buf *out)
 {
-    char path[sizeof ZONE_DIRECTORY + ZONE_NAME_MAX + 2];
-    snprintf(path, sizeof path, ZONE_DIRECTORY "/" SLICE_FMT, SLICE_ARG(name));
+    const char *directory = getenv("TZDIR"); /* as the C library has it */
+    char path[4096];
+    snprintf(path, sizeof path, "%s/" SLICE_FMT, directory != NULL ? directory : ZONE_DIRECTORY,
+             SLICE_ARG(name));
     FILE *f = fopen(path, "re");
     if (f == NULL) return false;
     size_t n;
@@ -345,7 +347,8 @@ enum err zone_load(struct slice name, struct zone *out, struct error *e)
     if (!read)
         return error_set(e, ERR_CONFIG,
                          "\"%s\" is not a time zone of this system, expected a name such as Europe/Berlin; "
-                         "the names are in " ZONE_DIRECTORY " (package tzdata)",
+                         "the names are in " ZONE_DIRECTORY
+                         " (package tzdata; old names as US/Eastern: tzdata-legacy)",
                          slice_show(name, ZONE_NAME_MAX, shown, sizeof shown));
     memcpy(out->name, name.p, name.n);
     return ERR_NONE;

@@ -271,7 +271,7 @@
     G(ZONE, "zone", PATTERN, zone, "", 1, 64, RESTART,                                                       \
       "the name of a time zone such as \"Europe/Berlin\"",                                                   \
       "where the shops' days begin. CTR.HIT and the panel go by it. Without it CTR.HIT goes by UTC, and the " \
-      "panel by the reader's clock")                                                                         \
+      "panel by the reader's clock. A SIGHUP reads the system's tzdata again")                                                \
     G(STORE_ZONE, "store_zone", LOOKUP, store_zone, "", 0, 0, RESTART,                                       \
       "{ table, store, zone }",                                                                              \
       "a table of MySQL with the time zones of stores, its column of the store and its column of the "       \

@@ -1,6 +1,7 @@
 /* redis/batches_op.c - tally:batches and the registries that it lists. */
 #include "redis/batches_op.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "redis/client_list.h"
 #include "redis/info.h"
 #include "redis/lua.h"
@@ -189,7 +190,17 @@ void redis_batch_list(struct redis_link *l, struct batch_list *b)
 
 static void beat_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)arg, (void)r, (void)at; /* the next beat is the answer to one that failed */
+    int64_t ended;
+    char keys[400] = "";
+    (void)l, (void)arg, (void)at; /* the next beat is the answer to one that failed */
+    if (!answer_is(r, REDIS_ARRAY) || r->n < 2 || !answer_integer(&r->elements[0], &ended)) return;
+    for (size_t i = 1, n = 0; i < r->n && answer_is(&r->elements[i], REDIS_STRING); i++, n = strlen(keys)) {
+        if (n > 0) keys[n++] = ' ';
+        slice_show(r->elements[i].str, 100, keys + n, sizeof keys - n);
+    }
+    log_event(
+        LOG_WARN, "ttl_ended", "hashes=%lld keys=%s next=%s", (long long)ended, LOGQ(keys),
+        LOGQ("another program sets a TTL on keys that count, whose hits would be lost; mend that program"));
 }
 
 void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
@@ -197,13 +208,14 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
 {
     struct buf *out = redis_link_begin(l);
     struct buf name = {0};
-    request_eval(out, lua_beat, 3, 1 + (size_t)ids_n);
+    request_eval(out, lua_beat, 4, 1 + (size_t)ids_n);
     REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
     name_instance(&name, life->instance);
     request_key(out, redis_tag(l), buf_slice(&name));
     buf_reset(&name);
     name_seq(&name, life);
     request_key(out, redis_tag(l), buf_slice(&name));
+    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
     buf_reset(&name);
     buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
     request_slice(out, buf_slice(&name));

@@ -229,6 +229,18 @@ def test_a_lock_of_the_shop(make_shop, mysql):
     daemon.verify()
 
 
+def test_a_cleaning_script(make_shop, redis):
+    """Its TTL on keys that count is taken off, and told; their hits would be lost."""
+    daemon = make_shop(CAUSES["ids beyond INT"])
+    hit(daemon, 1, [1, 2])
+    daemon.sync_all()  # the first hits of a store are merged at once, later ones wait
+    hit(daemon, 1, [1, 2])
+    assert redis.client().expire("s1:n", 1000) == 1
+    wait_until(lambda: 'event=ttl_ended hashes=1 keys=s1:n' in daemon.log(), 60, "it is told")
+    assert redis.client().ttl("s1:n") == -1
+    daemon.verify()
+
+
 def test_a_sum_that_stays_valid(make_shop, mysql):
     """CHECK (n >= 0) refuses to insert -3, but not 10 - 3."""
     cause = CAUSES["ids beyond INT"]

@@ -1,6 +1,9 @@
 """CTR.HIT: today in each store's time zone, over midnight and over changes of its clocks; its own error; what holds while MySQL
 cannot be asked. Python's zoneinfo says what is right."""
 import datetime
+import os
+import shutil
+import signal
 import zoneinfo
 
 import pytest
@@ -102,6 +105,30 @@ def test_a_counter_without_dates(begin):
         answer = client.call("CTR.HIT", "s1:product_views")
         assert isinstance(answer, RespError) and "counts by integer, so it has no field of today" in str(answer)
         assert client.call("COMMAND", "GETKEYS", "CTR.HIT", "s1:orders") == [b"s1:orders"]
+
+
+def test_new_rules_of_a_zone(make_redis, make_daemon, workdir, monkeypatch):
+    """The system's tzdata is updated: a SIGHUP reads them."""
+    path = os.path.join(workdir, "zones", "Shop")
+    os.makedirs(os.path.dirname(path))
+    monkeypatch.setenv("TZDIR", os.path.dirname(path))
+
+    def rules(zone):
+        shutil.copy(f"/usr/share/zoneinfo/Etc/{zone}", path)
+        return f"{datetime.datetime.now(zoneinfo.ZoneInfo(f'Etc/{zone}')):%Y%m%d}".encode()
+
+    first = rules("GMT+12")
+    redis = make_redis(appendfsync="always", in_memory=True)
+    daemon = make_daemon(redis, more={"zone": "Shop"}, families=counters(hits=10**9, every="3600s"))
+    key = visitors("1")
+    with daemon.client() as client:
+        client.call("CTR.HIT", key)
+        daemon.sync_all()
+        second = rules("GMT-14")  # 26 hours ahead: another day at any time
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "outcome=taken_over" in daemon.log(), 60, "reloaded")
+        client.call("CTR.HIT", key)
+        assert client.call("CTR.TOTAL", key, first, second) == [1, 1] and first != second
 
 
 def test_while_mysql_cannot_be_asked(make_clock, make_redis, make_daemon, mysql):

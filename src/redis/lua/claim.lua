@@ -59,7 +59,10 @@ if taken > 0 then
     call('UNLINK', unpack(small))
     call('HSET', registry, 'packed', text, 'packed_n', #small)
   end
-  for _, key in ipairs(large) do call('RENAMENX', key, key .. '_' .. id) end
+  for _, key in ipairs(large) do
+    call('RENAMENX', key, key .. '_' .. id)
+    redis.pcall('PERSIST', key .. '_' .. id) -- another program's TTL would go along
+  end
   for _, lock in ipairs(locks) do call('SET', lock, instance, 'EX', every_s) end
 end
 if #gone > 0 then call('ZREM', dirty, unpack(gone)) end

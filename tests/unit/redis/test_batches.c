@@ -233,6 +233,23 @@ static void test_beat_and_instance(void **state)
     world_close(w);
 }
 
+/* A cleaning script's. */
+static void test_beat_ends_ttls(void **state)
+{
+    struct world *w = world_open();
+    struct redis_instance i = {.life = &w->life, .done = on_instance};
+    int before = answers;
+    (void)state;
+    redis_ask(&w->server, "HSET s1:product_views 1 1");
+    redis_ask(&w->server, "ZADD tally:dirty 7 s1:product_views 8 s2:product_views");
+    redis_ask(&w->server, "EXPIRE s1:product_views 1000");
+    redis_beat(&w->link, &w->life, SLICE("web1"), NULL, 0);
+    redis_instance(&w->link, &i);
+    WAIT_UNTIL(w, answers == before + 1);
+    assert_redis(&w->server, "-1", "TTL s1:product_views");
+    world_close(w);
+}
+
 static void on_batch(void *arg, const struct batch_seen *b)
 {
     assert_int_equal(b->id.n, 32);
@@ -509,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_standing),
         cmocka_unit_test(test_standing_history),
         cmocka_unit_test(test_beat_and_instance),
+        cmocka_unit_test(test_beat_ends_ttls),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_due),
         cmocka_unit_test(test_held),

@@ -637,6 +637,7 @@ static void test_claim_small_and_large(void **state)
     (void)state;
     memset(long_field, 'f', 600);
     redis_ask(s, "HSET s1:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9");
+    redis_ask(s, "EXPIRE s1:unique_visitors:daily 1000");
     redis_ask(s, "HSET s2:unique_visitors:daily 1 -9223372036854775808 2 9223372036854775807");
     redis_ask(s, "HSET s3:unique_visitors:daily %s 1", long_field);
     redis_ask(s, "HSET s4:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8");
@@ -646,6 +647,7 @@ static void test_claim_small_and_large(void **state)
     assert_int_equal(c.renamed, 4);
     assert_int_equal(c.fields, 9 + 2 + 1 + 8);
     assert_redis(s, "9", "HLEN s1:unique_visitors:daily_%s", hex_of(&c));
+    assert_redis(s, "-1", "TTL s1:unique_visitors:daily_%s", hex_of(&c));
     assert_redis(s, "1", "HLEN s3:unique_visitors:daily_%s", hex_of(&c));
     assert_redis(s, "0",
                  "EXISTS s1:unique_visitors:daily s2:unique_visitors:daily s3:unique_visitors:daily "

@@ -150,7 +150,8 @@ const struct spec *spec_resolve(const struct session *s, const struct request *r
                                 struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
-bool spec_is_attack(const struct request *r);                 /* a browser talks to us: `POST`, `Host:` */
+const char *
+spec_is_strange(const struct request *r); /* why it is of no Redis client; NULL: it may be of one */
 
 /* state.c */
 bool state_blocks(enum session_state state); /* nothing is taken, but it goes on */

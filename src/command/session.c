@@ -120,8 +120,7 @@ static void hush(struct session *s, uint32_t n)
     if (n > 0 && !s->gone) coalesce_hush(lane_coalesce(s), lane_outlet(s), n);
 }
 
-/* As in Redis: a page may make a browser inside the network send this. */
-static void attack_log(struct session *s)
+static void strange_log(struct session *s, const char *why)
 {
     static struct log_seldom line;
     unsigned times;
@@ -129,16 +128,15 @@ static void attack_log(struct session *s)
     STAT_ADD(cross_protocol, 1);
     if (!log_seldom(&line, &times)) return;
     s->command->config.client.peer(s->conn, peer, sizeof peer);
-    log_event(LOG_WARN, "cross_protocol", "peer=%s times=%u why=%s", peer, times,
-              LOGQ("a client sent HTTP to the RESP door: a web page may be using a browser; tallyd closed "
-                   "the connection"));
+    log_event(LOG_WARN, "cross_protocol", "peer=%s times=%u why=%s", peer, times, LOGQ(why));
 }
 
 static enum taken run(struct session *s, const struct request *r)
 {
     if (r->args_n == 0) return TAKEN;
-    if (spec_is_attack(r)) {
-        attack_log(s);
+    const char *strange = spec_is_strange(r);
+    if (strange != NULL) {
+        strange_log(s, strange);
         session_state(s, SESSION_ENDING);
         s->command->config.client.drop(s->conn);
         return TAKEN;

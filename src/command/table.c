@@ -184,8 +184,16 @@ const struct spec *spec_resolve(const struct session *s, const struct request *r
     return NULL;
 }
 
-/* As Redis tallyd closes at once, without a reply: a web page may have sent this, by a browser inside the network. */
-bool spec_is_attack(const struct request *r)
+/* As Redis tallyd closes at once, without a reply: a web page may have sent this, by a browser inside the network. Also what begins a
+ * PROXY protocol header of version 1 or 2: an answer to it would be taken for that to the client's first command. */
+const char *spec_is_strange(const struct request *r)
 {
-    return slice_ieq(r->args[0], SLICE("post")) || slice_ieq(r->args[0], SLICE("host:"));
+    if (slice_ieq(r->args[0], SLICE("post")) || slice_ieq(r->args[0], SLICE("host:")))
+        return "a client sent HTTP to the RESP door: a web page may be using a browser; tallyd closed the "
+               "connection";
+    if (slice_eq(r->args[0], SLICE("PROXY")) || slice_eq(r->args[0], SLICE("\0")))
+        return "a proxy sends a PROXY protocol header, which tallyd does not read: take send-proxy off its "
+               "server line; tallyd closed "
+               "the connection";
+    return NULL;
 }

@@ -418,6 +418,25 @@ static void a_browser_is_dropped_without_a_word(void **state)
     heard(client, "");
 }
 
+/* Its answer would be taken for that to the first command. */
+static void a_proxy_header_is_dropped_without_a_word(void **state)
+{
+    (void)state;
+    say(client, "PROXY TCP4 10.0.0.7 10.0.0.1 56324 7370\r\nPING\r\n");
+    assert_true(client->dropped);
+    heard(client, "");
+}
+
+static void a_proxy_header_of_bytes_is_dropped(void **state)
+{
+    static const char bytes[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c";
+    (void)state;
+    buf_put(&client->kept, bytes, sizeof bytes - 1);
+    conn_take(client);
+    assert_true(client->dropped);
+    heard(client, "");
+}
+
 static void a_full_outlet_takes_nothing_more(void **state)
 {
     (void)state;
@@ -608,6 +627,8 @@ int main(void)
         TEST(quit_without_room_is_still_the_last_word),
         TEST(malformed_bytes_are_answered_after_all_else),
         TEST(a_browser_is_dropped_without_a_word),
+        TEST(a_proxy_header_is_dropped_without_a_word),
+        TEST(a_proxy_header_of_bytes_is_dropped),
         TEST(a_full_outlet_takes_nothing_more),
         TEST(split_does_not_matter),
         TEST(any_order_of_events_keeps_the_order_of_replies),

@@ -19,7 +19,14 @@ static enum err lock_take(struct db *db, struct error *e)
 {
     struct slice cell;
     for (int i = 0; i < LOCK_TRIES; i++) {
-        if (DB_QUERY(db, "SELECT GET_LOCK(" LOCK_NAME ", 2)") != CODE_OK) return db_error(db, e);
+        if (DB_QUERY(db, "SELECT GET_LOCK(" LOCK_NAME ", 2)") != CODE_OK) {
+            enum err err = db_error(db, e);
+            return err != ERR_UNAVAILABLE && e != NULL
+                       ? error_prefix(
+                             e, "this server has no GET_LOCK, by which one migrate waits for another: run "
+                                "what `tallyd migrate --print` prints instead")
+                       : err;
+        }
         if (db_row(db, &cell, 1) && slice_eq(cell, SLICE("1"))) return ERR_NONE;
     }
     return error_set(e, ERR_UNAVAILABLE,

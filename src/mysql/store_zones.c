@@ -30,8 +30,8 @@ static void read_log(struct store_zones *r, const struct zone_table *t, bool all
     r->unknown = t->unknown;
     log_event(LOG_INFO, "store_zones", "stores=%zu zones=%zu", t->stores.n, t->n);
     if (t->unknown > 0)
-        log_event(LOG_WARN, "store_zones_unknown", "stores=%zu zone=%s next=%s", t->unknown,
-                  LOGQ(t->unknown_name),
+        log_event(LOG_WARN, "store_zones_unknown", "stores=%zu zones=%s next=%s", t->unknown,
+                  LOGQ(t->unknown_names),
                   LOGQ("these stores have the default zone; write a name as Europe/Berlin"));
     if (!all)
         log_event(LOG_WARN, "store_zones_too_many", "most=%d next=%s", ZONES_STORES_MOST,
@@ -48,7 +48,7 @@ static enum code_class stores_read(struct store_zones *r, struct zone_table *t, 
     enum code_class class = db_is_open(r->db) ? CODE_OK : db_open(r->db);
     if (class == CODE_OK) class = db_query(r->db, buf_slice(&sql));
     for (; class == CODE_OK && db_row(r->db, cell, 2) && n < ZONES_STORES_MOST; n++)
-        if (cell[0].p != NULL && cell[1].p != NULL && cell[1].n > 0) zone_table_add(t, cell[0], cell[1]);
+        if (cell[0].p != NULL && cell[1].p != NULL) zone_table_add(t, cell[0], cell[1]);
     *all = n < ZONES_STORES_MOST;
     buf_free(&sql);
     return class;

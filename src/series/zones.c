@@ -42,6 +42,16 @@ static struct zone *zone_of_name(struct zone_table *t, struct slice name)
     return &t->all[t->n++];
 }
 
+/* Each once, as many as there is room for. */
+static void unknown_note(struct zone_table *t, struct slice name)
+{
+    char shown[ZONE_NAME_MAX + 4];
+    slice_show(name, ZONE_NAME_MAX, shown, sizeof shown);
+    size_t n = strlen(t->unknown_names), room = sizeof t->unknown_names - n;
+    if (strstr(t->unknown_names, shown) != NULL || strlen(shown) + 2 > room) return;
+    snprintf(t->unknown_names + n, room, "%s%s", n > 0 ? " " : "", shown);
+}
+
 void zone_table_add(struct zone_table *t, struct slice store, struct slice name)
 {
     struct zone *zone = zone_of_name(t, name);
@@ -50,7 +60,7 @@ void zone_table_add(struct zone_table *t, struct slice store, struct slice name)
         return;
     }
     t->unknown++;
-    snprintf(t->unknown_name, sizeof t->unknown_name, SLICE_FMT, SLICE_ARG(name));
+    unknown_note(t, name.n > 0 ? name : SLICE("''"));
 }
 
 static const struct zone *zone_of(const struct zone_table *t, struct slice store)

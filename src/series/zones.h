@@ -19,9 +19,9 @@ struct zone_table {   /* immutable once published */
     size_t n;
     struct map stores; /* -> one of all */
     size_t unknown;    /* stores whose zone this system does not have: they have the default */
-    char unknown_name[ZONE_NAME_MAX + 1]; /* one of these; "" for none */
-    unsigned holders;                     /* of zones.lock */
-    struct zone_table *next;              /* of zones.left */
+    char unknown_names[4 * ZONE_NAME_MAX]; /* the first of these, '' for an empty one */
+    unsigned holders;                      /* of zones.lock */
+    struct zone_table *next;               /* of zones.left */
 };
 
 struct zones {

@@ -277,7 +277,15 @@ static void advice_print(const struct sum *s, struct buf *out)
             "`tallyd recover --dry-run` names claimed hashes that no batch knows; a Redis or a MySQL that "
             "lost data is named in tallyd's log (frames_lost, merges_held, mysql_behind).\n",
             s->name, text);
-    if (difference < 0)
+    if (difference < 0 && s->accepted == 0)
+        buf_printf(
+            out,
+            "%s does not balance: Redis knows of no accepted hit, and %s are in the books. Its data are gone "
+            "(FLUSHALL, FLUSHDB, an empty server), and with them what was pending. Next: `tallyd recover "
+            "--help` "
+            "(--accept-rollback), and what clients counted since the last merge.\n",
+            s->name, text);
+    else if (difference < 0)
         buf_printf(out,
                    "%s does not balance: there are %s more hits than tallyd accepted. Next: see whether "
                    "another program writes its pending hashes in Redis or its row in tally_counters, then "

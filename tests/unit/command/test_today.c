@@ -15,7 +15,7 @@ static void zones_set(void)
     zone_table_add(t, SLICE("3"), SLICE("Pacific/Honolulu"));
     zone_table_add(t, SLICE("4"), SLICE("Middle/Earth"));
     assert_int_equal(t->unknown, 1);
-    assert_string_equal(t->unknown_name, "Middle/Earth");
+    assert_string_equal(t->unknown_names, "Middle/Earth");
     zones_publish(zones_utc()->of, t);
 }
 

@@ -173,15 +173,17 @@ static void test_too_many(void **state)
     (void)state;
     struct sums s;
     struct buf text = {0};
-    struct books_counter rows[] = {MERGED("views", INT64_MAX, INT64_MAX, 0)};
-    const struct books books = {.counters = rows, .counters_n = 1};
+    struct books_counter rows[] = {MERGED("views", INT64_MAX, INT64_MAX, 0), MERGED("visitors", 7, 0, 0)};
+    const struct books books = {.counters = rows, .counters_n = 2};
     sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("views"), SLICE("0"));
+    sums_accepted(&s, SLICE("views"), SLICE("1"));
     sums_stored(&s, &books);
-    assert_int_equal(sums_print(&s, &text), 1);
+    assert_int_equal(sums_print(&s, &text), 2);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(
-        text.p, "views does not balance: there are 18446744073709551614 more hits than tallyd accepted. "
+        text.p, "visitors does not balance: Redis knows of no accepted hit, and 7 are in the books. "));
+    assert_non_null(strstr(
+        text.p, "views does not balance: there are 18446744073709551613 more hits than tallyd accepted. "
                 "Next: "));
     buf_free(&text);
     sums_close(&s);

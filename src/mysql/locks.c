@@ -113,7 +113,9 @@ enum verdict locks_found(struct work *w)
         if (before || late) w->locks.state[h] = PART_LATER;
         after = true;
     }
-    return before || (after && !late) ? NEXT_PART : merge_ended(w, MERGE_LOCKED, db_text(w->db));
+    if (before || (after && !late)) return NEXT_PART;
+    w->chunk->outcome = MERGE_LOCKED; /* the text may be of rejects */
+    return ENDED;
 }
 
 enum verdict locks_wait_short(struct work *w)

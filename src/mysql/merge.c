@@ -397,7 +397,7 @@ static enum verdict commit(struct work *w)
     enum verdict v = merge_run_literal(w, "COMMIT");
     if (v != GO_ON) return v;
     CRASH(merge_after_commit);
-    w->chunk->text[0] = 0;
+    if (w->chunk->rejected_n == 0) w->chunk->text[0] = 0;
     w->chunk->rows_rejected += (uint32_t)w->plan.refused_n;
     w->chunk->rows_merged += (uint32_t)(w->plan.rows_n - w->plan.refused_n);
     rejects_tell(w);

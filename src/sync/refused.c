@@ -122,7 +122,8 @@ static void left_count(struct run *r, struct slice names, bool waits)
 {
     struct slice name;
     while (ledger_names_next(&names, &name)) {
-        struct store_wait *e = store_get(r->family, store_of(r->family->counter, name));
+        struct slice store = store_of(r->family->counter, name);
+        struct store_wait *e = waits ? store_get(r->family, store) : map_get(&r->family->stores, store);
         if (e == NULL) continue;
         if (waits)
             e->locks++;

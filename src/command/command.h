@@ -35,6 +35,9 @@ struct client_ports {
     void (*peer)(const struct conn *c, char *out, size_t size);
     void (*info)(const struct conn *c, struct conn_info *info);
     bool (*left)(const struct conn *c); /* it closed its side */
+    void (*promise)(struct conn *c,
+                    size_t bytes);          /* of an answer to come, that count as unread; 0: it is here */
+    size_t (*unread)(const struct conn *c); /* bytes of answers that it has not taken */
 };
 
 /* What INFO was asked for. */
@@ -75,7 +78,8 @@ struct command_config {
     uint32_t clients_max;     /* for CONFIG GET and INFO */
     uint32_t multi_max;       /* commands in one MULTI */
     uint32_t multi_bytes_max; /* bytes of their requests */
-    uint32_t busy_ms; /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
+    uint32_t busy_ms;   /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
+    size_t answers_max; /* bytes of answers to reads, made and unread, of all clients */
     struct zone_view *zones; /* for CTR.HIT; borrowed */
     struct users *users;     /* borrowed; none in it: full access for all */
     struct prover *prover;
@@ -100,6 +104,7 @@ enum session_state {
     SESSION_BARRIER, /* waits until outlet.waiting is 0 */
     SESSION_AHEAD,   /* too many bytes of answers wait for an earlier one, which another lane owes */
     SESSION_ASKING,  /* an asynchronous request is out */
+    SESSION_QUEUED,  /* an answer needs memory that others have */
     SESSION_PACED,   /* its user has no room: goes on by command_pace() or command_turn() */
     SESSION_ENDING,  /* the last reply is made; the client is being closed */
 };
@@ -160,8 +165,15 @@ struct session {
     bool broken;                  /* EXEC refuses this MULTI: a request of it was refused, or users changed */
     struct buf name;              /* CLIENT SETNAME */
     struct buf lib_name, lib_ver; /* CLIENT SETINFO */
-    struct buf held; /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
-    struct buf key;  /* of the request that is out */
+    struct buf held;      /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
+    struct buf key;       /* of the request that is out */
+    struct answer_share { /* answers.c */
+        struct list place, queued;
+        size_t bytes, wants;
+        size_t *of;        /* the sum that bytes are part of */
+        uint64_t since_ms; /* mono: it waits */
+        bool making, late; /* has memory for an answer to come; has waited too long */
+    } answer;
     union {
         struct pending_request pending;
         struct total_request total;

@@ -14,6 +14,7 @@
  *   total.c    CTR.TOTAL, HGET, HMGET, GET
  *   keyspace.c EXPIRE and the like, EXISTS, TTL; what a counter's key refuses
  *   wait.c     WAIT, WAITAOF
+ *   answers.c  memory of their answers
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
  *   client.c   PING, CLIENT and other commands about one connection
@@ -114,7 +115,11 @@ struct command {
     const struct grant *grants[SPECS_MAX]; /* one a spec */
     struct calls calls[SPECS_MAX];         /* one a spec */
     struct ops_rate ops;
-    uint32_t blocked_n; /* sessions that are PARKED, BARRIER, ASKING or PACED */
+    uint32_t blocked_n; /* sessions that are PARKED, BARRIER, ASKING, QUEUED or PACED */
+    struct list answers,
+        queued;           /* sessions that hold memory for an answer; that wait for it, the longest first */
+    size_t answers_n;     /* bytes of all */
+    size_t answers_of[2]; /* of those without a user: clients; from inside */
 };
 
 /* calls.c */
@@ -266,6 +271,15 @@ void fan_sync(struct session *s);
 void fan_recover(struct session *s);
 void fan_wait(struct session *s);
 void fan_names(struct session *s); /* SERIES.LIST */
+
+/* answers.c */
+void answers_init(struct command *c);
+void answers_tick(struct command *c, uint64_t now_ms);
+void answers_users(struct command *c); /* there are new ones */
+void answers_close(struct session *s);
+/* False: it waits, in SESSION_QUEUED, or has waited too long, which is in out. */
+bool answer_begin(struct session *s, const struct query *q, struct buf *out);
+void answer_end(struct session *s); /* it is in the outlet */
 
 /* words.c: each false comes with an error line in out */
 bool word_int(struct slice w, int64_t *v, struct buf *out);

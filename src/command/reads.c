@@ -42,6 +42,7 @@ static void read_done(struct read_request *q)
         else
             values_reply(q->answer, &s->outlet->out);
     }
+    answer_end(s);
     ask_end(s);
 }
 
@@ -61,6 +62,7 @@ enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q,
     const struct command_ports *ports = &s->command->config.ports;
     if (q->kind != QUERY_NAMES && !names_fit(s, kind, q->name, q->type, q->from, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
+    if (!answer_begin(s, q, out)) return s->state == SESSION_QUEUED ? LEFT : TAKEN;
     s->ask.read = (struct read_request){.query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);
     if (q->kind != QUERY_NAMES) (void)lane_of_op(s, kind, q->name);

@@ -4,6 +4,7 @@
  *   TAKING -> BARRIER  a reply or a request must wait         -> TAKING  session_answered(): nothing is owed
  *   TAKING -> AHEAD    too much waits for one lane            -> TAKING  session_answered(): less does
  *   TAKING -> ASKING   a request is out                       -> TAKING  its done()
+ *   TAKING -> QUEUED   an answer has no memory yet            -> TAKING  answers.c
  *   TAKING -> PACED    its user has no room                   -> TAKING  command_pace() or command_turn()
  *   any    -> ENDING   QUIT, or bytes that are no RESP
  * In all states but TAKING the client is paused; in ENDING it is not read any more. */
@@ -28,6 +29,7 @@ struct command *command_create(const struct command_config *config)
     rand_bytes(run_id, sizeof(run_id));
     hex_write(run_id, sizeof(run_id), c->run_id);
     guard_init(c);
+    answers_init(c);
     lanes_init(c);
     return c;
 }
@@ -65,6 +67,7 @@ void session_close(struct session *s)
     s->command->blocked_n -= state_blocks(s->state);
     lanes_leave(s);
     guard_close(s);
+    answers_close(s);
     multi_free(s);
     buf_free(&s->name);
     buf_free(&s->lib_name);

@@ -210,7 +210,7 @@
     G(LIMITS_MEMORY, "limits.memory", SIZE, limits_memory_bytes, "512MiB", 8388608, 17179869184, RESTART,    \
       "a size from 8MiB to 16GiB",                                                                           \
       "the budget for what grows with load. Output buffers of all clients have a half of it, those of one "  \
-      "client a quarter. The cache of hashes has a quarter, answered hits that Redis could still lose an "   \
+      "client a quarter, answers to reads a quarter. The cache of hashes has a quarter, answered hits that Redis could still lose an "   \
       "eighth. The cache of names has a sixteenth, one reply of EVENT.RANGE or SERIES.LIST a "               \
       "thirty-second")                                                                                       \
     G(LIMITS_SEND_TIMEOUT, "limits.send_timeout", MS, limits_send_timeout_ms,                                \

@@ -50,7 +50,7 @@ static bool may_read(const struct conn *c)
     return !c->paused && !c->put_off && !c->slow && !c->finishing && !is_closing(c);
 }
 
-static size_t unread_bytes(const struct conn *c)
+size_t conn_unread(const struct conn *c)
 {
     return c->outlet.out.n + uv_stream_get_write_queue_size(&c->s.stream);
 }
@@ -126,6 +126,12 @@ static void unread_set(struct conn *c, size_t unread)
     STAT_SET(unread_bytes, c->listen->unread);
 }
 
+void conn_promise(struct conn *c, size_t bytes)
+{
+    c->promised = bytes;
+    unread_set(c, conn_unread(c) + bytes);
+}
+
 static void session_end(struct conn *c)
 {
     c->listen->clients--;
@@ -154,7 +160,7 @@ void conn_drop(struct conn *c)
 
 static void finish_if_said(struct conn *c)
 {
-    if (!c->finishing || c->holds > 0 || c->outlet.waiting > 0 || unread_bytes(c) > 0) return;
+    if (!c->finishing || c->holds > 0 || c->outlet.waiting > 0 || conn_unread(c) > 0) return;
     if (c->secure != NULL) secure_end(c);
     linger_begin(c);
 }
@@ -439,7 +445,7 @@ void conn_flush(struct conn *c)
         conn_drop(c);
         return;
     }
-    unread_set(c, unread_bytes(c));
+    unread_set(c, conn_unread(c) + c->promised);
     pace(c);
     finish_if_said(c);
 }
@@ -459,7 +465,7 @@ static size_t kernel_has(const struct conn *c)
  * as those after them. */
 static uint64_t counted_untold(const struct conn *c)
 {
-    uint64_t here = c->outlet.counted - c->told, bytes = unread_bytes(c);
+    uint64_t here = c->outlet.counted - c->told, bytes = conn_unread(c);
     return bytes == 0 ? here : here + here * kernel_has(c) / bytes;
 }
 
@@ -471,7 +477,7 @@ static void stalled(struct conn *c)
               "why=\"read nothing\" peer=%s stalled_ms=%u unread_bytes=%zu counted_untold=%llu "
               "next=\"counted_untold hits were counted, but their answers were not sent; a client must read "
               "while it writes\"",
-              peer, c->listen->limits.stall_ms, unread_bytes(c), (unsigned long long)counted_untold(c));
+              peer, c->listen->limits.stall_ms, conn_unread(c), (unsigned long long)counted_untold(c));
     STAT_ADD(connections_stalled, 1);
     conn_drop(c);
 }
@@ -486,7 +492,7 @@ void conn_stall_check(struct conn *c, uint64_t now_ms)
         stalled(c);
         return;
     }
-    unread_set(c, unread_bytes(c));
+    unread_set(c, conn_unread(c) + c->promised);
     pace(c); /* others may have left room */
 }
 

@@ -104,7 +104,7 @@ struct conn {
     struct list place; /* in listen->open or listen->closing */
     struct list answered, resumed, in_writing, in_lingering;
     struct buf kept;          /* bytes that the session left; freed when empty */
-    size_t unread;            /* its part of listen->unread */
+    size_t unread, promised;  /* its part of listen->unread; of it, in the making */
     uint64_t handed;          /* bytes in chunks so far, */
     uint64_t taken;           /* how many of them the socket had taken when the stall timer looked last, */
     uint64_t progress_ms;     /* and when that changed, or something came from the client (uv_now) */

@@ -84,6 +84,9 @@ struct conn *conn_of(struct outlet *o);
 void *conn_session(struct conn *c);
 /* "127.0.0.1:4711", "[::1]:4711", or the unix socket's path and ":0". */
 void conn_peer(const struct conn *c, char *out, size_t size);
+/* So many bytes of an answer are being made: they count as unread until it says 0. */
+void conn_promise(struct conn *c, size_t bytes);
+size_t conn_unread(const struct conn *c); /* bytes of answers that it has not taken */
 void conn_info(const struct conn *c, struct conn_info *info);
 bool conn_left(const struct conn *c); /* it closed its side: it is gone, or sends no more */
 

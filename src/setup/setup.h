@@ -38,6 +38,7 @@ bool setup_doors(struct setup *s, struct buf *problems) MUST_CHECK;
 struct shares {
     size_t unread_bytes, unread_all_bytes; /* output buffers: of one client, of all */
     size_t replay_bytes;                   /* answered hits that Redis could still lose */
+    size_t answers_bytes;                  /* answers to reads, in the making and unread */
     uint32_t read_bytes;                   /* ids or names of one reply */
     uint32_t hashes, names;                /* whose state is remembered */
 };

@@ -2,13 +2,14 @@
 that would be SQL. guards.py takes each guard out and sees the attack succeed."""
 import os
 import re
+import select
 import socket
 import threading
 
 import pytest
 
 from harness.daemon import counters
-from harness.resp import RespError
+from harness.resp import RespError, encode
 from harness.tools import FrontHAProxy, FrontNginx
 from harness.wait import patience, wait_until
 from harness.web import Web
@@ -302,3 +303,37 @@ def test_groups_of_root_are_given_up(shops, workdir, mysql):
     finally:
         os.setgroups(groups)
     assert not {"4242", "0"} & set(status_of(daemon.pid)["Groups"].split())
+
+
+def resident(daemon):
+    return int(status_of(daemon.pid)["VmRSS"].split()[0]) << 10
+
+
+def test_answers_that_nobody_reads(shops):
+    """150 MB of answers are asked for and left: a share of limits.memory is made, and another store's read is answered meanwhile."""
+    daemon = shops({"limits": {"memory": "64MiB", "busy_timeout": "1s"}})
+    idle = []
+    try:
+        with known(daemon, "shop1") as client:
+            for at in range(0, 7000, 1000):
+                client.send(b"".join(encode("EVENT.ADD", "s1:big", "view", "ID", f"{n:06}".ljust(250, "x"))
+                                     for n in range(at, at + 1000)))
+                for _ in range(1000):
+                    client.reply()
+        before = resident(daemon)
+        for _ in range(80):
+            idle.append(known(daemon, "shop1"))
+            idle[-1].send(encode("EVENT.RANGE", "s1:big", "view", 0, 1 << 33))
+        with known(daemon, "shop2") as client:
+            client.call("EVENT.ADD", "s2:small", "view", "ID", "mine")
+            wait_until(lambda: len(select.select([link.socket for link in idle], [], [], 0)[0]) == len(idle), 60,
+                       "all have an answer, or a part of one")
+            assert client.call("EVENT.RANGE", "s2:small", "view", 0, 1 << 33)[0] == b"mine"
+        assert resident(daemon) < before + (40 << 20)
+        said = [link.socket.recv(1) for link in idle]
+        assert 2 <= said.count(b"*") < 20 and said.count(b"-") == 80 - said.count(b"*")
+    finally:
+        for link in idle:
+            link.close()
+    with known(daemon, "shop1") as client:
+        wait_until(lambda: len(client.call("EVENT.RANGE", "s1:big", "view", 0, 1 << 33)) == 14000, 30, "it is answered again")

@@ -683,6 +683,7 @@ static void open_all(void)
                                           .clients_max = 100,
                                           .multi_max = 10,
                                           .multi_bytes_max = 1 << 20,
+                                          .answers_max = 64 << 20,
                                           .busy_ms = 5000,
                                           .users = users,
                                           .prover = prover,

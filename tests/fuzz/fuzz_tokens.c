@@ -831,6 +831,7 @@ static void world_open(void)
                                             .clients_max = 100,
                                             .multi_max = MULTI_MAX,
                                             .multi_bytes_max = 1 << 20,
+                                            .answers_max = 64 << 20,
                                             .busy_ms = 5000};
     command = command_again(&commands);
     for (size_t i = 0; i < CLIENTS; i++) {

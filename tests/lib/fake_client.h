@@ -92,9 +92,20 @@ static inline bool on_left(const struct conn *c)
     return c->left;
 }
 
-static const struct client_ports fake_client_ports = {on_pause,  on_resume, conn_take, on_answered,
-                                                      on_finish, on_drop,   on_hold,   on_release,
-                                                      on_peer,   on_info,   on_left};
+static inline void on_promise(struct conn *c, size_t bytes)
+{
+    INVARIANT(!c->dropped);
+    (void)bytes;
+}
+
+static inline size_t on_unread(const struct conn *c)
+{
+    return c->outlet.out.n;
+}
+
+static const struct client_ports fake_client_ports = {
+    on_pause,   on_resume, conn_take, on_answered, on_finish,  on_drop,  on_hold,
+    on_release, on_peer,   on_info,   on_left,     on_promise, on_unread};
 
 /* When nothing of it is out any more. */
 static inline void fake_client_close(struct conn *c)

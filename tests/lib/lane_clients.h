@@ -715,6 +715,7 @@ static void world_open(struct command *(*create)(const struct command_config *))
         .clients_max = 100,
         .multi_max = 100,
         .multi_bytes_max = 1 << 20,
+        .answers_max = 64 << 20,
         .busy_ms = 5000};
     command = create(&config);
     for (uint32_t i = 0; i < lanes_n; i++)

@@ -133,6 +133,7 @@ static void world_open(void)
         .clients_max = 100,
         .multi_max = 2000,
         .multi_bytes_max = 200000,
+        .answers_max = 64 << 20,
         .busy_ms = 5000,
     };
     command = command_create(&config);

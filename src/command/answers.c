@@ -1,43 +1,15 @@
 /* command/answers.c - memory of answers to reads. A read may be for 16 MiB, so it begins when there is room for the largest
  * answer that it can have; that much stays taken until the answer is made, then what its client has not read. Reads wait in
- * turn. A user may have half of what the others leave, and one read in any case where it fits, so that clients that ask and
- * do not read hold up only their own user's. */
+ * turn. */
 #include "command/inside.h"
 
 #define ANSWER_LEAST (64 * 1024)
-
-void answers_init(struct command *c)
-{
-    PRE(c->config.answers_max > 0);
-    list_init(&c->answers);
-    list_init(&c->queued);
-}
-
-static size_t *party_of(struct session *s)
-{
-    return s->user != NULL ? &s->user->answers : &s->command->answers_of[s->inside];
-}
-
-/* bytes 0: it holds nothing any more. */
-static void hold(struct session *s, size_t bytes)
-{
-    struct answer_share *h = &s->answer;
-    if (h->of == NULL) h->of = party_of(s);
-    *h->of += bytes - h->bytes;
-    s->command->answers_n += bytes - h->bytes;
-    h->bytes = bytes;
-    if (list_linked(&h->place)) list_remove(&h->place);
-    if (bytes > 0)
-        list_push(&s->command->answers, &h->place);
-    else
-        h->of = NULL;
-}
 
 static void make(struct session *s, size_t bytes)
 {
     s->answer.making = true;
     s->command->config.client.promise(s->conn, bytes);
-    hold(s, s->answer.bytes + bytes);
+    share_set(s, SHARE_ANSWERS, s->share[SHARE_ANSWERS].bytes + bytes);
 }
 
 static void made(struct session *s)
@@ -49,22 +21,15 @@ static void made(struct session *s)
 /* What clients have read meanwhile is free. */
 static void look(struct command *c)
 {
-    for (struct list *at = c->answers.next, *next; at != &c->answers; at = next) {
-        struct session *s = CONTAINER_OF(at, struct session, answer.place);
+    struct list *held = &c->shares[SHARE_ANSWERS].held;
+    for (struct list *at = held->next, *next; at != held; at = next) {
+        struct session *s = CONTAINER_OF(at, struct session, share[SHARE_ANSWERS].place);
         next = at->next;
         if (s->answer.making && s->state == SESSION_ASKING) continue;
         if (s->answer.making) made(s);
         size_t unread = c->config.client.unread(s->conn);
-        if (unread < s->answer.bytes) hold(s, unread);
+        if (unread < s->share[SHARE_ANSWERS].bytes) share_set(s, SHARE_ANSWERS, unread);
     }
-}
-
-static bool fits(struct session *s, size_t bytes)
-{
-    const struct command *c = s->command;
-    size_t own = *party_of(s), others = c->answers_n - own, most = c->config.answers_max;
-    if (own > 0) return others < most && own + bytes <= (most - others) / 2;
-    return others + bytes <= most;
 }
 
 /* The most that it can be, as it comes from Redis: only one at a time is there a second time, as the client gets it. */
@@ -72,7 +37,7 @@ static size_t bytes_of(const struct session *s, const struct query *q)
 {
     const struct query_limits *limits = &s->command->config.counters->ops->read;
     size_t value = sizeof(struct query_value), texts = limits->texts_max, n;
-    size_t most = s->command->config.answers_max / 4;
+    size_t most = s->command->config.shares_max[SHARE_ANSWERS] / 4;
     switch (q->kind) {
     case QUERY_NAMES:
         n = 3 * texts * s->command->config.lanes_n; /* the value of a short name is longer than it */
@@ -109,7 +74,7 @@ bool answer_begin(struct session *s, const struct query *q, struct buf *out)
     }
     if (s->answer.making) return true; /* it has waited */
     look(c);
-    if (!fits(s, bytes)) {
+    if (!share_fits(s, SHARE_ANSWERS, bytes)) {
         wait(s, bytes);
         return false;
     }
@@ -129,7 +94,7 @@ static void queue_go_on(struct command *c)
     for (struct list *at = c->queued.next, *next; at != &c->queued; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, answer.queued);
         next = at->next;
-        if (!fits(s, s->answer.wants)) continue;
+        if (!share_fits(s, SHARE_ANSWERS, s->answer.wants)) continue;
         make(s, s->answer.wants);
         go_on(s);
     }
@@ -138,7 +103,7 @@ static void queue_go_on(struct command *c)
 void answer_end(struct session *s)
 {
     made(s);
-    hold(s, s->gone ? 0 : s->command->config.client.unread(s->conn));
+    share_set(s, SHARE_ANSWERS, s->gone ? 0 : s->command->config.client.unread(s->conn));
     queue_go_on(s->command);
 }
 
@@ -146,7 +111,7 @@ void answers_close(struct session *s)
 {
     if (list_linked(&s->answer.queued)) list_remove(&s->answer.queued);
     if (s->state != SESSION_ASKING) s->answer.making = false;
-    if (!s->answer.making && s->answer.bytes > 0) hold(s, 0);
+    if (!s->answer.making && s->share[SHARE_ANSWERS].bytes > 0) share_set(s, SHARE_ANSWERS, 0);
 }
 
 void answers_tick(struct command *c, uint64_t now_ms)
@@ -159,15 +124,5 @@ void answers_tick(struct command *c, uint64_t now_ms)
         if (now_ms - s->answer.since_ms < c->config.busy_ms) return; /* those after it came later */
         s->answer.late = true;
         go_on(s);
-    }
-}
-
-void answers_users(struct command *c)
-{
-    c->answers_of[0] = c->answers_of[1] = 0;
-    list_for_each (at, &c->answers) {
-        struct session *s = CONTAINER_OF(at, struct session, answer.place);
-        s->answer.of = party_of(s);
-        *s->answer.of += s->answer.bytes;
     }
 }

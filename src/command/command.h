@@ -67,6 +67,13 @@ struct command_ports {
     10000 /* far beyond what fits into a frame: it bounds a MULTI of commands that do not count */
 #define COMMAND_MULTI_BYTES_MAX (1 << 20) /* as many as one request may have */
 
+/* What clients make tallyd hold. */
+enum share_kind {
+    SHARE_ANSWERS, /* of reads, made and unread */
+    SHARE_HALVES,  /* requests of which a part has come */
+    SHARES
+};
+
 struct command_config {
     /* One a lane; borrowed, the array too. A name's lane: series/slot.h. */
     struct coalesce *const *lanes;
@@ -78,10 +85,11 @@ struct command_config {
     uint32_t clients_max;     /* for CONFIG GET and INFO */
     uint32_t multi_max;       /* commands in one MULTI */
     uint32_t multi_bytes_max; /* bytes of their requests */
-    uint32_t busy_ms;   /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
-    size_t answers_max; /* bytes of answers to reads, made and unread, of all clients */
-    struct zone_view *zones; /* for CTR.HIT; borrowed */
-    struct users *users;     /* borrowed; none in it: full access for all */
+    uint32_t busy_ms; /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
+    size_t shares_max[SHARES]; /* bytes of all clients */
+    uint32_t half_ms;          /* for which a short request may be unfinished */
+    struct zone_view *zones;   /* for CTR.HIT; borrowed */
+    struct users *users;       /* borrowed; none in it: full access for all */
     struct prover *prover;
     uint32_t stranger_ms; /* unauthenticated clients are disconnected then */
 };
@@ -165,12 +173,17 @@ struct session {
     bool broken;                  /* EXEC refuses this MULTI: a request of it was refused, or users changed */
     struct buf name;              /* CLIENT SETNAME */
     struct buf lib_name, lib_ver; /* CLIENT SETINFO */
-    struct buf held;      /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
-    struct buf key;       /* of the request that is out */
-    struct answer_share { /* answers.c */
-        struct list place, queued;
-        size_t bytes, wants;
-        size_t *of;        /* the sum that bytes are part of */
+    struct buf held; /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
+    struct buf key;  /* of the request that is out */
+    struct share {   /* shares.c */
+        struct list place;
+        size_t bytes;
+        size_t *of; /* the sum that bytes are part of */
+    } share[SHARES];
+    uint64_t half_ms; /* mono: the unfinished request began */
+    struct {          /* answers.c */
+        struct list queued;
+        size_t wants;
         uint64_t since_ms; /* mono: it waits */
         bool making, late; /* has memory for an answer to come; has waited too long */
     } answer;

@@ -83,7 +83,8 @@ void guard_open(struct session *s, bool inside)
     struct command *c = s->command;
     list_init(&s->place);
     list_init(&s->paced);
-    list_init(&s->answer.place);
+    for (size_t i = 0; i < SHARES; i++)
+        list_init(&s->share[i].place);
     list_init(&s->answer.queued);
     s->inside = inside;
     place_set(s, inside || c->config.users == NULL || c->config.users->n == 0 ? DOOR_OPEN : DOOR_CLOSED);
@@ -287,6 +288,7 @@ void command_tick(struct command *c, uint64_t now_ms)
     c->now_ms = now_ms;
     calls_tick(c, now_ms);
     answers_tick(c, now_ms);
+    halves_tick(c, now_ms);
     for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, place);
         next = at->next;
@@ -358,5 +360,5 @@ void command_users(struct command *c, struct users *users)
     c->users_version++;
     new_users(&c->strangers, users); /* first: more may become strangers */
     new_users(&c->sessions, users);
-    answers_users(c);
+    shares_users(c);
 }

@@ -15,6 +15,8 @@
  *   keyspace.c EXPIRE and the like, EXISTS, TTL; what a counter's key refuses
  *   wait.c     WAIT, WAITAOF
  *   answers.c  memory of their answers
+ *   halves.c   requests of which a part has come
+ *   shares.c   memory that clients make tallyd hold
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
  *   client.c   PING, CLIENT and other commands about one connection
@@ -116,10 +118,13 @@ struct command {
     struct calls calls[SPECS_MAX];         /* one a spec */
     struct ops_rate ops;
     uint32_t blocked_n; /* sessions that are PARKED, BARRIER, ASKING, QUEUED or PACED */
-    struct list answers,
-        queued;           /* sessions that hold memory for an answer; that wait for it, the longest first */
-    size_t answers_n;     /* bytes of all */
-    size_t answers_of[2]; /* of those without a user: clients; from inside */
+    struct list queued; /* sessions that wait for memory for an answer, the longest first */
+    struct {
+        struct list held; /* sessions with bytes of it */
+        size_t n;         /* of all */
+        size_t of[2];     /* of those without a user: clients; from inside */
+    } shares[SHARES];
+    uint64_t halves_ms; /* mono: they were looked at last */
 };
 
 /* calls.c */
@@ -202,6 +207,7 @@ uint64_t lanes_frame(const struct command *c); /* another one when any lane coll
 bool lanes_collect(const struct command *c);
 
 /* session.c */
+void session_refuse(struct session *s, const char *error); /* the last it gets: it is closed */
 /* A reply after all that is owed, which is not empty. False: no room for it. */
 bool reply_behind(struct session *s, struct slice reply);
 
@@ -272,10 +278,21 @@ void fan_recover(struct session *s);
 void fan_wait(struct session *s);
 void fan_names(struct session *s); /* SERIES.LIST */
 
+/* shares.c */
+void shares_init(struct command *c);
+void shares_users(struct command *c); /* there are new ones */
+void share_set(struct session *s, enum share_kind kind, size_t bytes);
+/* One who has nothing may have all that is free. */
+bool share_fits(const struct session *s, enum share_kind kind, size_t more);
+bool share_is_same(const struct session *a, const struct session *b,
+                   enum share_kind kind); /* both have some */
+
+/* halves.c: so many bytes of a request have come; is_new: of another one than before */
+void half_set(struct session *s, size_t bytes, bool is_new);
+void halves_tick(struct command *c, uint64_t now_ms);
+
 /* answers.c */
-void answers_init(struct command *c);
 void answers_tick(struct command *c, uint64_t now_ms);
-void answers_users(struct command *c); /* there are new ones */
 void answers_close(struct session *s);
 /* False: it waits, in SESSION_QUEUED, or has waited too long, which is in out. */
 bool answer_begin(struct session *s, const struct query *q, struct buf *out);

@@ -29,7 +29,8 @@ struct command *command_create(const struct command_config *config)
     rand_bytes(run_id, sizeof(run_id));
     hex_write(run_id, sizeof(run_id), c->run_id);
     guard_init(c);
-    answers_init(c);
+    shares_init(c);
+    list_init(&c->queued);
     lanes_init(c);
     return c;
 }
@@ -68,6 +69,7 @@ void session_close(struct session *s)
     lanes_leave(s);
     guard_close(s);
     answers_close(s);
+    share_set(s, SHARE_HALVES, 0);
     multi_free(s);
     buf_free(&s->name);
     buf_free(&s->lib_name);
@@ -217,11 +219,11 @@ static inline size_t hits(struct session *s, struct slice in, uint32_t room)
     return used;
 }
 
-/* Bytes that are no RESP: the error goes out after all earlier replies, then the client is closed. */
-static void refuse_bytes(struct session *s, const struct request *r)
+/* The error goes out after all earlier replies, then the client is closed. */
+void session_refuse(struct session *s, const char *error)
 {
     struct buf *out = reply_open(s);
-    reply_error(out, r->error);
+    reply_error(out, error);
     s->last = true;
     reply_close(s, out);
 }
@@ -261,7 +263,7 @@ static bool answers_fit(struct session *s)
 size_t session_bytes(struct session *s, struct slice in)
 {
     struct request *r = &s->command->request;
-    size_t used = 0;
+    size_t used = 0, half = 0;
     s->active_ms = s->command->now_ms;
     while (s->state == SESSION_TAKING && used < in.n && answers_fit(s)) {
         uint32_t room = s->door == DOOR_OPEN ? UINT32_MAX : guard_room(s);
@@ -270,14 +272,18 @@ size_t session_bytes(struct session *s, struct slice in)
             used += hits(s, slice_of(in.p + used, in.n - used), room);
         if (used == in.n) break;
         enum parsed got = parse(s, slice_of(in.p + used, in.n - used));
-        if (got == PARSED_UNFIN) break;
+        if (got == PARSED_UNFIN) {
+            half = in.n - used;
+            break;
+        }
         if (got != PARSED_OK) {
-            refuse_bytes(s, r);
+            session_refuse(s, r->error);
             return in.n;
         }
         size_t n = r->raw.n;
         if ((s->door == DOOR_OPEN ? run(s, r) : run_of_user(s, r)) == TAKEN) used += n;
     }
+    if (half != s->share[SHARE_HALVES].bytes) half_set(s, half, used > 0);
     return s->state == SESSION_ENDING || s->last ? in.n : used;
 }
 

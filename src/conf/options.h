@@ -211,13 +211,14 @@
       "a size from 8MiB to 16GiB",                                                                           \
       "the budget for what grows with load. Output buffers of all clients have a half of it, those of one "  \
       "client a quarter, answers to reads a quarter. The cache of hashes has a quarter, answered hits that Redis could still lose an "   \
-      "eighth. The cache of names has a sixteenth, one reply of EVENT.RANGE or SERIES.LIST a "               \
+      "eighth. The cache of names has a sixteenth, requests of which a part has come another, one reply of EVENT.RANGE or SERIES.LIST a "               \
       "thirty-second")                                                                                       \
     G(LIMITS_SEND_TIMEOUT, "limits.send_timeout", MS, limits_send_timeout_ms,                                \
       "60s", 1000, CONF_DAY_MS, RESTART,                                                                     \
       "a duration from 1s to 1d",                                                                            \
       "tallyd disconnects a client that leaves replies in its output buffer, reads none of them and "        \
-      "sends nothing for this long")                                                                         \
+      "sends nothing for this long, and one whose request does not come whole within it, and a second more for " \
+      "each 16 KB of the request")                                                                         \
     G(LIMITS_AUTH_TIMEOUT, "limits.auth_timeout", MS, limits_auth_timeout_ms, "10s", 1000, 3600000, RESTART, \
       "a duration from 1s to 1h",                                                                            \
       "tallyd disconnects a client that has not authenticated by then (with users), or has not "             \

@@ -244,7 +244,9 @@ static void answered_push(struct conn *c)
 
 static void offer(struct conn *c, struct slice in)
 {
+    c->offering = true;
     size_t used = c->from->handler.bytes(c->session, in);
+    c->offering = false;
     INVARIANT(used <= in.n);
     if (is_closing(c)) return;
     list_remove(&c->resumed);
@@ -344,6 +346,7 @@ void conn_finish(struct conn *c)
 {
     if (is_closing(c)) return;
     c->finishing = true;
+    if (!c->offering) buf_free(&c->kept);
     list_remove(&c->resumed);
     reading_update(c);
     answered_push(c);

@@ -116,6 +116,7 @@ struct conn {
     struct secure *secure; /* NULL: no TLS */
     uint32_t holds;
     bool paused;    /* by the session */
+    bool offering;  /* its session looks at its bytes */
     bool put_off;   /* its handshake, for others */
     bool slow;      /* leaves too much unread */
     bool yielded;   /* the outlet was full when the session looked last */

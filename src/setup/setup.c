@@ -450,6 +450,7 @@ struct shares setup_shares(const struct conf *conf)
     int64_t all = conf->limits_memory_bytes;
     return (struct shares){.unread_bytes = (size_t)(all / 4),
                            .answers_bytes = (size_t)(all / 4),
+                           .halves_bytes = (size_t)(all / 16),
                            .unread_all_bytes = (size_t)(all / 2),
                            .replay_bytes = (size_t)(all / 8),
                            .read_bytes = (uint32_t)(all / 32),

@@ -53,7 +53,7 @@ struct user {
     uint64_t active_ms;     /* mono: when it last sent something */
     unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
     bool proved;
-    size_t answers; /* bytes of answers that its clients hold; the asker's */
+    size_t shares[2]; /* bytes that its clients make the asker hold: its numbers */
     struct list
         waiting; /* sessions that wait for budget or share, first come first served; the asker's nodes */
     struct list paced; /* on the asker's list of users with waiting sessions */

@@ -210,7 +210,8 @@ static void world_init(struct world *w, const struct options *o)
                                     .clients_max = 10000,
                                     .multi_max = 10000,
                                     .multi_bytes_max = 1 << 20,
-                                    .answers_max = 64 << 20,
+                                    .shares_max = {64 << 20, 64 << 20},
+                                    .half_ms = 60000,
                                     .busy_ms = coalesce_config_default.busy_ms};
     if (o->users) {
         users_make(&w->users);

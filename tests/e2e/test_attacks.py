@@ -337,3 +337,44 @@ def test_answers_that_nobody_reads(shops):
             link.close()
     with known(daemon, "shop1") as client:
         wait_until(lambda: len(client.call("EVENT.RANGE", "s1:big", "view", 0, 1 << 33)) == 14000, 30, "it is answered again")
+
+
+def closed(links):
+    """Those that were told why and closed; what they were told."""
+    said = []
+    for link in [link for link in links if select.select([link.socket], [], [], 0)[0]]:
+        try:
+            said.append(link.socket.recv(1000))
+        except ConnectionResetError:
+            said.append(b"")
+        links.remove(link)
+        link.close()
+    return said
+
+
+def test_requests_that_never_end(shops):
+    """100 MB of unfinished requests hold a share of limits.memory, and not for long; another store's come whole all the while."""
+    daemon = shops({"limits": {"memory": "64MiB", "send_timeout": "2s"}})
+    before, links, said = resident(daemon), [], []
+    with known(daemon, "shop2") as other:
+        other.send(b"*2\r\n$4\r\nECHO\r\n$6000\r\n" + b"y" * 5000)
+        try:
+            for n in range(100):
+                links.append(known(daemon, "shop1"))
+                try:
+                    links[-1].send(b"*1024\r\n" + b"$900\r\n%s\r\n" % (b"x" * 900) * 1000)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+                said += closed(links)
+            assert resident(daemon) < before + (16 << 20)
+            other.send(b"y" * 1000 + b"\r\n")
+            assert other.reply() == b"y" * 6000
+            wait_until(lambda: said.extend(closed(links)) or len(links) <= 2, 30, "the longest are closed")
+            assert b"(limits.memory)" in b"".join(said) and b"-ERR Protocol error" in b"".join(said)
+        finally:
+            for link in links:
+                link.close()
+    assert 1 <= daemon.log().count("event=client_closed why=\"ERR Protocol error: unfinished") < 10
+    with known(daemon, "shop1") as link:
+        link.send(b"*2\r\n$4\r\nPI")
+        assert "(limits.send_timeout)" in link.reply()

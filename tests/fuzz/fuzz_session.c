@@ -280,7 +280,8 @@ static struct command *command_make(const struct world *w)
         .clients_max = 100,
         .multi_max = 10,
         .multi_bytes_max = 1 << 20,
-        .answers_max = 64 << 20,
+        .shares_max = {64 << 20, 64 << 20},
+        .half_ms = 60000,
         .busy_ms = 5000,
     };
     return command_again(&config);

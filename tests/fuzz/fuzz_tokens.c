@@ -831,7 +831,8 @@ static void world_open(void)
                                             .clients_max = 100,
                                             .multi_max = MULTI_MAX,
                                             .multi_bytes_max = 1 << 20,
-                                            .answers_max = 64 << 20,
+                                            .shares_max = {64 << 20, 64 << 20},
+                                            .half_ms = 60000,
                                             .busy_ms = 5000};
     command = command_again(&commands);
     for (size_t i = 0; i < CLIENTS; i++) {

@@ -715,7 +715,8 @@ static void world_open(struct command *(*create)(const struct command_config *))
         .clients_max = 100,
         .multi_max = 100,
         .multi_bytes_max = 1 << 20,
-        .answers_max = 64 << 20,
+        .shares_max = {64 << 20, 64 << 20},
+        .half_ms = 60000,
         .busy_ms = 5000};
     command = create(&config);
     for (uint32_t i = 0; i < lanes_n; i++)

@@ -133,7 +133,8 @@ static void world_open(void)
         .clients_max = 100,
         .multi_max = 2000,
         .multi_bytes_max = 200000,
-        .answers_max = 64 << 20,
+        .shares_max = {64 << 20, 64 << 20},
+        .half_ms = 60000,
         .busy_ms = 5000,
     };
     command = command_create(&config);

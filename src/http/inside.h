@@ -1,6 +1,7 @@
 /* http/inside.h - what the files of http/ share.
  *   server.c                       addresses, libmicrohttpd, the life of an exchange
  *   route.c, exchange.c, target.c  what is asked; who.c: by which client, and may it
+ *   heads.c                        connections from which a request is awaited
  *   pool.c, door.c                 requests that wait
  *   pulse.c, stream.c              the streams and what they send
  *   api_*.c, metrics.c, assets.c   the answers */
@@ -10,6 +11,7 @@
 #include "http/answer_cache.h"
 #include "http/bearers.h"
 #include "http/exchange.h"
+#include "http/heads.h"
 #include "http/http.h"
 #include "http/labels.h"
 #include "http/pulse.h"
@@ -29,6 +31,7 @@ struct http {
     struct label_cache label_cache;
     struct bearers bearers;
     struct MHD_Daemon **daemons; /* one an address */
+    struct heads *heads;         /* likewise */
     int *sockets;                /* that they listened at, at the end; -1: none */
     size_t daemons_n;
     struct relay **relays; /* one an address with TLS */

@@ -214,9 +214,10 @@ static void exchange_free(struct exchange *x)
 static void request_completed(void *arg, struct MHD_Connection *connection, void **held,
                               enum MHD_RequestTerminationCode why)
 {
-    (void)arg, (void)connection, (void)why;
+    (void)arg, (void)why;
     if (*held != NULL) exchange_free(*held);
     *held = NULL;
+    heads_await(connection);
 }
 
 /* --- the answer --- */
@@ -296,6 +297,7 @@ static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection
         *body_n = 0;
         return x->taken_bytes <= BODY_BYTES ? MHD_YES : MHD_NO;
     }
+    heads_got(connection);
     return x->answered ? exchange_answer(x) : exchange_run(x);
 }
 
@@ -355,7 +357,7 @@ static unsigned connections_most(const struct conf *conf)
 }
 
 /* fd -1: it does not listen, and is given its connections. */
-static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
+static struct MHD_Daemon *daemon_start(struct http *h, struct heads *heads, int fd, unsigned most)
 {
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
     struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
@@ -366,8 +368,8 @@ static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
         0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_ARRAY,
         listening, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
-        request_completed, NULL, MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        request_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, heads_notify, heads,
+        MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 /* A TLS handshake is done: its text comes and goes by fd, which the daemon owns, whatever becomes of it. */
@@ -394,7 +396,9 @@ static enum err address_serve(struct http *h, const struct address *a, unsigned 
 {
     int fd = address_listen(a, BACKLOG, e);
     if (fd < 0) return e->code;
-    struct MHD_Daemon *d = daemon_start(h, a->tls ? -1 : fd, most);
+    struct heads *heads = &h->heads[h->daemons_n];
+    heads_init(heads, most / 2);
+    struct MHD_Daemon *d = daemon_start(h, heads, a->tls ? -1 : fd, most);
     if (d != NULL) h->daemons[h->daemons_n++] = d;
     if (d == NULL || (a->tls && !secure_serve(h, a, d, fd, most))) {
         if (d == NULL) {
@@ -413,6 +417,7 @@ static enum err addresses_serve(struct http *h, struct error *e)
     const struct conf_addresses *all = &h->where->conf->listen_http;
     unsigned most = connections_most(h->where->conf);
     h->daemons = heap_zalloc(all->n * sizeof(struct MHD_Daemon *));
+    h->heads = heap_zalloc(all->n * sizeof(struct heads));
     h->sockets = heap_zalloc(all->n * sizeof(int));
     h->relays = heap_zalloc(all->n * sizeof(struct relay *));
     for (size_t i = 0; i < all->n; i++)
@@ -462,6 +467,8 @@ static void all_end(struct http *h)
     }
     for (size_t i = 0; i < h->relays_n; i++)
         relay_destroy(&h->relays[i]);
+    for (size_t i = 0; i < h->daemons_n; i++)
+        heads_close(&h->heads[i]);
     h->daemons_n = h->relays_n = 0;
 }
 
@@ -510,6 +517,7 @@ void http_destroy(struct http **h)
     pthread_cond_destroy(&(*h)->answered);
     pthread_mutex_destroy(&(*h)->lock);
     heap_free((*h)->daemons);
+    heap_free((*h)->heads);
     heap_free((*h)->sockets);
     heap_free((*h)->relays);
     heap_free(*h);

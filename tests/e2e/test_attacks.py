@@ -378,3 +378,24 @@ def test_requests_that_never_end(shops):
     with known(daemon, "shop1") as link:
         link.send(b"*2\r\n$4\r\nPI")
         assert "(limits.send_timeout)" in link.reply()
+
+
+def test_http_heads_that_never_end(make_doors):
+    """As many half requests as the door may have connections: /healthz answers all the while, and the log has a line."""
+    daemon, port = make_doors()
+    links = []
+    try:
+        for _ in range(1100):
+            link = socket.create_connection(("127.0.0.1", port), timeout=patience(10))
+            links.append(link)
+            try:
+                link.sendall(b"POST /healthz HTTP/1.1\r\nHost: l\r\nContent-Length: 9\r\n\r\n1" if len(links) % 2 else b"GET /healthz HTT")
+            except OSError:
+                pass
+        for _ in range(3):
+            assert Web(("127.0.0.1", port)).ask("/healthz").status == 200
+        wait_until(lambda: "event=http_closed" in daemon.log(), 10, "the log has it")
+    finally:
+        for link in links:
+            link.close()
+    assert Web(("127.0.0.1", port)).ask("/api/status").status == 200

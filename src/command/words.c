@@ -122,12 +122,18 @@ bool second_begun(const struct session *s, int64_t at, struct buf *out)
     return false;
 }
 
-/* A day is one of the merchant's time zone. */
+/* A day is one of the merchant's time zone. Each day takes memory, so one of long ago is refused. */
 bool day_begun(const struct session *s, int64_t day, struct buf *out)
 {
-    int64_t ahead_s = s->command->config.counters->ops->ahead_s;
-    if (day <= day_of_s(redis_now_s(s) + ahead_s + ZONES_S)) return true;
-    reply_errorf(out, "ERR day %lld has not begun yet in any time zone", (long long)day);
+    const struct op_limits *limits = s->command->config.counters->ops;
+    int64_t now_s = redis_now_s(s), most = limits->uniq_days;
+    if (day > day_of_s(now_s + limits->ahead_s + ZONES_S))
+        reply_errorf(out, "ERR day %lld has not begun yet in any time zone", (long long)day);
+    else if (most > 0 && day_number(day) < (now_s - ZONES_S) / 86400 - most)
+        reply_errorf(out, "ERR day %lld is more than %lld days back (uniques.days)", (long long)day,
+                     (long long)most);
+    else
+        return true;
     return false;
 }
 

@@ -263,6 +263,10 @@
       "an integer from 0 to 4294967295",                                                                     \
       "visitors with an integer id below it are counted exactly, with one bit each. Others are "             \
       "estimated")                                                                                           \
+    G(UNIQUES_DAYS, "uniques.days", NUMBER, uniques_days, "366", 0, 36525, RESTART,                          \
+      "an integer from 0 to 36525",                                                                          \
+      "UNIQ.ADD takes days up to this many days back, since each day of a name may take 2 MiB of Redis. 0: " \
+      "any day")                                                                                             \
     G(UNIQUES_NAME, "uniques.name", PATTERN, uniques_name, "", 1, 480, RESTART,                              \
       "a name such as \"s<store>:visitors\"",                                                                \
       "the uniques whose new visitors count in the counter of uniques.feeds.counter")                        \

@@ -101,6 +101,7 @@ struct op_limits {
     uint32_t samples; /* of each precision; a slot is kept while slot > now - samples * precision */
     uint32_t timebox_width_s, timebox_keep;
     uint32_t uniq_limit;                /* visitors below it are bits, others are sketched */
+    int64_t uniq_days;                  /* how many days back visitors are added; 0: any */
     int64_t ahead_s;                    /* how far beyond Redis' now a time may be */
     struct pattern uniq_name;           /* names of visitors that feed uniq_counter */
     const struct counter *uniq_counter; /* NULL: none. Its fields are dates */

@@ -1,5 +1,6 @@
 """What an attacker tries at each door, for real: through proxies, from pages of other sites, with a tenant's password, with texts
 that would be SQL. guards.py takes each guard out and sees the attack succeed."""
+import datetime
 import os
 import re
 import select
@@ -399,3 +400,17 @@ def test_http_heads_that_never_end(make_doors):
         for link in links:
             link.close()
     assert Web(("127.0.0.1", port)).ask("/api/status").status == 200
+
+
+def test_visitors_of_days_long_ago(shops, redis):
+    """A visitor of 56 bytes may take 2 MiB of a day: only days of a year and some ahead are taken."""
+    daemon = shops()
+    with known(daemon, "shop1") as client:
+        day = datetime.date.today()
+        for back in (0, 1, 366):
+            assert client.call("UNIQ.ADD", "s1:x", (day - datetime.timedelta(back)).strftime("%Y%m%d"), 70) == 1
+        for back in (370, 1000, 20000):
+            told = client.call("UNIQ.ADD", "s1:x", (day - datetime.timedelta(back)).strftime("%Y%m%d"), 16777215)
+            assert re.fullmatch(r"ERR day \d+ is more than 366 days back \(uniques.days\)", told)
+        assert "has not begun" in client.call("UNIQ.ADD", "s1:x", (day + datetime.timedelta(3)).strftime("%Y%m%d"), 1)
+    assert len(list(redis.client().scan_iter("*s1:x*"))) == 3

@@ -22,6 +22,7 @@ from harness.web import Web
 
 SOAK_S = float(os.environ.get("SOAK_S", 3600))
 FAMILIES = counters(hits=50, every="5s")
+MORE = {"uniques": {"days": 0}}
 LOOKS = ("/metrics", "/healthz", "/api/status", "/api/stores/1/counters/product_views")
 PROBES = 200
 
@@ -68,8 +69,8 @@ class Soak:
         self.to_redis, self.to_mysql = make_proxy(self.redis.socket), make_proxy(mysql.socket)
         urls = {"redis_url": f"unix://{self.to_redis.path}?db=0",
                 "mysql_url": f"mysql://root@localhost/shop?socket={self.to_mysql.path}"}
-        self.first = make_daemon(self.redis, families=FAMILIES, **urls)
-        self.second = make_daemon(self.redis, start=False, families=FAMILIES, instance="two", **urls)
+        self.first = make_daemon(self.redis, families=FAMILIES, more=MORE, **urls)
+        self.second = make_daemon(self.redis, start=False, families=FAMILIES, more=MORE, instance="two", **urls)
         self.web = os.path.join(workdir, "web.sock")
         self.second.config["listen"]["http"] = f"unix://{self.web}"
         self.second.write_config()

@@ -24,7 +24,7 @@ from harness.wait import patience, wait_until
 
 FED = {"feeds": {"series": "s<store>:views", "box": "s<store>:views", "event": "s<store>:view"}}
 FAMILIES = counters(hits=200, every="60s", product_views=FED)
-MORE = {"uniques": {"name": "s<store>:people", "feeds": {"counter": "unique_visitors"}}, "tokens": {"keep": "24h"}}
+MORE = {"uniques": {"days": 0, "name": "s<store>:people", "feeds": {"counter": "unique_visitors"}}, "tokens": {"keep": "24h"}}
 STORES = 200
 LANES = 16
 DAYS = (20250101, 20250102)

@@ -15,7 +15,7 @@ from harness.storm import settled, storm
 from harness.wait import patience
 
 LIMIT = 1000
-FEED = {"uniques": {"exact_below": LIMIT, "name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
+FEED = {"uniques": {"exact_below": LIMIT, "days": 0, "name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
 DAYS = [20071228 + at for at in range(4)] + [20080101 + at for at in range(4)]
 HOUR_S = 3600
 
@@ -64,7 +64,7 @@ OPERATIONS = st.lists(st.one_of(
 
 @pytest.fixture
 def still(make_still):
-    return make_still({"uniques": {"exact_below": LIMIT}})
+    return make_still({"uniques": {"exact_below": LIMIT, "days": 0}})
 
 
 def apply(still, model, verb, name, *args):
@@ -129,7 +129,7 @@ def send_all(client, name, day, visitors):
 def test_a_week_of_visitors(kind, make_daemon, make_redis):
     """7 days of 100,000 visitors with overlaps: exact on bitmaps, within 2 % on sketches."""
     redis = make_redis(appendfsync="everysec")
-    daemon = make_daemon(redis)
+    daemon = make_daemon(redis, more={"uniques": {"days": 0}})
     days, seen, union = [20071201 + at for at in range(7)], {}, set()
     with daemon.client() as client:
         for at, day in enumerate(days):

@@ -2,8 +2,8 @@
  * in the hash statcache:<type>, field <name>:<start>:<window>. Its field <name>:windows has their sizes, from which the
  * script that adds a late event finds what to drop. One script counts and caches a window, so no event falls between
  * the two. Not cached: the open window; a window some of whose events the cleaner may have deleted; a size beyond the
- * first SIZES_MAX, since each size costs every late event a look; windows of a log without events, which the cleaner
- * would not find. */
+ * first SIZES_MAX, since each size costs every late event a look; windows without events, so that
+ * a read stores no more than the events do. */
 #include "redis/query_in.h"
 #include "series/names.h"
 

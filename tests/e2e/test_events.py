@@ -185,7 +185,8 @@ def test_cache_equals_log(still):
 
 
 def test_only_closed_windows_are_cached(still):
-    add(still, Model(), "web", "login", None)
+    for back in range(50):
+        add(still, Model(), "web", "login", -back)
     still.call("EVENT.COUNT", "web", "login", 50, 5)
     fields = {field.decode() for field in still.direct.hkeys("statcache:login")}
     opened = still.now - still.now % 5

@@ -39,7 +39,7 @@ for size in string.gmatch(sizes, '%d+') do
 end
 if not known and sizes_n >= tonumber(ARGV[7]) then return out end
 for _, i in ipairs(missing) do
-  if i <= closed and edge(i - 1) >= now - ARGV[6] then
+  if i <= closed and out[i + 1] > 0 and edge(i - 1) >= now - ARGV[6] then
     set[#set + 1] = fields[i + 1]
     set[#set + 1] = out[i + 1]
   end

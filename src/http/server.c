@@ -321,7 +321,8 @@ void run_stream(struct exchange *x, struct worker *w)
     x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.bearer);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
-                        "there are %d streams already, or tallyd is stopping", STREAMS_MOST);
+                        "there are too many streams already (%d, or a token's share), or tallyd is stopping",
+                        STREAMS_MOST);
         return;
     }
     x->answered = true;

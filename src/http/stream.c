@@ -125,13 +125,26 @@ void hub_bearers(struct hub *h)
     pthread_mutex_unlock(&h->lock);
 }
 
+/* Half of them are for those who see all stores; of the other half a token may have half of what the others leave. */
+static bool stream_fits(struct hub *h, bool all, const struct conf_bearer *bearer) /* under the lock */
+{
+    size_t own = 0, bound = 0, most = h->streams_most / 2;
+    list_for_each (at, &h->streams) {
+        const struct stream *s = CONTAINER_OF(at, struct stream, link);
+        bound += !s->all;
+        own += !s->all && s->bearer == bearer;
+    }
+    if (all) return h->streams_n < h->streams_most;
+    return h->streams_n < h->streams_most && bound < most && (own == 0 || own < (most - (bound - own)) / 2);
+}
+
 /* A token may be replaced between its check and this call, so it is checked again: here, or by hub_bearers if the
  * stream is on the list by then. */
 struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer)
 {
     struct stream *s = NULL;
     pthread_mutex_lock(&h->lock);
-    if (!h->stopping && h->streams_n < h->streams_most) {
+    if (!h->stopping && stream_fits(h, all, bearer)) {
         s = heap_zalloc(sizeof *s);
         s->hub = h;
         s->all = all;

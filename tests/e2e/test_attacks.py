@@ -4,6 +4,7 @@ import datetime
 import os
 import re
 import select
+import signal
 import socket
 import threading
 
@@ -414,3 +415,38 @@ def test_visitors_of_days_long_ago(shops, redis):
             assert re.fullmatch(r"ERR day \d+ is more than 366 days back \(uniques.days\)", told)
         assert "has not begun" in client.call("UNIQ.ADD", "s1:x", (day + datetime.timedelta(3)).strftime("%Y%m%d"), 1)
     assert len(list(redis.client().scan_iter("*s1:x*"))) == 3
+
+
+def test_windows_without_events(shops, redis):
+    """A read of 63 bytes counts 100,000 windows of a log with one event: none but that one's is kept in Redis."""
+    daemon = shops()
+    with known(daemon, "shop1") as client:
+        assert client.call("EVENT.ADD", "s1:e", "view", "AT", int(redis.client().time()[0]) - 600)
+        counts = client.call("EVENT.COUNT", "s1:e", "view", 20000 * 26, 26)
+        assert sum(counts) == 1 == sum(client.call("EVENT.COUNT", "s1:e", "view", 20000 * 26, 26))
+    assert redis.client().hlen("statcache:view") <= 2
+
+
+def test_streams_of_one_token(make_doors, workdir):
+    """A store's token opens as many as it gets: another's and the operator's open all the same."""
+    tokens = os.path.join(workdir, "tokens")
+    daemon, port = make_doors()
+    with open(tokens, "a", encoding="ascii") as out:
+        for store in (1, 2):
+            out.write(f"store{store} {'x' * 20}{store} {store}\n")
+    daemon.signal(signal.SIGHUP)
+    ask = lambda token, query="": f"GET /api/stream{query} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\r\n".encode()  # noqa: E731
+    links = []
+
+    def opened(*words):
+        link = socket.create_connection(("127.0.0.1", port), timeout=patience(10))
+        links.append(link)
+        link.sendall(ask(*words))
+        return link.recv(12) == b"HTTP/1.1 200"
+    try:
+        wait_until(lambda: opened(f"{'x' * 20}1", "?store=1"), 10, "its token is known")
+        got = sum(opened(f"{'x' * 20}1", "?store=1") for _ in range(300))
+        assert got < 100 and opened(f"{'x' * 20}2", "?store=2") and opened(OPERATOR)
+    finally:
+        for link in links:
+            link.close()

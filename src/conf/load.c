@@ -29,7 +29,7 @@ static const char default_text[] =
     "    table: product_views\n"
     "    columns: { store: store_id, field: product_id, count: views }\n"
     "    feeds: { series: \"s<store>:views\" }\n"
-    "uniques: { name: \"s<store>:visitors\", feeds: { counter: unique_visitors } }\n";
+    "uniques: { days: 0, name: \"s<store>:visitors\", feeds: { counter: unique_visitors } }\n";
 
 /* The whole file into text. False: *why is what fopen or read said. */
 static bool file_read(const char *path, struct buf *text, const char **why)

@@ -11,7 +11,7 @@ COMMAND = re.compile(r"^    redis-cli -p 7370 (.*?)(?: +# (.*))?$", re.M)
 REPLY = re.compile(r"\d+(?: exact| estimated| \d+)?|upload-77")  # of a comment that begins with the reply
 
 FAMILIES = counters(product_views={"feeds": {"series": "s<store>:views"}})
-UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}  # as `tallyd dev`
+UNIQUES = {"uniques": {"days": 0, "name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}  # as `tallyd dev`
 
 
 def page(path):

@@ -46,7 +46,7 @@ def shops(make_daemon, redis, hashes):
     """A tallyd with two stores' users, a default one and an operator."""
     def make(more=None, **changes):
         users = {name: user(hashes, name, **changes.get(name, {})) for name in hashes}
-        daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users, **(more or {})})
+        daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users, "uniques": {"days": 0}, **(more or {})})
         with daemon.operator() as operator:  # the first hits of their hashes, which are due at once
             for store in (1, 2, 3, 9):
                 operator.call("HINCRBY", f"s{store}:product_views", "1", 1)

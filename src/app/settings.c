@@ -75,6 +75,7 @@ struct lane_config settings_lane(const struct settings *s, uint32_t lane)
     coalesce.series_max = shares.names / s->setup.lanes;
     coalesce.replay_bytes = shares.replay_bytes / s->setup.lanes;
     if (conf->redis_durability == CONF_DURABILITY_NONE) coalesce.replay_bytes = 0;
+    coalesce.hit_max = conf->limits_hit;
     coalesce.doubt_ms = coalesce.busy_ms = (uint32_t)conf->limits_busy_timeout_ms;
     return (struct lane_config){
         .lane = lane,

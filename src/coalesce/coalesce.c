@@ -16,6 +16,7 @@ const struct coalesce_config coalesce_config_default = {
     .at_once_cells = 100,
     .gather_turns = 10,
     .gather_answers = 1000,
+    .hit_max = DELTA_MAX,
     .answers_max = 65536,
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
@@ -144,6 +145,11 @@ const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
     return e == NULL ? NULL : e->counter;
 }
 
+int64_t coalesce_hit_max(const struct coalesce *c)
+{
+    return c->config.hit_max;
+}
+
 enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o)
 {
     bool long_enough =
@@ -201,7 +207,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
                                 struct hash_entry *e, uint64_t field_code, uint32_t *cell)
 {
     struct group *g = c->now;
-    if (!coalesce_delta_fits(h->bytes.delta)) return ADD_DELTA;
+    if (!coalesce_delta_fits(c, h->bytes.delta)) return ADD_DELTA;
     if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (coalesce_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
@@ -217,7 +223,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
-    if (!coalesce_delta_fits(h->bytes.delta)) return ADD_DELTA;
+    if (!coalesce_delta_fits(c, h->bytes.delta)) return ADD_DELTA;
     if (coalesce_answers_full(c, 0)) return coalesce_full(c, o);
     if (cell->hit_is_event) {
         if (group_cells(c->now) >= c->config.cells_max) return coalesce_full(c, o);
@@ -264,7 +270,7 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
     const struct counter *counter = coalesce_counter(c, key);
     if (counter == NULL) return ADD_NO_COUNTER;
     if (!counter_field_valid(counter, field)) return ADD_FIELD;
-    return coalesce_delta_fits(delta) ? ADD_OK : ADD_DELTA;
+    return coalesce_delta_fits(c, delta) ? ADD_OK : ADD_DELTA;
 }
 
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never)

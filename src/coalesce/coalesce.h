@@ -21,6 +21,7 @@ struct coalesce_config {
     uint32_t gather_turns;  /* a smaller one waits at most this many turns while each brings more, 10, */
     uint32_t
         gather_answers; /* and while it has fewer answers than that, 1,000: turns that bring many are long */
+    int64_t hit_max;    /* of |delta|; at most DELTA_MAX, the default */
     uint32_t answers_max; /* clients' answers of a frame, 65,536 */
     /* Bytes of fields and literal replies of a frame, 4 MiB; even with 16 MiB a frame fits the link's limit. */
     uint32_t bytes_max;
@@ -78,7 +79,7 @@ enum add_result {
     ADD_FULL,       /* no room: park (coalesce_park) and come back with the same request on room() */
     ADD_NO_COUNTER, /* no configured counter matches the key */
     ADD_FIELD,      /* not a field of the counter's kind; coalesce_counter() tells which */
-    ADD_DELTA,      /* |delta| > DELTA_MAX */
+    ADD_DELTA,      /* |delta| > hit_max */
     ADD_DOWN,       /* Redis is not there: coalesce_down_text(), nothing counted */
     ADD_BUSY,       /* no room for busy_ms: answer -BUSY, nothing counted */
     ADD_FED,        /* a token, and its counter feeds other counts, which it cannot keep from moving twice */
@@ -101,6 +102,8 @@ void coalesce_look_coded(struct coalesce *c, const struct coalesce_hit *h);
 void coalesce_codes_as(struct coalesce *c, const struct coalesce *other);
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h); /* may be left out */
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h);
+
+int64_t coalesce_hit_max(const struct coalesce *c); /* the largest |delta| */
 
 /* One hit of which the caller has only key and field. */
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,

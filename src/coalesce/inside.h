@@ -126,9 +126,9 @@ void coalesce_down(struct coalesce *c, const char *why);
 
 #define WEIGHT_MAX (UINT64_C(1) << 60)
 
-static inline bool coalesce_delta_fits(int64_t delta)
+static inline bool coalesce_delta_fits(const struct coalesce *c, int64_t delta)
 {
-    return delta <= DELTA_MAX && delta >= -DELTA_MAX;
+    return delta <= c->config.hit_max && delta >= -c->config.hit_max;
 }
 /* The limit of weight: with the corrections of the previous frame, which has the same limit, all sums fit int64. */
 static inline bool coalesce_answers_full(const struct coalesce *c, size_t bytes)

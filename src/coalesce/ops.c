@@ -204,7 +204,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
 {
     PRE(c->counters->ops != NULL);
     struct coalesce_op placed = *op;
-    if (!coalesce_delta_fits(op->n)) return ADD_DELTA;
+    if (!coalesce_delta_fits(c, op->n)) return ADD_DELTA;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (op_kinds[op->kind].has_items) placed.n = 0;
     if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);

@@ -10,17 +10,18 @@
 #define TOKEN_QUARTERS                                                                                       \
     20 /* five cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes 1.6 ms */
 
-static enum add_result token_fits(const struct hash_entry *e, const struct coalesce_token *t)
+static enum add_result token_fits(const struct coalesce *c, const struct hash_entry *e,
+                                  const struct coalesce_token *t)
 {
     if (e == NULL) return ADD_NO_COUNTER;
-    if (!coalesce_delta_fits(t->delta)) return ADD_DELTA;
+    if (!coalesce_delta_fits(c, t->delta)) return ADD_DELTA;
     if (!counter_field_valid(e->counter, t->field)) return ADD_FIELD;
     return counter_feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
 {
-    return token_fits(coalesce_entry(c, t->key), t);
+    return token_fits(c, coalesce_entry(c, t->key), t);
 }
 
 uint32_t coalesce_token_cells(void)
@@ -44,7 +45,7 @@ static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *
 enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
 {
     struct hash_entry *e = coalesce_entry(c, t->key);
-    enum add_result fits = token_fits(e, t);
+    enum add_result fits = token_fits(c, e, t);
     if (fits != ADD_OK) return fits;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (coalesce_answers_full(c, t->key.n + t->field.n + t->id.n) ||

@@ -58,6 +58,7 @@ static void hit_refuse_token(struct session *s, struct slice key, struct buf *ou
 
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out)
 {
+    int64_t delta;
     STAT_ADD(hits_refused, 1);
     switch (result) {
     case ADD_NO_COUNTER:
@@ -67,8 +68,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         hit_refuse_field(s, r->args[1], r->args[2], out);
         return;
     case ADD_DELTA:
-        reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way",
-                     SLICE_ARG(r->args[is_of_today(r) || is_incr(r) ? 2 : 3]), (long long)DELTA_MAX);
+        (void)word_delta(s, r->args[is_of_today(r) || is_incr(r) ? 2 : 3], &delta, out); /* it says so */
         return;
     case ADD_FED:
         hit_refuse_token(s, r->args[1], out);

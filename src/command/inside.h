@@ -302,7 +302,7 @@ void answer_end(struct session *s); /* it is in the outlet */
 bool word_int(struct slice w, int64_t *v, struct buf *out);
 bool word_positive(struct slice w, int64_t *v, struct buf *out); /* not 0 */
 bool word_not_negative(struct slice w, int64_t *v, struct buf *out);
-bool word_delta(struct slice w, int64_t *v, struct buf *out);
+bool word_delta(const struct session *s, struct slice w, int64_t *v, struct buf *out);
 bool word_second(struct slice w, int64_t *v, struct buf *out); /* since 1970 */
 bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);

@@ -67,7 +67,7 @@ static bool lane_fits(const struct session *s, struct buf *out)
     return false;
 }
 
-/* |n| is at most DELTA_MAX and multi_max bounds their number, so the sum cannot overflow. */
+/* |n| is at most limits.hit and multi_max bounds their number, so the sum cannot overflow. */
 static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf *out)
 {
     struct multi *m = s->multi;

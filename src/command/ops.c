@@ -5,9 +5,10 @@
 #include "command/inside.h"
 
 /* SERIES.INCRBY name n [AT s], BOX.INCRBY name n [AT s] */
-static bool incrby_read(const struct request *r, struct coalesce_op *op, struct buf *out)
+static bool incrby_read(const struct session *s, const struct request *r, struct coalesce_op *op,
+                        struct buf *out)
 {
-    return word_delta(r->args[2], &op->n, out) && words_options(r, op, NULL, out);
+    return word_delta(s, r->args[2], &op->n, out) && words_options(r, op, NULL, out);
 }
 
 /* EVENT.ADD name type [AT s] [ID id] */
@@ -25,15 +26,16 @@ static bool visitor_read(const struct request *r, struct coalesce_op *op, struct
     return true;
 }
 
-static bool op_words(const struct request *r, struct coalesce_op *op, struct buf *out)
+static bool op_words(const struct session *s, const struct request *r, struct coalesce_op *op,
+                     struct buf *out)
 {
     switch (r->args[0].p[0] | 0x20) { /* the command table has it, so it is one of four */
     case 's':
         op->kind = OP_SERIES;
-        return incrby_read(r, op, out);
+        return incrby_read(s, r, op, out);
     case 'b':
         op->kind = OP_TIMEBOX;
-        return incrby_read(r, op, out);
+        return incrby_read(s, r, op, out);
     case 'e':
         op->kind = OP_EVENT;
         return event_read(r, op, out);
@@ -48,7 +50,7 @@ static bool op_words(const struct request *r, struct coalesce_op *op, struct buf
 bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
 {
     *op = (struct coalesce_op){.name = r->args[1], .type = NO_TYPE, .at = COALESCE_NOW};
-    return op_words(r, op, out) && names_fit(s, op->kind, op->name, op->type, op->at, out);
+    return op_words(s, r, op, out) && names_fit(s, op->kind, op->name, op->type, op->at, out);
 }
 
 /* The cleaner would delete an event older than events.keep at once, and its windows would be counted without their

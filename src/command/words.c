@@ -32,12 +32,13 @@ bool word_not_negative(struct slice w, int64_t *v, struct buf *out)
     return word_least(w, 0, v, out);
 }
 
-bool word_delta(struct slice w, int64_t *v, struct buf *out)
+bool word_delta(const struct session *s, struct slice w, int64_t *v, struct buf *out)
 {
+    int64_t most = coalesce_hit_max(s->command->config.lanes[0]);
     if (!word_int(w, v, out)) return false;
-    if (*v <= DELTA_MAX && *v >= -DELTA_MAX) return true;
-    reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way", SLICE_ARG(w),
-                 (long long)DELTA_MAX);
+    if (*v <= most && *v >= -most) return true;
+    reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way (limits.hit)",
+                 SLICE_ARG(w), (long long)most);
     return false;
 }
 

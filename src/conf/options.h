@@ -231,6 +231,9 @@
       "a duration from 1s to 10m",                                                                           \
       "a client that has waited this long for room gets -BUSY. A client whose hits are in doubt "            \
       "after a cut waits this long too, and so does a CTR.TOTAL between merges")                             \
+    G(LIMITS_HIT, "limits.hit", NUMBER, limits_hit, "1000000000000", 1, 9007199254740992, RESTART,           \
+      "an integer from 1 to 9007199254740992",                                                               \
+      "the largest increment of one hit, either way. tallyd refuses a larger one")                           \
     G(RUN_AS, "run_as", INSTANCE, run_as, "", 0, 0, RESTART,                                                 \
       "the name of a user of this machine",                                                                  \
       "the user that tallyd becomes for good when root starts it, once it has its sockets and "              \

@@ -29,8 +29,8 @@ REFUSED = [
     (("HINCRBY", VIEWS, "1", ""), "value is not an integer or out of range"),
     (("HINCRBY", VIEWS, "1", "1.5"), "value is not an integer or out of range"),
     (("HINCRBY", VIEWS, "1", "9223372036854775808"), "value is not an integer or out of range"),
-    (("HINCRBY", VIEWS, "1", str(2**53 + 1)), "9007199254740993"),
-    (("HINCRBY", VIEWS, "1", str(-2**53 - 1)), "-9007199254740993"),
+    (("HINCRBY", VIEWS, "1", str(10**12 + 1)), "at most 1000000000000 either way (limits.hit)"),
+    (("HINCRBY", VIEWS, "1", str(-10**12 - 1)), "-1000000000001"),
     (("HINCRBY", "evil\r\nkey" + "z" * 2000, "1", "1"), "evil"),
     (("HINCRBY", VISITS, "evil\r\n+OK", "1"), "evil"),
     (("CTR.INCRBY", "nobody:knows", "1", "1"), "nobody:knows"),
@@ -67,7 +67,7 @@ def test_every_kind_of_field_is_taken(make_daemon, redis, mysql):
     families = counters(hits=10**9, every="3600s")
     families["hourly"] = {"key": "h<store>:hourly", "field": "hour", "store": "text", "sync": {"hits": 5, "every": "60s"},
                           "table": "hourly", "columns": {"store": "shop", "field": "hour", "count": "hits"}}
-    daemon = make_daemon(redis, families=families)
+    daemon = make_daemon(redis, families=families, more={"limits": {"hit": 2**53}})
     good = [(VISITS, "20160229", 2**53), (VIEWS, "-9223372036854775808", -2**53), (VIEWS, "0", 1),
             (TERMS, "x" * 255, 1), (TERMS, "A", 1), (TERMS, "a", 2), (TERMS, "a ", 3), (TERMS, "á", 4),
             (TERMS, "\0\r\n'\"\\", 5), ("hmy-shop.example:hourly", "2014092023", 1)]

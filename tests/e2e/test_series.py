@@ -313,7 +313,7 @@ BAD = [
     (("SERIES.INCRBY", "s", "one"), "ERR value is not an integer or out of range"),
     (("SERIES.INCRBY", "s", "1.5"), "ERR value is not an integer or out of range"),
     (("SERIES.INCRBY", "s", str(2**63)), "ERR value is not an integer or out of range"),
-    (("SERIES.INCRBY", "s", str(2**53 + 1)), "ERR "),
+    (("SERIES.INCRBY", "s", str(10**12 + 1)), "ERR "),
     (("SERIES.INCRBY", "s", "1", "AT"), "ERR "),
     (("SERIES.INCRBY", "s", "1", "AT", "soon"), "ERR value is not an integer or out of range"),
     (("SERIES.INCRBY", "s", "1", "AT", "-1"), "ERR "),

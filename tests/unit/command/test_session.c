@@ -95,7 +95,8 @@ static void refused_hits_say_why_in_one_line(void **state)
     assert_non_null(strstr(client->said.p, "-ERR field 'd?ay' of counter 'views' is not "));
     buf_reset(&client->said);
     say(client, "HINCRBY s1:views 7 9007199254740993\r\n");
-    heard(client, "-ERR increment '9007199254740993' is too large: at most 9007199254740992 either way\r\n");
+    heard(client, "-ERR increment '9007199254740993' is too large: at most 9007199254740992 either way "
+                  "(limits.hit)\r\n");
     say(client,
         "HINCRBY s1:views 7 one\r\nHINCRBY s1:views 7 +1\r\nHINCRBY s1:views 7 9223372036854775808\r\n");
     heard(client,

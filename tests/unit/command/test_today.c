@@ -133,8 +133,8 @@ static void what_is_refused(void **state)
         {"CTR.HIT s1:views 1 2\r\n", "-ERR syntax error\r\n"},
         {"CTR.HIT s1:views 1.5\r\n", "-ERR value is not an integer or out of range\r\n"},
         {"CTR.HIT s1:views 9223372036854775808\r\n", "-ERR value is not an integer or out of range\r\n"},
-        {"CTR.HIT s1:views 9007199254740993\r\n",
-         "-ERR increment '9007199254740993' is too large: at most 9007199254740992 either way\r\n"},
+        {"CTR.HIT s1:views 9007199254740993\r\n", "-ERR increment '9007199254740993' is too large: at most "
+                                                  "9007199254740992 either way (limits.hit)\r\n"},
         {"CTR.HIT nobody:knows\r\n", "-ERR no counter is configured for key 'nobody:knows'\r\n"},
     };
     views.field = FIELD_DATE;

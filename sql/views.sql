@@ -4,9 +4,13 @@
 -- the end of its line.
 
 -- How far each counter is, over all Redis that are counted for: every hit before complete_until (UTC) is in its table.
+-- Sums are modulo 2^64.
 CREATE OR REPLACE VIEW tally_progress AS
-SELECT CONVERT(counter USING utf8mb4) AS counter, CAST(SUM(merged) AS SIGNED) AS merged,
-       CAST(SUM(rejected) AS SIGNED) AS rejected,
+SELECT CONVERT(counter USING utf8mb4) AS counter,
+       CAST(MOD(MOD(SUM(merged), 18446744073709551616) + 27670116110564327424, 18446744073709551616)
+            - 9223372036854775808 AS SIGNED) AS merged,
+       CAST(MOD(MOD(SUM(rejected), 18446744073709551616) + 27670116110564327424, 18446744073709551616)
+            - 9223372036854775808 AS SIGNED) AS rejected,
        IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL) AS complete_until,
        TIMESTAMPDIFF(SECOND, IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL), UTC_TIMESTAMP(3))
          AS behind_seconds

@@ -205,6 +205,8 @@ static void applied_book(struct coalesce *c, struct group *g)
         hash_applied(c, &f->hashes[i], now_ms);
     for (uint32_t i = 0; i < f->cells_n; i++)
         cell_applied(c, f, &f->cells[i]);
+    for (uint32_t i = 0; i < f->shares_n; i++)
+        if (f->shares[i].refused) group_correct(c->now, f->shares[i].counter, f->shares[i].delta);
     tokens_applied(c, f);
     ops_applied(c, g);
     replay_keep(c, g);

@@ -49,9 +49,7 @@ static void books_file(const struct status *s, struct status_figures *out)
 {
     out->balanced = figure_of(s->books.known, s->books.unbalanced == 0);
     for (size_t i = 0; i < s->counters_n; i++) {
-        sum_t v = sum_difference(&s->books.sums.all[i]);
-        int64_t bounded = v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
-        out->differences[i] = figure_of(s->books.known, bounded);
+        out->differences[i] = figure_of(s->books.known, (int64_t)sum_difference(&s->books.sums.all[i]));
     }
 }
 

@@ -24,10 +24,14 @@ static enum err snapshot_end(struct db *db, enum code_class class, struct error 
     return err;
 }
 
+/* Modulo 2^64: a SUM may have more. NULL: 0. */
 static int64_t cell_int(struct slice cell)
 {
-    int64_t v = 0;
-    return cell.p != NULL && num_parse(cell, &v) ? v : 0;
+    uint64_t v = 0;
+    bool negative = slice_starts(cell, SLICE("-"));
+    for (size_t i = negative; i < cell.n; i++)
+        v = v * 10 + (uint64_t)(cell.p[i] - '0');
+    return (int64_t)(negative ? -v : v);
 }
 
 static void counter_put(struct books *b, const struct slice cell[6])

@@ -46,6 +46,7 @@ static const struct {
     {1792, 1792, CODE_AWAY},      /* read only transaction */
     {1836, 1836, CODE_AWAY},      /* read only mode */
     {1874, 1874, CODE_AWAY},      /* InnoDB is in read only mode */
+    {1916, 1916, CODE_POISON},    /* a sum of rows does not fit (MariaDB) */
     {1927, 1927, CODE_LINK},      /* connection was killed (MariaDB) */
     {1969, 1969, CODE_AGAIN},     /* max_statement_time (MariaDB) */
     {2002, 2003, CODE_LINK},      /* cannot connect */

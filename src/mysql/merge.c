@@ -232,9 +232,9 @@ static enum verdict ledger_part(struct work *w, struct slice waiting)
     put_digest(w, &left);
     BUF_LIT(&w->sql, ", waiting = ");
     put_left(w, &left);
-    buf_printf(&w->sql,
-               ", rows_merged = rows_merged + %zu, total = total + %lld, merged_at = UTC_TIMESTAMP(3)",
-               w->plan.rows_n - w->plan.refused_n, (long long)w->plan.total);
+    buf_printf(&w->sql, ", rows_merged = rows_merged + %zu, merged_at = UTC_TIMESTAMP(3), ",
+               w->plan.rows_n - w->plan.refused_n);
+    sql_sum_add(&w->sql, "total", w->plan.total);
     merge_where(w);
     buf_free(&left);
     return run(w);
@@ -351,7 +351,7 @@ static enum verdict books_add(struct work *w)
     const struct epoch *epoch = &w->chunk->epoch;
     buf_reset(&w->sql);
     sql_counter_add(&w->sql, buf_slice(&w->chunk->batch->counter_name), &epoch->realm,
-                    w->plan.total - w->plan.rejected, w->plan.rejected);
+                    num_less(w->plan.total, w->plan.rejected), w->plan.rejected);
     BUF_LIT(&w->sql, " AND epoch = ");
     sql_id(&w->sql, &epoch->id);
     enum verdict v = run(w);

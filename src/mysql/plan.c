@@ -18,32 +18,21 @@ static void refuse(struct plan *p, uint32_t seq, const int64_t *delta, const cha
                                                   .reason_at = (uint32_t)p->reasons.n,
                                                   .reason_n = (uint32_t)strlen(shown)};
     buf_put_slice(&p->reasons, slice_str(shown));
-    p->rejected += delta != NULL ? *delta : 0;
+    p->rejected = num_add(p->rejected, delta != NULL ? *delta : 0);
 }
 
-/* *sum is of absolute values: while it fits, so does every sum over some of the deltas, with any sign. */
-static bool sum_takes(int64_t *sum, int64_t delta)
-{
-    int64_t size, with;
-    if (__builtin_sub_overflow(0, delta < 0 ? delta : -delta, &size)) return false;
-    if (__builtin_add_overflow(*sum, size, &with)) return false;
-    *sum = with;
-    return true;
-}
-
-static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct counter *counter,
-                     const struct columns *forms, const char *reason)
+static void plan_row(struct plan *p, uint32_t seq, const struct counter *counter, const struct columns *forms,
+                     const char *reason)
 {
     const struct batch *b = p->chunk->batch;
     const struct batch_row *r = &b->rows[p->chunk->first + seq];
     struct table_row row;
     int64_t delta = 0;
-    bool is_number = num_parse(batch_value(b, r), &delta), fits = is_number && sum_takes(sum, delta);
+    bool is_number = num_parse(batch_value(b, r), &delta);
     if (p->left_out != NULL && p->left_out[r->hash] != 0) return;
     p->rows_n++;
     if (!is_number) return refuse(p, seq, NULL, "the value is not an integer");
-    if (!fits) return refuse(p, seq, NULL, "the sum of the chunk does not fit 64 bits");
-    p->total += delta;
+    p->total = num_add(p->total, delta);
     if (counter == NULL) return refuse(p, seq, &delta, reason);
     enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
     if (fault != ROW_FITS) return refuse(p, seq, &delta, row_fault_text(fault));
@@ -63,9 +52,8 @@ void plan_make(struct plan *p, const struct chunk *c, const struct counter *coun
     *p = (struct plan){.chunk = c, .left_out = left_out};
     p->items = heap_zalloc((c->rows_n + 1) * sizeof *p->items);
     p->refused = heap_zalloc((c->rows_n + 1) * sizeof *p->refused);
-    int64_t sum = 0;
     for (size_t i = 0; i < c->rows_n; i++)
-        plan_row(p, (uint32_t)i, &sum, counter, forms, reason);
+        plan_row(p, (uint32_t)i, counter, forms, reason);
     p->refused_first = p->refused_n;
     p->reasons_first = p->reasons.n;
     p->rejected_first = p->rejected;

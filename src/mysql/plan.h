@@ -24,7 +24,7 @@ struct refusal {
     uint32_t seq;
     bool dropped; /* in the books alone */
     bool missing;
-    bool counted;  /* false: the value is no integer, or does not fit the sum; it is in no total */
+    bool counted;  /* false: the value is no integer; it is in no total */
     int64_t delta; /* 0 when not counted */
     uint32_t reason_at, reason_n;
 };
@@ -39,7 +39,7 @@ struct plan {
     size_t refused_first, reasons_first;     /* how many of them are refused in every try */
     size_t foreign_n;                        /* items that became foreign in this try */
     bool by_value;                           /* MySQL refused none but for its value */
-    int64_t total, rejected, rejected_first; /* sums of deltas; rejected is part of total */
+    int64_t total, rejected, rejected_first; /* sums of deltas, modulo 2^64; rejected is part of total */
     struct buf keys, reasons;
 };
 

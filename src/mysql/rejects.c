@@ -241,7 +241,7 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
     sql_counter_make(&sql, c->name, &r->realm);
     class = db_exec_free(db, &sql);
     if (class != CODE_OK) return class;
-    sql_counter_add(&sql, c->name, &r->realm, delta, r->counted ? -delta : 0);
+    sql_counter_add(&sql, c->name, &r->realm, delta, r->counted ? num_less(0, delta) : 0);
     class = db_exec_free(db, &sql);
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
@@ -429,7 +429,7 @@ static enum code_class group_transaction(struct db *db, const struct replay_grou
     sql_counter_make(&sql, g->c->name, &g->rows[0].realm);
     class = db_exec_free(db, &sql);
     if (class != CODE_OK) return class;
-    sql_counter_add(&sql, g->c->name, &g->rows[0].realm, g->sum, -g->counted);
+    sql_counter_add(&sql, g->c->name, &g->rows[0].realm, g->sum, num_less(0, g->counted));
     class = db_exec_free(db, &sql);
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }

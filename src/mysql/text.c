@@ -488,13 +488,22 @@ void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id
     sql_id(b, realm);
 }
 
+/* Modulo 2^64, back into 64 signed bits. In DECIMAL, which holds all of it: 3 * 2^63 makes it positive for MOD. */
+void sql_sum_add(struct buf *b, const char *column, int64_t n)
+{
+    buf_printf(b,
+               "%s = MOD(%s + 27670116110564327424 + (%lld), 18446744073709551616) - 9223372036854775808",
+               column, column, (long long)n);
+}
+
 void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id *realm, int64_t merged,
                      int64_t rejected)
 {
-    buf_printf(b,
-               "UPDATE tally_counters SET merged = merged + (%lld), rejected = rejected + (%lld),"
-               " chunks = chunks + 1 WHERE counter = ",
-               (long long)merged, (long long)rejected);
+    BUF_LIT(b, "UPDATE tally_counters SET ");
+    sql_sum_add(b, "merged", merged);
+    BUF_LIT(b, ", ");
+    sql_sum_add(b, "rejected", rejected);
+    BUF_LIT(b, ", chunks = chunks + 1 WHERE counter = ");
     sql_hex(b, counter);
     BUF_LIT(b, " AND realm = ");
     sql_id(b, realm);

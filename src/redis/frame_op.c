@@ -7,10 +7,13 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "redis/frame_tokens.h"
+#include "redis/lua.h"
+#include "redis/request.h"
 #include "series/kept.h"
 #include <stddef.h>
 #include <stdio.h>
 
+#define SUM_NEAR_END (INT64_C(1) << 62) /* a frame adds less than the rest of the way */
 #define FEEDS_TOLD_MS 1000
 #define REFUSAL_TOLD_MS 1000
 
@@ -118,22 +121,46 @@ static void cells_file(struct redis_frames *fr, struct frame *f, const struct re
         cell_file(f, &f->cells[i], &r[i]);
 }
 
+/* Without those that Redis refused, when the frame is kept. */
 static uint32_t shares_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    for (uint32_t i = 0; i < f->shares_n; i++) {
-        BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->shares_n; i++)
+        n += !f->shares[i].refused;
+    if (n == 0) return 0;
+    if (fr->wraps) {
+        request_eval(out, lua_frame_shares, 1, 2 * (size_t)n);
         REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
+    }
+    for (uint32_t i = 0; i < f->shares_n; i++) {
+        if (f->shares[i].refused) continue;
+        if (!fr->wraps) {
+            BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
+            REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
+        }
         request_slice(out, f->shares[i].counter->name);
         request_int(out, f->shares[i].delta);
     }
-    return f->shares_n;
+    return fr->wraps ? 1 : n;
+}
+
+static void share_file(struct redis_frames *fr, struct frame *f, struct frame_share *s,
+                       const struct redis_answer *r)
+{
+    s->refused = answer_error_is(r, "ERR increment or decrement would overflow");
+    if (s->refused) buf_put_slice(&f->errors, r->str); /* of no client */
+    fr->wraps |=
+        s->refused || (r->type == REDIS_INTEGER && (r->integer > SUM_NEAR_END || r->integer < -SUM_NEAR_END));
+    if (r->type != REDIS_INTEGER && !s->refused) frames_trouble(fr, KEY_ACCEPTED, r);
 }
 
 static void shares_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    (void)f;
-    for (uint32_t i = 0; i < n; i++)
-        if (r[i].type != REDIS_INTEGER) frames_trouble(fr, KEY_ACCEPTED, &r[i]);
+    (void)n;
+    bool by_script = fr->wraps, listed = by_script && answer_is_array(r, f->shares_n);
+    fr->wraps = false;
+    for (uint32_t i = 0; i < f->shares_n; i++)
+        share_file(fr, f, &f->shares[i], listed ? &r->elements[i] : by_script ? r : &r[i]);
 }
 
 static uint32_t locks_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
@@ -334,8 +361,8 @@ static void again_copy(const struct redis_frames *fr, struct frame *f, const cha
     }
 }
 
-/* What failed is not sent again, since its client knows that it was not counted. Shares remain: the next frame takes
- * back the part of failed cells. */
+/* What failed is not sent again, since its client knows that it was not counted. Shares that were added remain: the next
+ * frame takes back the part of failed cells. */
 static void again_without_failed(struct redis_frames *fr, struct frame *f)
 {
     struct frame good = *f;

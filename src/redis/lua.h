@@ -9,8 +9,8 @@
 extern const struct slice lua_adopt, lua_batch_list, lua_beat, lua_claim, lua_discard, lua_fence,
     lua_leftover, lua_standing, lua_walk;
 /* of frames, and of journals taken over */
-extern const struct slice lua_frame_events, lua_frame_events_kept, lua_frame_timebox, lua_frame_tokens,
-    lua_frame_visitors, lua_frame_windows, lua_journal_ended, lua_journal_take;
+extern const struct slice lua_frame_events, lua_frame_events_kept, lua_frame_shares, lua_frame_timebox,
+    lua_frame_tokens, lua_frame_visitors, lua_frame_windows, lua_journal_ended, lua_journal_take;
 /* of reads */
 extern const struct slice lua_query_events, lua_query_timebox, lua_query_visitors, lua_query_windows;
 /* of the cleaner */

@@ -59,6 +59,7 @@ struct frame_token {
 struct frame_share { /* one counter's part of tally:accepted */
     const struct counter *counter;
     int64_t delta;
+    bool refused; /* answer: the sum would overflow. The next frame has it, and goes round */
 };
 
 struct frame_append {           /* to one journal (journal.h) */

@@ -178,7 +178,7 @@ void sums_only(struct sums *s, struct slice name)
 
 sum_t sum_difference(const struct sum *s)
 {
-    return s->accepted - s->merged - s->rejected - s->pending - s->claimed;
+    return (int64_t)(uint64_t)(s->accepted - s->merged - s->rejected - s->pending - s->claimed);
 }
 
 sum_t sum_read(const char *digits)

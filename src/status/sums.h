@@ -58,7 +58,7 @@ void sums_add(struct sums *s, const struct sums *lane);
 /* Then: drops all other counters. */
 void sums_only(struct sums *s, struct slice name);
 
-sum_t sum_difference(const struct sum *s); /* accepted less all the rest; 0: it balances */
+sum_t sum_difference(const struct sum *s); /* accepted less all the rest, modulo 2^64; 0: it balances */
 sum_t sum_read(const char *digits);        /* of a decimal that sum_write could have written */
 size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the length */
 

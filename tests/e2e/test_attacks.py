@@ -222,6 +222,38 @@ def test_requests_smuggled_through_haproxy(make_doors, make_tool):
     assert set(statuses(door, {"Host": "localhost"}).values()) == {401}
 
 
+def test_books_wrap(shops, redis, mysql):
+    """A store's hits go over 2^63 and back, in Redis' books and in MySQL's: all merges, with tokens too, and verify balances."""
+    daemon = shops(more={"limits": {"hit": 2**53}})
+    hits = [("HINCRBY", "s1:product_views", str(n), 2**53) for n in range(2, 1102)]
+    with known(daemon, "shop1") as attacker, known(daemon, "shop2") as other, daemon.operator() as operator:
+        for way in (1, -1):
+            attacker.pipeline([(*words, way * n) for *words, n in hits])
+            for count in (1, 2):
+                assert other.call("CTR.INCRBY", "s2:product_views", "9", 1, "TOKEN", f"{way}{count}") == count
+            assert operator.call("CTR.SYNC", "s2:product_views") >= 0 and operator.call("CTR.SYNC", "ALL") >= 0
+            daemon.verify()
+            sums = [int(redis.client().hget("tally:accepted", "product_views")), *mysql.query(
+                "SELECT merged FROM tally_counters WHERE counter = 'product_views'")[0]]
+            assert all((n < 0) == (way == 1) for n in sums), sums
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 2 AND product_id = 9") == ((4,),)
+
+
+def test_largest_hit(shops):
+    daemon = shops()
+    refused = "ERR increment '{}' is too large: at most 1000000000000 either way (limits.hit)"
+    with known(daemon, "shop1") as client:
+        for words in (("HINCRBY", "s1:product_views", "2"), ("CTR.INCRBY", "s1:product_views", "2"), ("SERIES.INCRBY", "s1:x"),
+                      ("BOX.INCRBY", "s1:x")):
+            for n in (10**12 + 1, -10**12 - 1, 2**53):
+                assert client.call(*words, n) == refused.format(n)
+                assert client.call("MULTI") == "OK" and client.call(*words, n) == refused.format(n)
+                assert client.call("EXEC").startswith("EXECABORT")
+        assert client.call("CTR.INCRBY", "s1:product_views", "2", 2**53, "TOKEN", "x") == refused.format(2**53)
+        assert client.call("HINCRBY", "s1:product_views", "2", 10**12) == 10**12
+        assert client.call("HINCRBY", "s1:product_views", "2", -10**12) == 0
+
+
 def test_a_thousand_slow_clients(make_doors):
     """Half at each door, each with a byte now and then: hits and the panel answer all the while."""
     daemon, port = make_doors()

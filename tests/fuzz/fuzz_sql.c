@@ -757,10 +757,12 @@ static void rejects_run(struct sql *s)
 static void books_run(struct sql *s)
 {
     struct entry *e = &s->db->now;
-    e->books_merged += number_read(s);
-    sql_expect(s, "), rejected = rejected + (");
-    e->books_rejected += number_read(s);
-    sql_expect(s, "), chunks = chunks + 1 WHERE counter = ");
+    e->books_merged = num_add(e->books_merged, number_read(s));
+    sql_expect(
+        s,
+        "), 18446744073709551616) - 9223372036854775808, rejected = MOD(rejected + 27670116110564327424 + (");
+    e->books_rejected = num_add(e->books_rejected, number_read(s));
+    sql_expect(s, "), 18446744073709551616) - 9223372036854775808, chunks = chunks + 1 WHERE counter = ");
     MUST(slice_eq(bytes_read(s), buf_slice(&s->db->batch->counter_name)));
     sql_expect(s, " AND realm = ");
     realm_expect(s);
@@ -787,15 +789,15 @@ static void part_run(struct sql *s)
     e.left = left_read(s);
     sql_expect(s, ", rows_merged = rows_merged + ");
     e.rows_merged = number_read(s);
-    sql_expect(s, ", total = total + ");
+    sql_expect(s, ", merged_at = UTC_TIMESTAMP(3), total = MOD(total + 27670116110564327424 + (");
     e.total = number_read(s);
-    sql_expect(s, ", merged_at = UTC_TIMESTAMP(3)");
+    sql_expect(s, "), 18446744073709551616) - 9223372036854775808");
     where_expect(s);
     in = &s->db->in[s->db->at];
     MUST(in->stands && in->left.n > 0 && !now->stands);
     *now = *in;
     now->digest = e.digest, now->left = e.left;
-    now->rows_merged += e.rows_merged, now->total += e.total;
+    now->rows_merged += e.rows_merged, now->total = num_add(now->total, e.total);
 }
 
 static void update_run(struct sql *s)
@@ -925,7 +927,7 @@ static enum code_class statement_run(struct sql *s)
     if (sql_try(s, "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
                    " digest, rows_merged, total, waiting, merged_at) VALUES ("))
         return ledger_run(s) ? CODE_OK : CODE_DUPLICATE;
-    if (sql_try(s, "UPDATE tally_counters SET merged = merged + ("))
+    if (sql_try(s, "UPDATE tally_counters SET merged = MOD(merged + 27670116110564327424 + ("))
         books_run(s);
     else if (sql_try(s, "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field,"
                         " delta, counted, reason, rejected_at) VALUES "))
@@ -1245,14 +1247,16 @@ static void entry_stands(const struct db *db, struct entry *e, const struct chun
         }
         if (row_stands(db, e, c, seq, &reject)) continue;
         dropped++;
-        if (num_parse(batch_value(db->batch, &db->batch->rows[c->first + seq]), &delta)) rejected += delta;
+        if (num_parse(batch_value(db->batch, &db->batch->rows[c->first + seq]), &delta))
+            rejected = num_add(rejected, delta);
     }
     MUST(e->upserts_n + e->rejects_n + dropped + left == c->rows_n && (size_t)e->rows_merged == e->upserts_n);
     for (size_t i = 0; i < e->upserts_n; i++)
-        merged += e->upserts[i].delta;
+        merged = num_add(merged, e->upserts[i].delta);
     for (size_t i = 0; i < e->rejects_n; i++)
-        if (e->rejects[i].counted && num_parse(e->rejects[i].value, &delta)) rejected += delta;
-    MUST(e->books_merged == merged && e->books_rejected == rejected && e->total == merged + rejected);
+        if (e->rejects[i].counted && num_parse(e->rejects[i].value, &delta))
+            rejected = num_add(rejected, delta);
+    MUST(e->books_merged == merged && e->books_rejected == rejected && e->total == num_add(merged, rejected));
 }
 
 static void chunk_merge(struct db *db, struct merger *m, uint32_t index, const char *reason)

@@ -3,6 +3,7 @@
 -- is kept (s), how many may exist, then for each: field, n, counter, payload. Answers for each 'n' (new) or 'o' (it
 -- existed) and the value, or an error; then how many exist. accepted is written first, since it can be taken back
 -- without a trace. Numbers beyond 2^53 are not exact in Lua: those are read again.
+--include parts/book.lua
 --include parts/tag.lua
 local call, out = redis.pcall, {}
 local function bad(r) return type(r) == 'table' and r.err end
@@ -23,11 +24,11 @@ for i = 1, #r, 2 do
   if gone <= now then old[#old + 1] = r[i] else stand = stand + n end
 end
 local function count(pending, field, n, counter)
-  local r = call('HINCRBY', KEYS[1], counter, n)
+  local r = book(KEYS[1], counter, n)
   if bad(r) then return r end
   local value = call('HINCRBY', pending, field, n)
   if bad(value) then
-    call('HINCRBY', KEYS[1], counter, text(0 - n))
+    book(KEYS[1], counter, text(0 - n))
     return value
   end
   if not named[pending] then call('ZADD', KEYS[2], 'NX', ARGV[1], bare(pending)) end

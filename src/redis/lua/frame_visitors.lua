@@ -5,31 +5,32 @@
 -- when there is also a sketch. It writes the sketch before the bits, since only writing shows whether the key is a
 -- sketch. share: the counter whose share of accepted was checked.
 --include parts/frame_head.lua
+--include parts/book.lua
 --include parts/tag.lua
 local a, share = 2, nil
 local function whole(n)
   return #n <= 20 and (n == '0' or string.match(n, '^%-?[1-9]%d*$'))
 end
-local function holds_not(key, field)
+local function holds_not(key, field, most)
   local r = call('HGET', key, field)
   if bad(r) then return r end
   if r and not whole(r) then return redis.error_reply('ERR hash value is not an integer') end
-  if r and tonumber(r) > 9.2e18 then
+  if r and tonumber(r) > most then
     return redis.error_reply('ERR increment or decrement would overflow')
   end
 end
 local function moves_not(pending, day, counter)
   if share ~= counter then
     local r = call('ZCARD', KEYS[2])
-    r = bad(r) and r or holds_not(KEYS[1], counter)
+    r = bad(r) and r or holds_not(KEYS[1], counter, math.huge)
     if r then return r end
     share = counter
   end
-  return holds_not(pending, day)
+  return holds_not(pending, day, 9.2e18)
 end
 local function move(pending, day, counter, n)
   call('HINCRBY', pending, day, n)
-  call('HINCRBY', KEYS[1], counter, n)
+  book(KEYS[1], counter, n)
   call('ZADD', KEYS[2], 'NX', ARGV[1], bare(pending))
 end
 local function add(bits, sketch, pending, day, counter, first, texts, last)

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- KEYS: gen, gens, batches, registry, accepted, then leftover and claimed name of each. ARGV: counter, format, owner,
 -- fields_max, id, accept (0 1), gens_kept, then the pending hash of each. Answers renamed, left, fields, odd values.
+--include parts/book.lua
 local counter, format, owner, fields_max, id = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local accept, gen_key, gens, batches, registry = ARGV[6] == '1', KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local accepted, gens_kept = KEYS[5], ARGV[7]
@@ -30,7 +31,7 @@ for _, h in ipairs(take) do redis.call('HSET', registry, '=' .. h[3], h[4]) end
 for _, h in ipairs(take) do
   if accept then
     for _, v in ipairs(redis.call('HVALS', h[1])) do
-      local r = redis.pcall('HINCRBY', accepted, counter, v)
+      local r = book(accepted, counter, v)
       if type(r) == 'table' and r.err then odd = odd + 1 end
     end
   end

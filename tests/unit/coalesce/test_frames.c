@@ -215,6 +215,26 @@ static void the_greatest_deltas_add_up_without_overflow(void **state)
     HIT('a', "p1", "5", -DELTA_MAX); /* the next frame has room again */
 }
 
+/* Redis did not add a share, as the sum would overflow: the next frame has it, with its own, and after a refusal the one
+ * after that. */
+static void a_refused_share_is_in_the_next_frame(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 7);
+    turn();
+    world->frame->shares[0].refused = true;
+    frame_applied();
+    HIT('a', "p1", "5", 2);
+    turn();
+    assert_int_equal(share("views"), 9);
+    frame_refused("OOM full");
+    world->mono_ms += 1000;
+    turn();
+    assert_int_equal(share("views"), 7);
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+}
+
 /* The same weight again as a correction of the frame before: still no overflow in the shares. */
 static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
 {
@@ -601,6 +621,7 @@ int main(void)
         TEST(hushed_hits_hear_no_error),
         TEST(the_door_refuses),
         TEST(while_the_link_is_down_hits_are_refused_at_once),
+        TEST(a_refused_share_is_in_the_next_frame),
         TEST(the_greatest_deltas_add_up_without_overflow),
         TEST(corrections_of_the_heaviest_frame_fit_into_the_next),
         TEST(a_running_value_beyond_int64_is_held_at_its_end),

@@ -340,6 +340,49 @@ static void test_cell_errors(void **state)
     got_close(g);
 }
 
+/* A sum that would overflow is the next frame's, by the script, until it is far from its end again. */
+static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    char text[24];
+    g->frames.keeps = true;
+    redis_ask(s, "HSET tally:accepted unique_visitors %lld", (long long)sum);
+    one_cell(g, KEY, "20140920", delta);
+    g->f.seq = 1;
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    assert_int_equal(g->f.cells[0].value, delta);
+    assert_true(g->f.shares[0].refused);
+    assert_null(memmem(g->f.again.p, g->f.again.n, "accepted", 8));
+    frame_reset(&g->f);
+    frame_add_share(&g->f, &g->w->all[0], delta);
+    frame_add_share(&g->f, &g->w->all[1], 3);
+    g->f.seq = 2;
+    send_and_wait(g);
+    assert_false(g->f.shares[0].refused);
+    snprintf(text, sizeof text, "%lld", (long long)rounded);
+    assert_redis(s, text, "HGET tally:accepted unique_visitors");
+    assert_redis(s, "3", "HGET tally:accepted %b", g->w->all[1].name.p, g->w->all[1].name.n);
+    assert_non_null(memmem(g->f.again.p, g->f.again.n, "EVAL", 4));
+    redis_ask(s, "HSET tally:accepted unique_visitors 0");
+    g->f.shares[0].delta = 1;
+    for (int i = 0; i < 2; i++)
+        send_and_wait(g);
+    assert_null(memmem(g->f.again.p, g->f.again.n, "EVAL", 4));
+    got_close(g);
+}
+
+static void test_books_go_round(void **state)
+{
+    (void)state;
+    books_go_round(INT64_MAX, 1, INT64_MIN);
+    books_go_round(INT64_MAX - 3, INT64_MAX, -5);
+    books_go_round(INT64_MIN, -1, INT64_MAX);
+    books_go_round(INT64_MIN + 1, -7, INT64_MAX - 5);
+    books_go_round(-5, INT64_MIN + 2, INT64_MAX - 2);
+}
+
 static void test_refused_when_full(void **state)
 {
     struct got *g = got_open();
@@ -845,6 +888,7 @@ int main(void)
         cmocka_unit_test(test_warm),
         cmocka_unit_test(test_many_cells),
         cmocka_unit_test(test_cell_errors),
+        cmocka_unit_test(test_books_go_round),
         cmocka_unit_test(test_refused_when_full),
         cmocka_unit_test(test_refused_by_a_replica),
         cmocka_unit_test(test_not_run_on_other_data),

@@ -587,6 +587,14 @@ static void test_visitors_errors(void **state)
     assert_redis(s, "s6:unique_visitors:daily", "ZRANGE tally:dirty 0 -1");
     assert_redis(s, "2", "HGET s6:unique_visitors:daily 20140920");
     redis_ask(s, "DEL tally:dirty");
+    redis_ask(s, "HSET tally:accepted unique_visitors 9223372036854775807");
+    begin(g);
+    feed(g, op_new(g, OP_UNIQ, "f", 20140920, 0), "s6:unique_visitors:daily");
+    item_new(g, &g->f.ops[0], 9, "");
+    send_applied(g);
+    assert_op_error(g, 0, "");
+    assert_redis(s, "-9223372036854775808", "HGET tally:accepted unique_visitors");
+    redis_ask(s, "DEL tally:dirty");
     redis_ask(s, "SET tally:dirty x");
     begin(g);
     struct frame_op *op = op_new(g, OP_UNIQ, "f", 20140920, 0);

@@ -151,6 +151,27 @@ static void test_is_exact_to_the_end_of_int64(void **state)
     got_close(g);
 }
 
+/* The sum in tally:accepted is modulo 2^64, also when the share is taken back. */
+static void test_books_go_round(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET tally:accepted unique_visitors 9223372036854775805");
+    redis_ask(s, "SET s2:unique_visitors:daily x");
+    begin(g);
+    token_of(g, "s2:unique_visitors:daily", DAY, 3, "a");
+    token_of(g, KEY, DAY, 5, "b");
+    token_of(g, KEY, DAY, -6, "c");
+    token_of(g, KEY, DAY, 8, "d");
+    send_applied(g);
+    token_fails(g, 0, wrong_type);
+    token_is(g, 1, 5, true);
+    token_is(g, 3, 7, true);
+    assert_redis(s, "-9223372036854775804", "HGET tally:accepted unique_visitors");
+    got_close(g);
+}
+
 /* An error leaves neither token nor share; what is behind it counts. */
 static void test_errors_leave_nothing(void **state)
 {
@@ -330,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_stands_behind_the_cells),
         cmocka_unit_test(test_refuses_another_payload),
         cmocka_unit_test(test_is_exact_to_the_end_of_int64),
+        cmocka_unit_test(test_books_go_round),
         cmocka_unit_test(test_errors_leave_nothing),
         cmocka_unit_test(test_own_keys_of_other_types),
         cmocka_unit_test(test_lives_so_long_and_no_longer),

@@ -78,7 +78,8 @@ enum taken run_pending(struct session *s, const struct request *r, struct buf *o
     const struct command_ports *ports = &s->command->config.ports;
     if (hit_counter(s, r->args[1], out) == NULL) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.pending = (struct pending_request){.key = key_keep(s, r->args[1]), .done = pending_done};
+    s->ask.pending =
+        (struct pending_request){.who = s->user, .key = key_keep(s, r->args[1]), .done = pending_done};
     ask_begin(s);
     ports->pending(ports->arg, s->lane, &s->ask.pending);
     return TAKEN;

@@ -79,7 +79,8 @@ enum taken run_total(struct session *s, const struct request *r, struct buf *out
     const struct counter *c = hit_counter(s, r->args[1], out);
     if (c == NULL || !fields_fit(s, r, c, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.total = (struct total_request){.counter = c,
+    s->ask.total = (struct total_request){.who = s->user,
+                                          .counter = c,
                                           .done = is_hget    ? hget_done
                                                   : is_hmget ? hmget_done
                                                              : total_done};

@@ -11,37 +11,59 @@
 
 struct pending_task {
     struct redis_hash redis;
+    struct turn turn;
     struct pending_request *request;
+    struct core *core;
 };
 
-static void hash_done(struct redis_hash *h, const struct redis_answer *r)
+/* One piece at a time: neither Redis' output buffer nor ours holds more, and frames go between them. */
+static void pending_next(struct core *c)
 {
-    struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
+    struct turn *turn = c->pending_out ? NULL : turns_pop(&c->pendings);
+    if (turn == NULL) return;
+    c->pending_out = true;
+    redis_hash(&c->sync_link, &CONTAINER_OF(turn, struct pending_task, turn)->redis);
+}
+
+static void pending_end(struct pending_task *task)
+{
     struct pending_request *q = task->request;
-    heap_free(task);
-    char text[300];
-    struct slice *items = NULL;
-    if (answer_is(r, REDIS_ARRAY)) {
-        items = heap_alloc((r->n + 1) * sizeof *items);
-        for (size_t i = 0; i < r->n; i++)
-            items[i] = r->elements[i].str;
-        q->items = items;
-        q->items_n = r->n;
-    } else if (r != NULL) {
-        answer_why(r, text, sizeof text);
-        q->text = text;
-    }
-    q->outcome = r == NULL ? ASK_REDIS_DOWN : items == NULL ? ASK_FAILED : ASK_DONE;
+    const struct query_answer *a = &task->redis.answer;
+    struct slice *items = heap_alloc((a->n + 1) * sizeof *items);
+    for (size_t i = 0; i < a->n; i++)
+        items[i] = QUERY_TEXT(a, &a->values[i]);
+    q->items = items;
+    q->items_n = a->n;
+    q->outcome = task->redis.outcome;
+    q->text = task->redis.text;
     q->done(q);
     heap_free(items);
+    heap_free(task);
+}
+
+/* The user's next piece is of the same hash, so that it holds one at a time. */
+static void pending_came(struct redis_hash *h, bool more)
+{
+    struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
+    struct core *c = task->core;
+    c->pending_out = false;
+    if (more)
+        turns_push_again(&c->pendings, &task->turn);
+    else
+        pending_end(task);
+    pending_next(c);
 }
 
 void ask_pending(struct core *c, struct pending_request *q)
 {
     struct pending_task *task = heap_zalloc(sizeof *task);
     task->request = q;
-    task->redis = (struct redis_hash){.key = q->key, .done = hash_done};
-    redis_hash(&c->sync_link, &task->redis);
+    task->core = c;
+    task->turn.who = q->who;
+    task->redis = (struct redis_hash){
+        .key = q->key, .bytes_max = c->config.counters->ops->read.texts_max, .came = pending_came};
+    turns_push(&c->pendings, &task->turn);
+    pending_next(c);
 }
 
 /* --- CTR.SYNC --- */

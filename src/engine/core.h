@@ -3,6 +3,7 @@
 #ifndef ENGINE_CORE_H
 #define ENGINE_CORE_H
 
+#include "base/turns.h"
 #include "coalesce/coalesce.h"
 #include "engine/name.h"
 #include "mysql/writer.h"
@@ -54,6 +55,8 @@ struct core {
     struct redis_scans scans;
     struct redis_link wait_link, waitaof_link;
     struct redis_waits waits, waitaofs; /* of clients */
+    struct turns pendings;              /* CTR.PENDINGs that wait: users take turns, a piece each */
+    bool pending_out;                   /* a piece is being read */
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;

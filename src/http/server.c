@@ -190,7 +190,6 @@ static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *co
     x->http = h;
     x->connection = connection;
     x->job.run = exchange_work;
-    list_init(&x->job.link);
     const char *match = header(x, "If-None-Match");
     if (match != NULL) x->if_none_match = heap_strdup(match);
     if (target_read(x, path) && route_read(x, method) && is_allowed(x, version) && is_meant(x))
@@ -271,6 +270,7 @@ static enum MHD_Result exchange_run(struct exchange *x)
 {
     if (x->route->waits) {
         MHD_suspend_connection(x->connection);
+        x->job.turn.who = x->who.bearer;
         if (pool_submit(&x->http->pool, &x->job)) return MHD_YES;
         stopping_refuse(x);
         MHD_resume_connection(x->connection);

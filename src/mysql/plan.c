@@ -28,10 +28,8 @@ static void plan_row(struct plan *p, uint32_t seq, const struct counter *counter
     const struct batch_row *r = &b->rows[p->chunk->first + seq];
     struct table_row row;
     int64_t delta = 0;
-    bool is_number = num_parse(batch_value(b, r), &delta);
-    if (p->left_out != NULL && p->left_out[r->hash] != 0) return;
     p->rows_n++;
-    if (!is_number) return refuse(p, seq, NULL, "the value is not an integer");
+    if (!num_parse(batch_value(b, r), &delta)) return refuse(p, seq, NULL, "the value is not an integer");
     p->total = num_add(p->total, delta);
     if (counter == NULL) return refuse(p, seq, &delta, reason);
     enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
@@ -49,11 +47,12 @@ void plan_make(struct plan *p, const struct chunk *c, const struct counter *coun
                const struct columns *forms, const char *reason, const uint8_t *left_out)
 {
     PRE(c->batch->sealed && c->first + c->rows_n <= c->batch->rows_n);
-    *p = (struct plan){.chunk = c, .left_out = left_out};
+    *p = (struct plan){.chunk = c};
     p->items = heap_zalloc((c->rows_n + 1) * sizeof *p->items);
     p->refused = heap_zalloc((c->rows_n + 1) * sizeof *p->refused);
     for (size_t i = 0; i < c->rows_n; i++)
-        plan_row(p, (uint32_t)i, counter, forms, reason);
+        if (left_out == NULL || left_out[c->batch->rows[c->first + i].hash] == 0)
+            plan_row(p, (uint32_t)i, counter, forms, reason);
     p->refused_first = p->refused_n;
     p->reasons_first = p->reasons.n;
     p->rejected_first = p->rejected;

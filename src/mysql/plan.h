@@ -31,7 +31,6 @@ struct refusal {
 
 struct plan {
     const struct chunk *chunk;
-    const uint8_t *left_out; /* borrowed, while it is made */
     struct plan_item *items;
     struct refusal *refused;
     size_t items_n, refused_n, rows_n;       /* rows_n: both together, as it was made */

@@ -76,8 +76,8 @@ void sql_update_row(struct buf *b, const struct counter *c, const struct columns
 
 /* Makes the books of a counter, unless they exist; the caller ends the statement. */
 void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id *realm);
-/* UPDATE of the books of a counter, of one realm; the caller ends the statement. */
 void sql_sum_add(struct buf *b, const char *column, int64_t n); /* column = column + n, modulo 2^64 */
+/* UPDATE of the books of a counter, of one realm; the caller ends the statement. */
 void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id *realm, int64_t merged,
                      int64_t rejected);
 /* A realm. Zero, for a Redis that has none yet or was not read: the only realm, or the one that it would be given. */

@@ -1,19 +1,94 @@
-/* redis/hash_op.c - HGETALL. */
+/* redis/hash_op.c - HSCAN. A claim takes the hash out of the dirty index, and the next hit puts it there with a later time. */
 #include "redis/hash_op.h"
+#include "base/num.h"
+#include "redis/lua.h"
 #include "redis/request.h"
+#include "series/names.h"
+#include <stdio.h>
 
-static void hash_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+#define PIECE_FIELDS 1000 /* about a millisecond of Redis */
+#define FIELD_BYTES 64    /* of a field beside its texts */
+#define BEGUN_MAX 10
+
+static void hash_end(struct redis_hash *h, enum ask_outcome outcome)
+{
+    struct query_answer answer = h->answer; /* h may be gone after came */
+    h->outcome = outcome;
+    map_close(&h->at);
+    h->came(h, false);
+    query_answer_free(&answer);
+}
+
+static void hash_begin(struct redis_hash *h, const struct redis_link *l)
+{
+    map_close(&h->at);
+    map_init(&h->at);
+    query_answer_free(&h->answer);
+    h->answer = (struct query_answer){0};
+    h->cursor = 0;
+    h->client_id = l->client_id;
+    h->begun++;
+}
+
+/* HSCAN may give a field twice. */
+static void hash_field_file(struct redis_hash *h, struct slice field, struct slice value)
+{
+    uintptr_t at = (uintptr_t)map_get(&h->at, field);
+    if (at == 0) query_put_text(&h->answer, field);
+    query_put_text(&h->answer, value);
+    if (at > 0)
+        h->answer.values[at] = h->answer.values[--h->answer.n];
+    else
+        map_put(&h->at, field, (void *)(uintptr_t)(h->answer.n - 1));
+}
+
+/* False: the hash is another one than in the piece before. */
+static bool hash_piece_file(struct redis_hash *h, const struct redis_link *l, const struct redis_answer *r)
+{
+    char since[sizeof h->since];
+    const struct redis_answer *list = &r->elements[2];
+    slice_show(r->elements[0].str, sizeof since - 4, since, sizeof since);
+    if (h->cursor == 0) memcpy(h->since, since, sizeof since);
+    if (strcmp(h->since, since) != 0 || h->client_id != l->client_id) return false;
+    for (size_t i = 0; i + 1 < list->n; i += 2)
+        hash_field_file(h, list->elements[i].str, list->elements[i + 1].str);
+    return num_parse_u64(r->elements[1].str, &h->cursor);
+}
+
+static void on_hash_piece(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_hash *h = arg;
-    (void)l, (void)at;
-    h->done(h, r);
+    (void)at;
+    if (r == NULL) return hash_end(h, ASK_REDIS_DOWN);
+    if (!answer_is_array(r, 3) || r->elements[2].type != REDIS_ARRAY) {
+        answer_why(r, h->text, sizeof h->text);
+        return hash_end(h, ASK_FAILED);
+    }
+    bool same = hash_piece_file(h, l, r);
+    if (h->answer.texts.n + h->answer.n / 2 * FIELD_BYTES > h->bytes_max)
+        snprintf(h->text, sizeof h->text,
+                 "ERR more than %u bytes are pending (limits.memory); ask for single fields with CTR.TOTAL",
+                 h->bytes_max);
+    else if (!same && h->begun >= BEGUN_MAX)
+        snprintf(h->text, sizeof h->text, "TRYAGAIN the hash was claimed during every read; ask again");
+    if (h->text[0] != '\0') return hash_end(h, ASK_FAILED);
+    if (!same) hash_begin(h, l);
+    if (same && h->cursor == 0)
+        hash_end(h, ASK_DONE);
+    else
+        h->came(h, true);
 }
 
 void redis_hash(struct redis_link *l, struct redis_hash *h)
 {
     struct buf *out = redis_link_begin(l);
-    request_array(out, 2);
-    REQUEST_LIT(out, "HGETALL");
+    char cursor[24];
+    if (h->begun == 0) hash_begin(h, l);
+    snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)h->cursor);
+    request_eval(out, lua_pending, 2, 2);
+    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
     request_key(out, redis_tag(l), h->key);
-    redis_link_ask(l, 1, hash_done, h);
+    request_text(out, cursor);
+    request_int(out, PIECE_FIELDS);
+    redis_link_ask(l, 1, on_hash_piece, h);
 }

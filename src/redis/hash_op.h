@@ -1,14 +1,26 @@
-/* redis/hash_op.h - reads one hash as it is (CTR.PENDING). */
+/* redis/hash_op.h - reads one pending hash in pieces (CTR.PENDING). The answer has each field once that is there all the
+ * while, with a value that it had meanwhile. When the hash was claimed between two pieces it is read from its beginning. */
 #ifndef REDIS_HASH_OP_H
 #define REDIS_HASH_OP_H
 
+#include "base/map.h"
 #include "redis/link.h"
+#include "series/asks.h"
 
 struct redis_hash {
-    struct slice key; /* the asker's until the request is sent: borrowed for the call only */
-    /* Once. r, for the call only: an array of field, value ...; or an error; NULL: link lost. */
-    void (*done)(struct redis_hash *h, const struct redis_answer *r);
-    void *arg;
+    struct slice key;   /* the asker's until the end */
+    uint32_t bytes_max; /* of the answer */
+    /* After each piece. more: redis_hash() goes on, now or later; else it is the end, and h may be gone after it. */
+    void (*came)(struct redis_hash *h, bool more);
+    enum ask_outcome outcome; /* at the end: ASK_DONE, ASK_REDIS_DOWN, or ASK_FAILED: text says why */
+    char text[200];
+    struct query_answer answer; /* field, value, field, value ...; freed after the end */
+    /* private */
+    struct map at; /* field -> its place in the answer, from 1 on */
+    uint64_t cursor;
+    int64_t client_id; /* of the link that has the cursor */
+    char since[40];    /* the hash has counts since, as the index says; "": it is not there */
+    uint32_t begun;
 };
 void redis_hash(struct redis_link *l, struct redis_hash *h);
 

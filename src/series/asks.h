@@ -18,6 +18,7 @@ enum ask_outcome {
 };
 
 struct pending_request {
+    const void *who;  /* users take turns: only compared; NULL: full access */
     struct slice key; /* of a configured counter; the session's memory, too */
     enum ask_outcome outcome;
     const char *text;          /* with ASK_FAILED; read inside done() only */
@@ -29,6 +30,7 @@ struct pending_request {
 #define TOTAL_FIELDS_ASKED_MAX 1000
 
 struct total_request {
+    const void *who;  /* as above */
     struct slice key; /* of the counter; both are the session's memory, too */
     const struct counter *counter;
     const struct slice *fields; /* of the counter's kind, likewise; 1..TOTAL_FIELDS_ASKED_MAX */

@@ -4,7 +4,8 @@
  * counter are held for the reader (sync_counter_hold), so that only claims of another tallyd can still come between.
  *
  * Requests that come while others are read wait for the next round, which reads all of one counter together. So MySQL
- * has one question at a time, however many clients ask, and merges go on; the more clients ask, the less each costs.
+ * has one question at a time, however many clients ask, and merges go on; the more clients ask, the less each costs. Users
+ * take turns, so that many large requests of one do not delay another's.
  *   waiting -> a round: Redis (one script a request) -> MySQL (one snapshot for all) -> answered, or waiting again */
 #include "sync/total.h"
 #include "base/heap.h"
@@ -27,7 +28,7 @@ struct claimed { /* a field of a standing batch; its id is round->ids[id] */
 };
 
 struct total_task {
-    struct list link; /* totals.waiting or round->tasks */
+    struct turn turn; /* in totals.waiting, or its link in round->tasks */
     struct total_request *request;
     struct total_round *round;
     struct total_read redis;
@@ -158,17 +159,18 @@ static void round_end(struct total_round *r)
 static void round_fail(struct total_round *r, enum ask_outcome outcome, const char *text)
 {
     for (struct list *node; (node = list_pop(&r->tasks)) != NULL;)
-        task_end(r->totals, CONTAINER_OF(node, struct total_task, link), outcome, text);
+        task_end(r->totals, CONTAINER_OF(node, struct total_task, turn.link), outcome, text);
     round_end(r);
 }
 
-/* Totals that must be read again go before those that came meanwhile. */
+/* Totals that must be read again go before those that came meanwhile of the same user. */
 static void round_again(struct total_round *r, struct list *again)
 {
-    struct list *waiting = &r->totals->waiting;
-    for (struct list *node; (node = list_pop(waiting)) != NULL;)
-        list_push(again, node);
-    list_move_all(waiting, again);
+    while (!list_empty(again)) {
+        struct list *last = again->prev;
+        list_remove(last);
+        turns_push_again(&r->totals->waiting, CONTAINER_OF(last, struct turn, link));
+    }
 }
 
 static void round_answer(struct total_round *r)
@@ -181,7 +183,7 @@ static void round_answer(struct total_round *r)
     bool stale = now_ms - r->began_ms >= s->give_up_ms || (r->stored.books.stale && HOLDS(RULE_TOTAL_EPOCH));
     if (r->stored.books.stale) s->sync->ports.epoch_over(s->sync->ports.arg);
     for (size_t i = 0; i < r->stored.books.n; i++) {
-        struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
+        struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, turn.link);
         if (!stale && (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN))) {
             task_answer(s, t);
         } else if (now_ms - t->since_ms >= s->within_ms || s->stopped) {
@@ -189,7 +191,7 @@ static void round_answer(struct total_round *r)
                      "TRYAGAIN a later claim of this counter was merged during every read; ask again");
         } else {
             STAT_ADD(totals_again, 1);
-            list_push(&again, &t->link);
+            list_push(&again, &t->turn.link);
         }
     }
     round_again(r, &again);
@@ -201,7 +203,7 @@ void total_sum(struct total_stored *stored)
     struct total_round *r = stored->arg;
     size_t i = 0;
     list_for_each (node, &r->tasks)
-        task_sum(r, CONTAINER_OF(node, struct total_task, link), &stored->books.all[i++]);
+        task_sum(r, CONTAINER_OF(node, struct total_task, turn.link), &stored->books.all[i++]);
 }
 
 static void stored_done(struct total_stored *stored)
@@ -221,7 +223,7 @@ static void round_mysql(struct total_round *r)
 {
     struct books_totals *b = &r->stored.books;
     list_for_each (node, &r->tasks) {
-        const struct total_task *t = CONTAINER_OF(node, struct total_task, link);
+        const struct total_task *t = CONTAINER_OF(node, struct total_task, turn.link);
         b->counter = t->request->counter;
         b->all[b->n++] = (struct books_total){.key = t->request->key,
                                               .fields = t->request->fields,
@@ -243,7 +245,7 @@ static void read_done(struct total_read *redis)
     struct total_round *r = t->round;
     r->reading--;
     if (redis->lost) {
-        list_remove(&t->link);
+        list_remove(&t->turn.link);
         char text[sizeof redis->text];
         memcpy(text, redis->text, sizeof text);
         task_end(r->totals, t, redis->cut ? ASK_REDIS_DOWN : ASK_FAILED, text);
@@ -255,27 +257,34 @@ static void read_done(struct total_read *redis)
         round_mysql(r);
 }
 
-/* Takes those requests from the waiting ones that are for the same counter as the first. */
-static uint32_t round_take(struct total_round *r, struct list *waiting)
+/* The next user's first request that is for this counter and fits. NULL: none. */
+static struct total_task *task_next(struct turns *waiting, const struct counter *c, uint32_t fields)
 {
-    const struct counter *c = CONTAINER_OF(waiting->next, struct total_task, link)->request->counter;
+    list_for_each (node, &waiting->first) {
+        struct total_task *t = CONTAINER_OF(node, struct total_task, turn.link);
+        if (t->request->counter == c && fields + t->request->fields_n <= ROUND_FIELDS_MAX) return t;
+    }
+    return NULL;
+}
+
+/* Takes those requests from the waiting ones that are for the same counter as the first. */
+static uint32_t round_take(struct total_round *r, struct turns *waiting)
+{
+    struct total_task *t = CONTAINER_OF(waiting->first.next, struct total_task, turn.link);
+    const struct counter *c = t->request->counter;
     uint32_t tasks = 0, fields = 0;
-    for (struct list *node = waiting->next, *next; node != waiting && tasks < ROUND_TASKS_MAX; node = next) {
-        next = node->next;
-        const struct total_request *q = CONTAINER_OF(node, struct total_task, link)->request;
-        if (q->counter != c || fields + q->fields_n > ROUND_FIELDS_MAX) continue;
-        list_remove(node);
-        list_push(&r->tasks, node);
-        fields += q->fields_n;
-        tasks++;
+    for (; tasks < ROUND_TASKS_MAX && (t = task_next(waiting, c, fields)) != NULL; tasks++) {
+        turns_take(waiting, &t->turn);
+        list_push(&r->tasks, &t->turn.link);
+        fields += t->request->fields_n;
     }
     return tasks;
 }
 
 static void waiting_fail(struct totals *s, enum ask_outcome outcome, const char *text)
 {
-    for (struct list *node; (node = list_pop(&s->waiting)) != NULL;)
-        task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, text);
+    for (struct turn *turn; (turn = turns_pop(&s->waiting)) != NULL;)
+        task_end(s, CONTAINER_OF(turn, struct total_task, turn), outcome, text);
 }
 
 /* What a Redis that was rolled back lost is not known; without MySQL half of the total is missing. */
@@ -286,7 +295,7 @@ static void round_next(struct totals *s)
     if (!s->gate->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN, NULL);
     if (!gate_compared(s->gate))
         waiting_fail(s, ASK_FAILED, "TRYAGAIN Redis was restarted and tallyd is checking it; ask again");
-    if (list_empty(&s->waiting)) return;
+    if (list_empty(&s->waiting.first)) return;
     struct total_round *r = s->round = heap_zalloc(sizeof *r);
     r->totals = s;
     r->began_ms = s->ports.mono_ms(s->ports.arg);
@@ -295,7 +304,7 @@ static void round_next(struct totals *s)
     uint32_t tasks = round_take(r, &s->waiting);
     r->stored.books.all = heap_zalloc(tasks * sizeof *r->stored.books.all);
     list_for_each (node, &r->tasks)
-        task_read(r, CONTAINER_OF(node, struct total_task, link));
+        task_read(r, CONTAINER_OF(node, struct total_task, turn.link));
 }
 
 void totals_init(struct totals *s, struct sync *sync, const struct gate *gate,
@@ -303,7 +312,7 @@ void totals_init(struct totals *s, struct sync *sync, const struct gate *gate,
 {
     *s = (struct totals){
         .ports = *ports, .sync = sync, .gate = gate, .within_ms = within_ms, .give_up_ms = give_up_ms};
-    list_init(&s->waiting);
+    list_init(&s->waiting.first);
 }
 
 void totals_stop(struct totals *s)
@@ -316,6 +325,7 @@ void totals_ask(struct totals *s, struct total_request *q)
     struct total_task *t = heap_zalloc(sizeof *t);
     STAT_ADD(totals, 1);
     t->request = q;
+    t->turn.who = q->who;
     t->since_ms = s->ports.mono_ms(s->ports.arg);
     t->pending = heap_alloc(q->fields_n * sizeof *t->pending);
     t->redis = (struct total_read){.key = q->key,
@@ -325,6 +335,6 @@ void totals_ask(struct totals *s, struct total_request *q)
                                    .claimed = claimed_file,
                                    .done = read_done,
                                    .arg = t};
-    list_push(&s->waiting, &t->link);
+    turns_push(&s->waiting, &t->turn);
     round_next(s);
 }

@@ -4,6 +4,7 @@
 #define SYNC_TOTAL_H
 
 #include "base/error.h"
+#include "base/turns.h"
 #include "series/asks.h"
 #include "series/books.h"
 #include "series/total.h"
@@ -33,7 +34,7 @@ struct totals {
     const struct gate *gate;
     uint64_t within_ms;        /* limits.busy_timeout */
     uint64_t give_up_ms;       /* a third of ledger.keep, as of sync_config */
-    struct list waiting;       /* of struct total_task, for the next round */
+    struct turns waiting;      /* of struct total_task, for the next round: users take turns */
     struct total_round *round; /* under way, NULL: none */
     bool stopped;
 };

@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import threading
+import time
 
 import pytest
 
@@ -252,6 +253,73 @@ def test_largest_hit(shops):
         assert client.call("CTR.INCRBY", "s1:product_views", "2", 2**53, "TOKEN", "x") == refused.format(2**53)
         assert client.call("HINCRBY", "s1:product_views", "2", 10**12) == 10**12
         assert client.call("HINCRBY", "s1:product_views", "2", -10**12) == 0
+
+
+def answered(links):
+    return len(select.select(links, [], [], 0)[0])
+
+
+def test_pending_of_a_big_hash(shops, redis):
+    """Neither Redis nor tallyd holds it many times, and another's own comes meanwhile, as do all hits."""
+    daemon, direct, n = shops(), redis.client(), 20000
+    direct.hset("s1:searches", mapping={f"{i:0240}": 1 for i in range(n)})
+    askers = [known(daemon, "shop1") for _ in range(12)]
+    links = [asker.socket for asker in askers]
+    before = most = direct.info("memory")["used_memory"]
+    with known(daemon, "shop2") as other:
+        for asker in askers:
+            asker.send(encode("CTR.PENDING", "s1:searches"))
+        assert other.call("HINCRBY", "s2:product_views", "9", 1) == 1
+        assert other.call("CTR.PENDING", "s2:product_views") == [b"9", b"1"]
+        assert answered(links) < len(links) / 2
+        while answered(links) < len(links):
+            began = time.monotonic()
+            other.call("HINCRBY", "s2:product_views", "9", 1)
+            assert time.monotonic() - began < patience(1)
+            most = max(most, direct.info("memory")["used_memory"])
+    assert most - before < 16 << 20
+    for asker in askers[:2]:
+        while asker.buffer.count(b"$240\r\n") < n:
+            asker.fill()
+        assert len(set(asker.buffer.split(b"\r\n")[2::4])) == n and asker.buffer.startswith(b"*%d\r\n" % (2 * n))
+    for asker in askers:
+        asker.close()
+
+
+def test_totals_of_many_fields(shops):
+    """Another's comes after a round or two, not after all of them."""
+    daemon = shops()
+    askers = [known(daemon, "shop1") for _ in range(40)]
+    links = [asker.socket for asker in askers]
+    with known(daemon, "shop2") as other:
+        for asker in askers:
+            asker.send(encode("CTR.TOTAL", "s1:product_views", *range(1000)))
+        before = answered(links)
+        assert other.call("CTR.TOTAL", "s2:product_views", "1") == [1]
+        assert answered(links) - before < len(links) / 2
+    for asker in askers:
+        assert asker.reply() == [0, 1] + [0] * 998
+        asker.close()
+
+
+def test_tops_of_a_stores_token(make_doors, redis, workdir):
+    """Slow requests of one token leave a worker to the operator's, and do not come before it."""
+    with open(os.path.join(workdir, "tokens"), "a", encoding="ascii") as out:
+        out.write(f"shop 1{OPERATOR} 1\n")
+    _, port = make_doors(local="token")
+    redis.client().hset("s1:searches", mapping={f"{i:0100}": 1 for i in range(10000)})
+    request = (f"GET /api/stores/1/counters/searches?top=10 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+               f"Authorization: Bearer 1{OPERATOR}\r\n\r\n").encode()
+    links = [socket.create_connection(("127.0.0.1", port)) for _ in range(24)]
+    for link in links:
+        link.sendall(request)
+    before = answered(links)
+    assert Web(("127.0.0.1", port), OPERATOR).ask("/metrics").status == 200
+    assert answered(links) - before < len(links) / 2
+    for link in links:
+        link.settimeout(patience(60))
+        assert link.recv(12) == b"HTTP/1.1 200"
+        link.close()
 
 
 def test_a_thousand_slow_clients(make_doors):

@@ -231,18 +231,18 @@ static bool stops(void)
 static void who_waits_for_a_worker_is_refused_at_the_end(void **state)
 {
     static char text[65536];
-    int fds[POOL_WORKERS + WAITING], refused = 0;
+    int fds[POOL_OF_ONE + WAITING], refused = 0;
     (void)state;
     begin(0, false);
-    for (size_t i = 0; i < POOL_WORKERS + WAITING; i++)
+    for (size_t i = 0; i < POOL_OF_ONE + WAITING; i++)
         fds[i] = ask("/api/boxes/none");
-    while (services_n < POOL_WORKERS + 1 || under_way() < POOL_WORKERS + WAITING)
+    while (services_n < POOL_OF_ONE + 1 || under_way() < POOL_OF_ONE + WAITING)
         pause_ms(1);
     http_stop(http);
     while (!stops())
         pause_ms(1);
     answers = true;
-    for (size_t i = 0; i < POOL_WORKERS + WAITING; i++)
+    for (size_t i = 0; i < POOL_OF_ONE + WAITING; i++)
         refused += strstr(hear(fds[i], text, sizeof text), "tallyd is stopping") != NULL;
     assert_int_equal(refused, WAITING);
     end();

@@ -392,32 +392,86 @@ static void test_total(void **state)
     world_close(w);
 }
 
-static void on_hash(struct redis_hash *h, const struct redis_answer *r)
+/* Between two pieces the test does `between`, once. */
+struct hash_read {
+    struct redis_hash h;
+    struct world *w;
+    const char *between;
+    int64_t n; /* fields; -1: Redis is away, -2: an error */
+    int pieces, odd;
+};
+
+static void on_hash(struct redis_hash *h, bool more)
 {
-    int64_t *n = h->arg;
-    *n = r == NULL ? -1 : r->type == REDIS_ERROR ? -2 : (int64_t)r->n;
+    struct hash_read *g = CONTAINER_OF(h, struct hash_read, h);
+    g->pieces++;
+    if (more) {
+        if (g->between != NULL) redis_ask(&g->w->server, "EVAL %s 0", g->between);
+        g->between = NULL;
+        return redis_hash(&g->w->link, h);
+    }
+    g->n = h->outcome == ASK_REDIS_DOWN ? -1 : h->outcome == ASK_FAILED ? -2 : (int64_t)h->answer.n / 2;
+    for (size_t i = 0; i + 1 < h->answer.n; i += 2)
+        g->odd += !slice_eq(QUERY_TEXT(&h->answer, &h->answer.values[i + 1]), SLICE("7"));
     answers++;
+}
+
+static struct hash_read hash_read(struct world *w, const char *key, const char *between)
+{
+    struct hash_read g = {
+        .h = {.key = slice_str(key), .bytes_max = 1 << 22, .came = on_hash}, .w = w, .between = between};
+    answers = 0;
+    redis_hash(&w->link, &g.h);
+    WAIT_UNTIL(w, answers == 1);
+    return g;
 }
 
 static void test_hash(void **state)
 {
     struct world *w = world_open();
-    int64_t n = 0;
-    struct redis_hash h = {.key = SLICE("s1:product_views"), .done = on_hash, .arg = &n};
     (void)state;
     books_make(w);
-    answers = 0;
-    redis_hash(&w->link, &h);
-    WAIT_UNTIL(w, answers == 1);
-    assert_int_equal(n, 4);
-    h.key = SLICE("tally:gen");
-    redis_hash(&w->link, &h);
-    WAIT_UNTIL(w, answers == 2);
-    assert_int_equal(n, -2);
+    assert_int_equal(hash_read(w, "s1:product_views", NULL).n, 2);
+    assert_int_equal(hash_read(w, "nothing", NULL).n, 0);
+    assert_int_equal(hash_read(w, "tally:gen", NULL).n, -2);
     redis_server_kill(&w->server);
-    redis_hash(&w->link, &h);
-    WAIT_UNTIL(w, answers == 3);
-    assert_int_equal(n, -1);
+    assert_int_equal(hash_read(w, "s1:product_views", NULL).n, -1);
+    world_close(w);
+}
+
+#define MANY "for i = 1, 5000 do redis.call('HSET', 's1:product_views', i, 7) end"
+
+/* Each field once, also when the table grows meanwhile; from the beginning when the hash was claimed; bounded. */
+static void test_hash_in_pieces(void **state)
+{
+    struct world *w = world_open();
+    (void)state;
+    redis_ask(&w->server, "EVAL %s 0", MANY);
+    redis_ask(&w->server, "ZADD tally:dirty 5 s1:product_views");
+    struct hash_read g = hash_read(w, "s1:product_views", NULL);
+    assert_int_equal(g.n, 5000);
+    assert_true(g.pieces >= 4);
+    g = hash_read(w, "s1:product_views",
+                  "for i = 5001, 20000 do redis.call('HSET', 's1:product_views', i, 7) end");
+    assert_in_range(g.n, 5000, 20000);
+    g = hash_read(w, "s1:product_views",
+                  "redis.call('DEL', 's1:product_views') redis.call('ZADD', 'tally:dirty', 6, "
+                  "'s1:product_views') "
+                  "redis.call('HSET', 's1:product_views', 1, 7, 'x', 7)");
+    assert_int_equal(g.n, 2);
+    assert_int_equal(g.odd, 0);
+    redis_ask(&w->server, "EVAL %s 0", MANY);
+    g = hash_read(w, "s1:product_views",
+                  "redis.call('DEL', 's1:product_views') redis.call('ZREM', 'tally:dirty', "
+                  "'s1:product_views')");
+    assert_int_equal(g.n, 0);
+    g = (struct hash_read){.h = {.key = SLICE("s1:product_views"), .bytes_max = 100000, .came = on_hash},
+                           .w = w};
+    redis_ask(&w->server, "EVAL %s 0", MANY);
+    redis_hash(&w->link, &g.h);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(g.n, -2);
+    assert_non_null(strstr(g.h.text, "ERR more than 100000 bytes are pending"));
     world_close(w);
 }
 
@@ -427,7 +481,7 @@ int main(void)
         cmocka_unit_test(test_walk_restores), cmocka_unit_test(test_walk_leftovers),
         cmocka_unit_test(test_walk_stopped),  cmocka_unit_test(test_leftover),
         cmocka_unit_test(test_books),         cmocka_unit_test(test_total),
-        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_hash),          cmocka_unit_test(test_hash_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -321,7 +321,7 @@ void run_stream(struct exchange *x, struct worker *w)
     x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.bearer);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
-                        "there are too many streams already (%d, or a token's share), or tallyd is stopping",
+                        "there are %d streams already, or a token's share of them, or tallyd is stopping",
                         STREAMS_MOST);
         return;
     }

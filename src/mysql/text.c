@@ -491,8 +491,7 @@ void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id
 /* Modulo 2^64, back into 64 signed bits. In DECIMAL, which holds all of it: 3 * 2^63 makes it positive for MOD. */
 void sql_sum_add(struct buf *b, const char *column, int64_t n)
 {
-    buf_printf(b,
-               "%s = MOD(%s + 27670116110564327424 + (%lld), 18446744073709551616) - 9223372036854775808",
+    buf_printf(b, "%s = MOD(%s + 27670116110564327424 + (%lld), 18446744073709551616) - 9223372036854775808",
                column, column, (long long)n);
 }
 

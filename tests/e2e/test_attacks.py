@@ -505,7 +505,7 @@ def test_http_heads_that_never_end(make_doors):
 
 def test_visitors_of_days_long_ago(shops, redis):
     """A visitor of 56 bytes may take 2 MiB of a day: only days of a year and some ahead are taken."""
-    daemon = shops()
+    daemon = shops(more={"uniques": {"days": 366}})
     with known(daemon, "shop1") as client:
         day = datetime.date.today()
         for back in (0, 1, 366):

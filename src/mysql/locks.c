@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "base/rand.h"
 
 #include <stdio.h>
@@ -88,6 +89,9 @@ void locks_left(const struct work *w, struct buf *names)
 static void by_hash_begin(struct work *w)
 {
     uint32_t first = hash_at(w->chunk, rand_below(w->chunk->rows_n));
+    char id[33];
+    batch_id_hex(&w->chunk->batch->id, id);
+    log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, w->chunk->index, LOGQ(db_text(w->db)));
     w->locks.by_hash = true;
     w->locks.blocker = blocker_start(w->db);
     w->locks.until_ms = mono_ms() + LOCKS_MS;

@@ -43,6 +43,14 @@ void half_set(struct session *s, size_t bytes, bool is_new)
         end(longest(s), "ERR Protocol error: unfinished requests take too much memory (limits.memory)");
 }
 
+/* Else it is for us to go on: the client has answers to read first, say. */
+static bool is_read(const struct session *s)
+{
+    struct conn_info info = {.reads = true};
+    s->command->config.client.info(s->conn, &info);
+    return info.reads;
+}
+
 void halves_tick(struct command *c, uint64_t now_ms)
 {
     struct list *held = &c->shares[SHARE_HALVES].held;
@@ -51,7 +59,10 @@ void halves_tick(struct command *c, uint64_t now_ms)
     for (struct list *at = held->next, *next; at != held; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, share[SHARE_HALVES].place);
         next = at->next;
-        if (now_ms - s->half_ms > c->config.half_ms + s->share[SHARE_HALVES].bytes / LEAST_RATE)
+        if (now_ms - s->half_ms <= c->config.half_ms + s->share[SHARE_HALVES].bytes / LEAST_RATE) continue;
+        if (is_read(s))
             end(s, "ERR Protocol error: the request did not come whole in time (limits.send_timeout)");
+        else
+            s->half_ms = now_ms;
     }
 }

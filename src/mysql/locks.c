@@ -40,16 +40,16 @@ void locks_close(struct work *w)
 
 bool locks_any(const struct work *w, enum part part)
 {
-    EACH_HASH(h, w)
-    if (w->locks.state[h] == part) return true;
+    EACH_HASH (h, w)
+        if (w->locks.state[h] == part) return true;
     return false;
 }
 
 static bool part_move(struct work *w, enum part from, enum part to)
 {
     bool any = false;
-    EACH_HASH(h, w)
-    if (w->locks.state[h] == from) w->locks.state[h] = (uint8_t)to, any = true;
+    EACH_HASH (h, w)
+        if (w->locks.state[h] == from) w->locks.state[h] = (uint8_t)to, any = true;
     w->plan_is_old |= any;
     return any;
 }
@@ -63,8 +63,7 @@ void locks_forget(struct work *w)
 void locks_read(struct work *w, struct slice waiting)
 {
     w->locks.of_ledger = true;
-    EACH_HASH(h, w)
-    {
+    EACH_HASH (h, w) {
         bool waits = ledger_names_have(waiting, batch_hash_name(w->chunk->batch, h));
         if (waits != (w->locks.state[h] == PART_IN)) continue;
         w->locks.state[h] = waits ? PART_NOW : PART_IN;
@@ -80,9 +79,9 @@ bool locks_next(struct work *w)
 
 void locks_left(const struct work *w, struct buf *names)
 {
-    EACH_HASH(h, w)
-    if (w->locks.state[h] == PART_LATER || w->locks.state[h] == PART_LOCKED)
-        ledger_name_put(names, batch_hash_name(w->chunk->batch, h));
+    EACH_HASH (h, w)
+        if (w->locks.state[h] == PART_LATER || w->locks.state[h] == PART_LOCKED)
+            ledger_name_put(names, batch_hash_name(w->chunk->batch, h));
 }
 
 /* From a hash at random: otherwise, where many are locked, the time would always end at the same ones. */
@@ -95,8 +94,8 @@ static void by_hash_begin(struct work *w)
     w->locks.by_hash = true;
     w->locks.blocker = blocker_start(w->db);
     w->locks.until_ms = mono_ms() + LOCKS_MS;
-    EACH_HASH(h, w)
-    if (h < first && w->locks.state[h] == PART_NOW) w->locks.state[h] = PART_LATER;
+    EACH_HASH (h, w)
+        if (h < first && w->locks.state[h] == PART_NOW) w->locks.state[h] = PART_LATER;
     w->plan_is_old = true;
 }
 
@@ -110,13 +109,13 @@ enum verdict locks_found(struct work *w)
     }
     w->locks.state[at] = PART_LOCKED;
     w->plan_is_old = true;
-    EACH_HASH(h, w)
-    before |= h < at && w->locks.state[h] == PART_NOW;
-    EACH_HASH(h, w)
-    if (h > at && w->locks.state[h] == PART_NOW) {
-        if (before || late) w->locks.state[h] = PART_LATER;
-        after = true;
-    }
+    EACH_HASH (h, w)
+        before |= h < at && w->locks.state[h] == PART_NOW;
+    EACH_HASH (h, w)
+        if (h > at && w->locks.state[h] == PART_NOW) {
+            if (before || late) w->locks.state[h] = PART_LATER;
+            after = true;
+        }
     if (before || (after && !late)) return NEXT_PART;
     w->chunk->outcome = MERGE_LOCKED; /* the text may be of rejects */
     return ENDED;
@@ -132,8 +131,8 @@ void locks_tell(struct work *w)
 {
     struct chunk *c = w->chunk;
     uint32_t n = 0;
-    EACH_HASH(h, w)
-    n += w->locks.state[h] == PART_LATER || w->locks.state[h] == PART_LOCKED;
+    EACH_HASH (h, w)
+        n += w->locks.state[h] == PART_LATER || w->locks.state[h] == PART_LOCKED;
     c->outcome = MERGE_LOCKED;
     blocker_stop(w->locks.blocker, c->locked_by);
     w->locks.blocker = NULL;

@@ -36,7 +36,8 @@ void merger_init(struct merger *m, struct db *db,
 void merger_close(struct merger *m);
 
 /* Fills what struct chunk has as its answer; calls nothing. With MERGE_ALREADY the rows are those that the
- * ledger row has, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config. */
+ * ledger row has, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config, and some 10 s where
+ * rows are locked. */
 void merge_chunk(struct merger *m, struct chunk *c);
 /* The same, but every row goes to tally_rejects: for a counter that is no longer configured. */
 void merge_reject(struct merger *m, struct chunk *c, const char *reason);

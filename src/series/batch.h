@@ -74,17 +74,18 @@ static inline struct slice batch_value(const struct batch *b, const struct batch
 
 #define CHUNK_REJECTED_MAX 8
 
-/* What a writer merges in one transaction. */
-enum merge_outcome { /* up to MERGE_CONFLICT the later one decides for a batch, from there on the first that was met */
-                     MERGE_DONE,    /* committed now */
-                     MERGE_ALREADY, /* the ledger has it with the same digest: committed before */
-                     MERGE_LOCKED, /* some of its hashes wait for a lock of another program's; the others are merged */
-                     MERGE_REFUSED, /* MySQL takes none of its rows, and is not known to take others. ROLLBACK */
-                     MERGE_DOWN, /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
-                     MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
-                     MERGE_HELD, /* a table is not as it must be, or tallyd's own refuse: an operator must look */
-                     MERGE_STALE, /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
-                     MERGE_TOO_OLD, /* not_after_ms has passed, so the ledger may be pruned: give the run up */
+/* Of a chunk, which a writer merges in one transaction, or in several (sync/README.md, rule S48). Up to MERGE_CONFLICT the later of these
+ * decides for the batch, from there on the first that was met. */
+enum merge_outcome {
+    MERGE_DONE,     /* committed now */
+    MERGE_ALREADY,  /* the ledger has it with the same digest: committed before */
+    MERGE_LOCKED,   /* some of its hashes wait for a lock of another program's; the others are merged */
+    MERGE_REFUSED,  /* MySQL takes none of its rows, and is not known to take others. ROLLBACK */
+    MERGE_DOWN,     /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
+    MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
+    MERGE_HELD,     /* a table is not as it must be, or tallyd's own refuse: an operator must look */
+    MERGE_STALE,    /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
+    MERGE_TOO_OLD,  /* not_after_ms has passed, so the ledger may be pruned: give the run up */
 };
 
 struct chunk {

@@ -108,7 +108,8 @@ void sync_held(const struct sync *s,
 void sync_stalled(const struct sync *s, void (*each)(void *arg, struct slice counter, const char *why),
                   void *arg);
 uint64_t sync_stalled_s(const struct sync *s); /* for how long, the longest of them; 0: none */
-/* Calls each for every store that waits, since MySQL refused more of its rows than a store may have rejects a minute; rows: how many. */
+/* Calls each for every store that waits: MySQL refused more of its rows than a store may have rejects a minute (rows: how many), or another
+ * program has locked some. */
 typedef void sync_store_waits(void *arg, struct slice counter, struct slice store, int64_t rows,
                               const char *why);
 void sync_stores_waiting(const struct sync *s, sync_store_waits *each, void *arg);

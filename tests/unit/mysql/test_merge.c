@@ -737,14 +737,21 @@ static void down_without_a_server(void **state)
 
 /* ---- locks ---- */
 
+/* config is the bench's until it is closed. */
+static void visitors_bench(struct bench *t, struct db_config *config, uint32_t lock_wait_s)
+{
+    *config = server.config;
+    config->lock_wait_s = lock_wait_s;
+    bench_open(t, config);
+    visitors_chunk(t, 1);
+}
+
 static void lock_timeout_then_done(void **state)
 {
     struct bench t;
-    struct db_config config = server.config;
+    struct db_config config;
     (void)state;
-    config.lock_wait_s = 1;
-    bench_open(&t, &config);
-    visitors_chunk(&t, 1);
+    visitors_bench(&t, &config, 1);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0)");
     mariadb_do(&server, "BEGIN");
     mariadb_do(&server, "UPDATE daily_visitors SET visitors = visitors + 1 WHERE store_id = 7");
@@ -764,12 +771,10 @@ static void lock_timeout_then_done(void **state)
 static void a_lock_delays_its_hash_alone(void **state)
 {
     struct bench t;
-    struct db_config config = server.config;
+    struct db_config config;
     char blocks[40];
     (void)state;
-    config.lock_wait_s = 1;
-    bench_open(&t, &config);
-    visitors_chunk(&t, 1);
+    visitors_bench(&t, &config, 1);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0)");
     snprintf(blocks, sizeof blocks, "thread %s (", mariadb_ask(&server, "SELECT CONNECTION_ID()"));
     mariadb_do(&server, "BEGIN");
@@ -802,11 +807,9 @@ static void a_lock_delays_its_hash_alone(void **state)
 static void a_part_has_a_digest_of_its_own(void **state)
 {
     struct bench t;
-    struct db_config config = server.config;
+    struct db_config config;
     (void)state;
-    config.lock_wait_s = 0;
-    bench_open(&t, &config);
-    visitors_chunk(&t, 1);
+    visitors_bench(&t, &config, 0);
     mariadb_do(&server, "BEGIN");
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0)");
     assert_outcome(&t, MERGE_LOCKED);
@@ -856,11 +859,9 @@ static void locks_here_and_there(void **state)
 static void lock_timeout_for_good(void **state)
 {
     struct bench t;
-    struct db_config config = server.config;
+    struct db_config config;
     (void)state;
-    config.lock_wait_s = 0;
-    bench_open(&t, &config);
-    visitors_chunk(&t, 1);
+    visitors_bench(&t, &config, 0);
     mariadb_do(&server, "BEGIN");
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0), (7, '2014-09-21', 0)");
     assert_outcome(&t, MERGE_LOCKED);
@@ -880,11 +881,9 @@ static void lock_timeout_for_good(void **state)
 static void deadlock(void **state)
 {
     struct bench t;
-    struct db_config config = server.config;
+    struct db_config config;
     (void)state;
-    config.lock_wait_s = 8;
-    bench_open(&t, &config);
-    visitors_chunk(&t, 1);
+    visitors_bench(&t, &config, 8);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0), (12, '2014-09-20', 0)");
     mariadb_do(&server, "BEGIN");
     for (int i = 0; i < 200; i++) /* the victim is the one that wrote less */

@@ -4,12 +4,12 @@
 #include "base/heap.h"
 #include "conf/near.h"
 
-#define SHOWN 60
+#define CHOICE_SHOWN 60
 
 enum err choice_counter(const struct call *call, const struct setup *setup, const struct counter **out,
                         struct error *e)
 {
-    char shown[SHOWN + 4];
+    char shown[CHOICE_SHOWN + 4];
     *out = NULL;
     if (call->counter == NULL) return ERR_NONE;
     struct slice name = slice_str(call->counter);
@@ -20,7 +20,7 @@ enum err choice_counter(const struct call *call, const struct setup *setup, cons
         names[i] = setup->conf->counters[i].name;
     const char *nearest = near_name(name, names, setup->conf->counters_n);
     heap_free(names);
-    slice_show(name, SHOWN, shown, sizeof(shown));
+    slice_show(name, CHOICE_SHOWN, shown, sizeof(shown));
     if (nearest != NULL)
         return error_set(e, ERR_USAGE, "there is no counter \"%s\", did you mean \"%s\"?", shown, nearest);
     return error_set(e, ERR_USAGE, "there is no counter \"%s\"; `tallyd status` lists them", shown);
@@ -36,9 +36,9 @@ void choice_keys_add(struct choice_keys *k, const struct counter *c, struct slic
 
 enum err choice_no_store(const struct call *call, struct error *e)
 {
-    char shown[SHOWN + 4];
+    char shown[CHOICE_SHOWN + 4];
     bool one = call->counter != NULL, key = call->store == NULL;
-    slice_show(slice_str(key ? call->key : call->store), SHOWN, shown, sizeof shown);
+    slice_show(slice_str(key ? call->key : call->store), CHOICE_SHOWN, shown, sizeof shown);
     return error_set(e, ERR_USAGE, "no counter%s%s has %s\"%s\"%s", one ? " named " : "",
                      one ? call->counter : "", key ? "the key " : "a store such as ", shown,
                      key ? "" : ": write it as in the key");

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PORT_WANTED 7380
+#define NODE_PORT_WANTED 7380
 #define BUS_WANTED 7480
 #define AGAIN_MS 20000 /* until a node that ended is started again: its replica takes over before */
 
@@ -69,7 +69,7 @@ static enum err node_make(struct dev *d, unsigned i, bool made, struct error *e)
     if (made) return error_set(e, ERR_FAILED, "%s has no port: choose another directory with --dir", path);
     if (dev_dir_remove(data, e) != ERR_NONE) return e->code;
     if (mkdir(data, 0700) != 0) return dev_dir_failed(data, e);
-    n->port = dev_port(PORT_WANTED + (int)i);
+    n->port = dev_port(NODE_PORT_WANTED + (int)i);
     int bus = dev_port(BUS_WANTED + (int)i);
     if (n->port == 0 || bus == 0)
         return error_set(e, ERR_FAILED, "no TCP port is free on 127.0.0.1: close some connections");

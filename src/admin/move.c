@@ -144,7 +144,7 @@ static enum err lanes_look(struct mover *m, struct error *e)
 
 /* (!) What another mover sent must not run behind the sweep: first it is replaced, then its links are ended. Also in a
  * cluster that looks empty: it may have been emptied behind a mover, and before the last that this one sent. */
-static enum err cluster_close(struct mover *m, bool *over, struct error *e)
+static enum err cluster_shut(struct mover *m, bool *over, struct error *e)
 {
     struct redis_moving q = {.lanes = m->setup.lanes};
     if (moving_ask(m->from.links, MOVE_LOOK, &q, e) != ERR_NONE) return e->code;
@@ -328,7 +328,7 @@ static void mover_close(struct mover *m)
 static enum err mover_steps(struct mover *m, struct error *e)
 {
     bool over = false;
-    if (mover_open(m, e) != ERR_NONE || cluster_close(m, &over, e) != ERR_NONE) return e->code;
+    if (mover_open(m, e) != ERR_NONE || cluster_shut(m, &over, e) != ERR_NONE) return e->code;
     if (over) printf("this Redis was moved to this cluster before\n");
     if ((over ? cluster_open : move_over)(m, e) != ERR_NONE) return e->code;
     redis_track_close(&m->track);

@@ -12,7 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-#define POLL_MS 200
+#define PROGRESS_MS 200
 #define NAME_SHOWN 400
 
 static void found_print(const char *kind, struct slice name)
@@ -96,7 +96,7 @@ static redisReply *answer_wait(redisContext *link, redisContext *beside, struct 
 {
     struct pollfd answer = {.fd = link->fd, .events = POLLIN};
     redisReply *reply = NULL;
-    while (poll(&answer, 1, POLL_MS) == 0)
+    while (poll(&answer, 1, PROGRESS_MS) == 0)
         if (beside != NULL && beside->err == 0) progress_ask(beside, bar);
     return redisGetReply(link, (void **)&reply) == REDIS_OK ? reply : NULL;
 }

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define NAME_MAX 64 /* of "command|subcommand" */
+#define NAME_BYTES 64 /* of "command|subcommand" */
 #define WORDS_MAX 12
 
 struct words {
@@ -75,11 +75,11 @@ static size_t specs_count(const struct spec *table)
 }
 
 /* "client|id"; whole == spec: "client". */
-static struct slice full_name(const struct spec *whole, const struct spec *spec, char out[NAME_MAX])
+static struct slice full_name(const struct spec *whole, const struct spec *spec, char out[NAME_BYTES])
 {
-    int n = whole == spec ? snprintf(out, NAME_MAX, "%s", whole->name)
-                          : snprintf(out, NAME_MAX, "%s|%s", whole->name, spec->name);
-    INVARIANT(n > 0 && n < NAME_MAX);
+    int n = whole == spec ? snprintf(out, NAME_BYTES, "%s", whole->name)
+                          : snprintf(out, NAME_BYTES, "%s|%s", whole->name, spec->name);
+    INVARIANT(n > 0 && n < NAME_BYTES);
     return slice_of(out, (size_t)n);
 }
 
@@ -99,7 +99,7 @@ static const struct spec *find_full(struct slice name, const struct spec **whole
  * subcommands, of which the last is for the caller. */
 static void put_nine(const struct spec *whole, const struct spec *spec, int resp, struct buf *out)
 {
-    char name[NAME_MAX];
+    char name[NAME_BYTES];
     struct words flags = flags_of(spec), categories = categories_of(spec);
     reply_array(out, 10);
     reply_bulk(out, full_name(whole, spec, name));
@@ -227,7 +227,7 @@ static bool filter_lets(const struct filter *f, const struct spec *spec, struct 
 /* The names of spec and its subcommands; returns how many. */
 static size_t list_put(const struct filter *f, const struct spec *whole, struct buf *out)
 {
-    char text[NAME_MAX];
+    char text[NAME_BYTES];
     size_t n = 0;
     const struct spec *spec = whole, *next = whole->subs;
     while (spec != NULL && spec->name != NULL) {

@@ -5,12 +5,12 @@
 #include "mysql/finding.h"
 
 #define AGAIN_MOST 5
-#define COLUMNS                                                                                              \
+#define ADJUST_COLUMNS                                                                                       \
     "id, counter, pending_hash, field, delta, set_to, reason, "                                              \
     "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', adjusted_at) DIV 1000"
-#define COLUMNS_N 8
+#define ADJUST_COLUMNS_N 8
 
-static void adjustment_take(struct adjustment *a, const struct slice cell[COLUMNS_N])
+static void adjustment_take(struct adjustment *a, const struct slice cell[ADJUST_COLUMNS_N])
 {
     *a = (struct adjustment){.id = cell[0],
                              .counter = cell[1],
@@ -103,12 +103,12 @@ static bool is_same(const struct adjustment *a, const struct adjustment *b)
 static enum code_class known_read(struct db *db, struct adjustment *a, enum adjust_outcome *outcome)
 {
     struct buf sql = {0};
-    struct slice cell[COLUMNS_N];
+    struct slice cell[ADJUST_COLUMNS_N];
     struct adjustment before = {0};
-    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_adjustments WHERE id = ");
+    BUF_LIT(&sql, "SELECT " ADJUST_COLUMNS " FROM tally_adjustments WHERE id = ");
     sql_hex(&sql, a->id);
     enum code_class class = db_query_free(db, &sql);
-    if (class == CODE_OK && db_row(db, cell, COLUMNS_N)) adjustment_take(&before, cell);
+    if (class == CODE_OK && db_row(db, cell, ADJUST_COLUMNS_N)) adjustment_take(&before, cell);
     *outcome = is_same(a, &before) ? ADJUST_KNOWN : ADJUST_OTHER;
     if (*outcome == ADJUST_KNOWN) a->delta = before.delta;
     return class;
@@ -144,9 +144,9 @@ enum err adjustments_list(struct db *db, struct slice counter, struct slice key,
                           void (*row)(void *arg, const struct adjustment *a), void *arg, struct error *e)
 {
     struct buf sql = {0};
-    struct slice cell[COLUMNS_N];
+    struct slice cell[ADJUST_COLUMNS_N];
     struct adjustment a;
-    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_adjustments WHERE TRUE");
+    BUF_LIT(&sql, "SELECT " ADJUST_COLUMNS " FROM tally_adjustments WHERE TRUE");
     if (counter.n > 0) {
         BUF_LIT(&sql, " AND counter = ");
         sql_hex(&sql, counter);
@@ -157,7 +157,7 @@ enum err adjustments_list(struct db *db, struct slice counter, struct slice key,
     }
     buf_printf(&sql, " ORDER BY adjusted_at DESC, id LIMIT %u", limit);
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, COLUMNS_N)) {
+    while (class == CODE_OK && db_row(db, cell, ADJUST_COLUMNS_N)) {
         adjustment_take(&a, cell);
         row(arg, &a);
     }

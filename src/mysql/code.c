@@ -6,7 +6,7 @@
 static const struct {
     unsigned first, last;
     enum code_class class;
-} table[] = {
+} codes[] = {
     {0, 0, CODE_OK},
     {3, 3, CODE_WAIT},            /* error writing a file of its own: its disk is full (MySQL) */
     {20, 20, CODE_WAIT},          /* disk full, likewise */
@@ -75,7 +75,7 @@ static const struct {
 
 enum code_class code_class(unsigned code)
 {
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (code >= table[i].first && code <= table[i].last) return table[i].class;
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (code >= codes[i].first && code <= codes[i].last) return codes[i].class;
     return code < 1000 || code >= 9000 ? CODE_FOREIGN : CODE_OPERATOR;
 }

@@ -9,9 +9,9 @@
 
 #include <stdio.h>
 
-#define HEAD_BYTES 400 /* of an upsert without its rows, with names as they mostly are */
-#define ROW_BYTES 32   /* of a row in the upsert, apart from its key */
-#define LOOKS 8        /* chunks, after one whose rows could not be updated at once */
+#define UPSERT_BYTES 400 /* of an upsert without its rows, with names as they mostly are */
+#define ROW_BYTES 32     /* of a row in the upsert, apart from its key */
+#define LOOKS 8          /* chunks, after one whose rows could not be updated at once */
 
 struct witness { /* a row that MySQL took */
     struct buf key;
@@ -234,7 +234,7 @@ static size_t upsert_rows(const struct work *w, size_t first)
 {
     const struct plan *p = &w->plan;
     size_t n = 0, most = merge_statement_most(w);
-    for (size_t bytes = HEAD_BYTES; first + n < p->items_n; n++) {
+    for (size_t bytes = UPSERT_BYTES; first + n < p->items_n; n++) {
         if (n > 0 && is_lowered(w, &p->items[first + n])) break;
         if (w->locks.by_hash && hash_of(w, first + n) != hash_of(w, first)) break;
         bytes += p->items[first + n].key_n + ROW_BYTES;

@@ -7,10 +7,10 @@
 
 #include <stdio.h>
 
-#define COLUMNS                                                                                              \
+#define REJECT_COLUMNS                                                                                       \
     "batch, chunk, seq, counter, pending_hash, field, delta, reason, "                                       \
     "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', rejected_at) DIV 1000, counted, realm"
-#define COLUMNS_N 11
+#define REJECT_COLUMNS_N 11
 
 void reject_id_write(const struct reject_id *id, char out[REJECT_ID_BYTES])
 {
@@ -45,7 +45,7 @@ static uint32_t cell_u32(struct slice cell)
     return u32_read(cell, &v) ? v : 0;
 }
 
-static void reject_take(struct reject *r, const struct slice cell[COLUMNS_N])
+static void reject_take(struct reject *r, const struct slice cell[REJECT_COLUMNS_N])
 {
     struct batch_id *batch = &r->id.batch;
     *r = (struct reject){.id = {.chunk = cell_u32(cell[1]), .seq = cell_u32(cell[2])},
@@ -149,13 +149,13 @@ enum err rejects_list(struct db *db, const struct rejects_which *which, uint32_t
                       void (*row)(void *arg, const struct reject *r), void *arg, struct error *e)
 {
     struct buf sql = {0};
-    struct slice cell[COLUMNS_N];
+    struct slice cell[REJECT_COLUMNS_N];
     struct reject r;
-    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects");
+    BUF_LIT(&sql, "SELECT " REJECT_COLUMNS " FROM tally_rejects");
     which_put(&sql, which);
     buf_printf(&sql, " ORDER BY rejected_at, batch, chunk, seq LIMIT %u", limit);
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, COLUMNS_N)) {
+    while (class == CODE_OK && db_row(db, cell, REJECT_COLUMNS_N)) {
         reject_take(&r, cell);
         row(arg, &r);
     }
@@ -313,9 +313,9 @@ static enum code_class page_read(struct db *db, const struct rejects_which *whic
                                  const struct reject_id *last, struct page *p)
 {
     struct buf sql = {0};
-    struct slice cell[COLUMNS_N];
-    size_t lengths[PAGE][COLUMNS_N];
-    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects");
+    struct slice cell[REJECT_COLUMNS_N];
+    size_t lengths[PAGE][REJECT_COLUMNS_N];
+    BUF_LIT(&sql, "SELECT " REJECT_COLUMNS " FROM tally_rejects");
     which_put(&sql, which);
     BUF_LIT(&sql, " AND (batch > ");
     sql_id(&sql, &last->batch);
@@ -326,13 +326,13 @@ static enum code_class page_read(struct db *db, const struct rejects_which *whic
     enum code_class class = db_query_free(db, &sql);
     p->n = 0;
     buf_reset(&p->bytes);
-    for (; class == CODE_OK && p->n < PAGE && db_row(db, cell, COLUMNS_N); p->n++)
-        for (size_t i = 0; i < COLUMNS_N; i++) {
+    for (; class == CODE_OK && p->n < PAGE && db_row(db, cell, REJECT_COLUMNS_N); p->n++)
+        for (size_t i = 0; i < REJECT_COLUMNS_N; i++) {
             buf_put_slice(&p->bytes, cell[i]);
             lengths[p->n][i] = cell[i].n;
         }
     for (size_t row = 0, at = 0; row < p->n; row++) {
-        for (size_t i = 0; i < COLUMNS_N; at += cell[i++].n)
+        for (size_t i = 0; i < REJECT_COLUMNS_N; at += cell[i++].n)
             cell[i] = slice_of(p->bytes.p + at, lengths[row][i]);
         reject_take(&p->rows[row], cell);
     }

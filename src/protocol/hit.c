@@ -6,9 +6,9 @@
 
 #define HEAD "*4\r\n$7\r\nhincrby\r\n"
 #define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"
-#define HEAD_BYTES 17
+#define HIT_HEAD_BYTES 17
 #define BULK_BYTES_LEAST 7
-_Static_assert(sizeof HEAD - 1 == HEAD_BYTES, "is_head() compares 17 bytes");
+_Static_assert(sizeof HEAD - 1 == HIT_HEAD_BYTES, "is_head() compares 17 bytes");
 
 static inline bool is_crlf(const char *p)
 {
@@ -60,8 +60,8 @@ static inline const char *delta_read(const char *at, const char *end, int64_t *d
 
 size_t request_hit(struct slice in, struct hit_bytes *h)
 {
-    const char *at = in.p + HEAD_BYTES, *end = in.p + in.n;
-    if (in.n < HEAD_BYTES + 3 * BULK_BYTES_LEAST || !is_head(in.p)) return 0;
+    const char *at = in.p + HIT_HEAD_BYTES, *end = in.p + in.n;
+    if (in.n < HIT_HEAD_BYTES + 3 * BULK_BYTES_LEAST || !is_head(in.p)) return 0;
     h->raw.p = at;
     if ((at = bulk(at, end, 2 * BULK_BYTES_LEAST, &h->key)) == NULL) return 0;
     if ((at = bulk(at, end, BULK_BYTES_LEAST, &h->field)) == NULL) return 0;

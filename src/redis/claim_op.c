@@ -11,7 +11,7 @@
 #include "series/batch.h"
 
 #define KEYS_FIXED 5
-#define ARGS_FIXED 10
+#define CLAIM_ARGS 10
 
 static void claim_locks_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
@@ -27,7 +27,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
 {
     char hex[33];
     batch_id_hex(&c->id, hex);
-    request_eval(out, lua_claim, KEYS_FIXED + (size_t)c->keys_n, ARGS_FIXED + (size_t)c->keys_n);
+    request_eval(out, lua_claim, KEYS_FIXED + (size_t)c->keys_n, CLAIM_ARGS + (size_t)c->keys_n);
     REQUEST_KEY(out, fr->tag, KEY_DIRTY);
     REQUEST_KEY(out, fr->tag, KEY_GEN);
     REQUEST_KEY(out, fr->tag, KEY_GENS);

@@ -6,7 +6,7 @@
 #include "redis/lua.h"
 #include "redis/request.h"
 
-#define ARGS_FIXED 3
+#define CLEAN_ARGS 3
 #define ANSWERS 6
 
 /* --- pages --- */
@@ -80,7 +80,7 @@ static void clean_args_put(struct buf *out, const struct redis_clean *c)
 
 static void clean_series_put(struct buf *out, struct slice tag, struct buf *name, const struct redis_clean *c)
 {
-    request_eval(out, lua_clean_series, 1 + (size_t)c->names_n, ARGS_FIXED + 1);
+    request_eval(out, lua_clean_series, 1 + (size_t)c->names_n, CLEAN_ARGS + 1);
     REQUEST_KEY(out, tag, KEY_KNOWN);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_samples_of(name, c->names[i]);
@@ -94,7 +94,7 @@ static void clean_series_put(struct buf *out, struct slice tag, struct buf *name
 static void clean_events_put(struct buf *out, struct slice tag, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;
-    request_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
+    request_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, CLEAN_ARGS + 1 + (size_t)c->names_n);
     REQUEST_KEY(out, tag, KEY_EVENTS);
     REQUEST_KEY(out, tag, KEY_EVENTS_GONE);
     for (uint32_t i = 0; i < c->names_n; i++) {
@@ -116,7 +116,7 @@ static void clean_windows_put(struct buf *out, struct slice tag, struct buf *nam
 {
     const struct op_limits *l = c->limits;
     PRE(l->tiers_n > 0);
-    request_eval(out, lua_clean_windows, c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
+    request_eval(out, lua_clean_windows, c->names_n, CLEAN_ARGS + 2 * (size_t)l->tiers_n);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_windows(name, c->names[i]);
         name_put(out, tag, name);

@@ -7,14 +7,14 @@
 #include "redis/request.h"
 #include <stdio.h>
 
-#define TICK_MS 50
+#define CLUSTER_MS 50
 #define ASK_MS 1000
-#define HEAR_MS 1000    /* at a start, for nodes beside those that have named the owners */
-#define DOUBT_MS 100    /* while the owner is in doubt, and while no link is up */
-#define FRESH_MS 3000   /* a node's answer counts for this long */
-#define TOLD_MS 1000    /* for this long the nodes may still name the one that a MOVED has left */
-#define FOLLOW_MS 100   /* the next MOVED is followed this much later at the earliest */
-#define FORGET_MS 10000 /* a found node that no node names for this long is asked no more */
+#define HEAR_MS 1000       /* at a start, for nodes beside those that have named the owners */
+#define OWNER_DOUBT_MS 100 /* while the owner is in doubt, and while no link is up */
+#define FRESH_MS 3000      /* a node's answer counts for this long */
+#define TOLD_MS 1000       /* for this long the nodes may still name the one that a MOVED has left */
+#define FOLLOW_MS 100      /* the next MOVED is followed this much later at the earliest */
+#define FORGET_MS 10000    /* a found node that no node names for this long is asked no more */
 
 struct word {                  /* of a node about a slot */
     struct redis_target owner; /* host empty: no node, or not told yet */
@@ -239,7 +239,7 @@ static void place_redirects(struct redis_place *place, const struct redis_target
     struct seat *s = seat_of(c, place);
     uint64_t now_ms = mono_ms();
     bool again = s->followed_ms != 0 && now_ms - s->followed_ms < FOLLOW_MS;
-    cluster_ask_all(c, DOUBT_MS);
+    cluster_ask_all(c, OWNER_DOUBT_MS);
     if (again || target_is(to, &s->now)) return;
     s->followed_ms = s->told_ms = now_ms;
     seat_move(s, to, why);
@@ -396,7 +396,7 @@ static void cluster_ask_all(struct cluster *c, uint64_t pause_ms)
 static void cluster_doubted(struct redis_place *place, const char *why)
 {
     (void)why;
-    cluster_ask_all(place->finder, DOUBT_MS);
+    cluster_ask_all(place->finder, OWNER_DOUBT_MS);
 }
 
 static void node_up(struct redis_link *l)
@@ -419,7 +419,7 @@ static void cluster_tick(uv_timer_t *timer)
     bool up = true;
     for (uint32_t i = 0; i < c->seats_n && up; i++)
         up = place_is_up(c->seats[i].place);
-    cluster_ask_all(c, up ? ASK_MS : DOUBT_MS);
+    cluster_ask_all(c, up ? ASK_MS : OWNER_DOUBT_MS);
 }
 
 /* --- begin and end --- */
@@ -464,7 +464,7 @@ struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *place
     }
     uv_timer_init(loop, &c->tick);
     c->tick.data = c;
-    uv_timer_start(&c->tick, cluster_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&c->tick, cluster_tick, CLUSTER_MS, CLUSTER_MS);
     return c;
 }
 

@@ -8,7 +8,7 @@
 #include "redis/request.h"
 #include <stdio.h>
 
-#define PAGE 500
+#define COPY_PAGE 500
 #define MEMBERS 5000 /* of a page of them: some hundred for each lane */
 #define PIECE_BYTES (8 << 20)
 #define TOKEN_ROUNDS 12 /* frame_tokens.lua */
@@ -201,7 +201,7 @@ static void read_ask(struct redis_copy *c)
 static void item_add(struct redis_copy *c, struct slice name, struct moved_key key)
 {
     if (c->items_n == c->items_cap) {
-        c->items_cap = c->items_cap == 0 ? 2 * PAGE : 2 * c->items_cap;
+        c->items_cap = c->items_cap == 0 ? 2 * COPY_PAGE : 2 * c->items_cap;
         c->items = heap_realloc(c->items, c->items_cap * sizeof *c->items);
     }
     c->items[c->items_n++] = (struct copy_item){.at = c->names.n, .n = name.n, .key = key};
@@ -262,7 +262,7 @@ static void copy_scan_ask(struct redis_copy *c)
     REQUEST_LIT(out, "SCAN");
     request_slice(out, buf_slice(&c->cursor));
     REQUEST_LIT(out, "COUNT");
-    request_int(out, PAGE);
+    request_int(out, COPY_PAGE);
     redis_link_ask(c->from, 1, copy_scan_done, c);
 }
 
@@ -293,7 +293,7 @@ static bool round_page(struct redis_copy *c)
     struct slice name;
     void *none;
     page_begin(c);
-    while (c->items_n < PAGE && map_next(&c->round, &c->round_at, &name, &none))
+    while (c->items_n < COPY_PAGE && map_next(&c->round, &c->round_at, &name, &none))
         name_sort(c, name);
     return c->items_n > 0;
 }

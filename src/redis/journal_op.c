@@ -6,7 +6,7 @@
 #include "redis/request.h"
 #include "series/names.h"
 
-#define PIECE_BYTES (256 << 10)
+#define ANSWER_BYTES (256 << 10)
 
 /* --- the list --- */
 
@@ -27,10 +27,10 @@ static bool names_file(struct journal_list *list, const struct redis_answer *r)
     buf_reserve(&list->texts, bytes + 1); /* so that slices of it stay */
     list->all = heap_zalloc((r->n / 2 + 1) * sizeof *list->all);
     for (list->n = 0; list->n < r->n / 2; list->n++) {
-        struct slice *parts[] = {&list->all[list->n].name, &list->all[list->n].owner};
+        struct slice *both[] = {&list->all[list->n].name, &list->all[list->n].owner};
         for (size_t i = 0; i < 2; i++) {
             struct slice text = r->elements[2 * list->n + i].str;
-            *parts[i] = slice_of(list->texts.p + list->texts.n, text.n);
+            *both[i] = slice_of(list->texts.p + list->texts.n, text.n);
             buf_put_slice(&list->texts, text);
         }
     }
@@ -84,7 +84,7 @@ static void take_piece_done(struct redis_link *l, void *arg, const struct redis_
         return;
     }
     buf_put_slice(&t->bytes, r->str);
-    if (r->str.n == PIECE_BYTES) {
+    if (r->str.n == ANSWER_BYTES) {
         take_piece_ask(l, t);
         return;
     }
@@ -101,7 +101,7 @@ static void take_piece_ask(struct redis_link *l, struct journal_take *t)
     REQUEST_LIT(out, "GETRANGE");
     request_key(out, redis_tag(l), buf_slice(&key));
     request_int(out, (int64_t)t->bytes.n);
-    request_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
+    request_int(out, (int64_t)t->bytes.n + ANSWER_BYTES - 1);
     buf_free(&key);
     redis_link_expect(l, 1, take_piece_done, t);
     redis_link_flush(l);

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define TICK_MS 50
+#define LINK_MS 50
 #define STEADY_MS 2000 /* a connection that lived this long starts the backoff over */
 #define TIME_EVERY_MS 2000
 #define SILENT_MS 500 /* after that, is it still the primary? */
@@ -85,7 +85,7 @@ void redis_link_start(struct redis_link *l)
     sigpipe_ignore();
     sm_move(&l->sm, LINK_WAITING);
     l->wait_until_ms = l->tick_ms = mono_ms();
-    uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&l->tick, on_tick, LINK_MS, LINK_MS);
     link_soon(l);
 }
 
@@ -414,7 +414,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct redis_link *l = timer->data;
     uint64_t now_ms = mono_ms();
-    bool late = now_ms - l->tick_ms > 4 * TICK_MS;
+    bool late = now_ms - l->tick_ms > 4 * LINK_MS;
     l->tick_ms = now_ms;
     if (sm_now(&l->sm) == LINK_UP)
         up_look(l, now_ms, late);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define ODD_MS 1000
-#define DOUBT_MS 200
+#define PLACE_DOUBT_MS 200
 #define CHOICE_RETRY_MS 200 /* at most, where another host may have been promoted */
 #define CHOICE_CONNECT_MS 1000
 #define HOLD_MOST_MS 3000
@@ -168,7 +168,7 @@ void place_link_up(struct redis_place *p)
 void place_doubt(struct redis_place *p, const char *why)
 {
     uint64_t now_ms = mono_ms();
-    if (now_ms - p->doubted_ms < DOUBT_MS) return;
+    if (now_ms - p->doubted_ms < PLACE_DOUBT_MS) return;
     p->doubted_ms = now_ms;
     others_ask_role(p);
     if (p->doubted != NULL) p->doubted(p, why);

@@ -7,9 +7,9 @@
 #include "redis/request.h"
 #include <stdio.h>
 
-#define TICK_MS 20
+#define SENTINEL_MS 20
 #define ASK_MS 1000
-#define DOUBT_MS 100 /* while the primary is in doubt */
+#define PRIMARY_DOUBT_MS 100 /* while the primary is in doubt */
 #define LIST_MS 10000
 #define FOUND_MS 5000
 #define PING_MS 1000
@@ -421,7 +421,7 @@ static void place_doubts(struct redis_place *place, const char *why)
     uint64_t now_ms = mono_ms();
     (void)why;
     for (uint32_t i = 0; i < s->quorum.words_n; i++)
-        if (now_ms - s->all[i].ask.asked_ms >= DOUBT_MS) sentinel_ask(&s->all[i], now_ms);
+        if (now_ms - s->all[i].ask.asked_ms >= PRIMARY_DOUBT_MS) sentinel_ask(&s->all[i], now_ms);
 }
 
 static void sentinels_tick(uv_timer_t *timer)
@@ -456,7 +456,7 @@ struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_confi
         asked_begin(s, i, &config->at[i]);
     uv_timer_init(loop, &s->tick);
     s->tick.data = s;
-    uv_timer_start(&s->tick, sentinels_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&s->tick, sentinels_tick, SENTINEL_MS, SENTINEL_MS);
     return s;
 }
 

@@ -3,7 +3,7 @@
 #include "redis/request.h"
 #include <stdio.h>
 
-#define PAGE 1000
+#define SWEEP_PAGE 1000
 
 static void sweep_scan(struct redis_link *l, struct redis_sweep *s);
 
@@ -91,7 +91,7 @@ static void sweep_scan(struct redis_link *l, struct redis_sweep *s)
     REQUEST_LIT(out, "SCAN");
     request_text(out, s->cursor);
     REQUEST_LIT(out, "COUNT");
-    request_int(out, PAGE);
+    request_int(out, SWEEP_PAGE);
     REQUEST_LIT(out, "MATCH");
     request_key(out, redis_tag(l), s->looks ? SLICE("tally:*") : SLICE("*"));
     redis_link_ask(l, 1, sweep_page, s);

@@ -10,7 +10,7 @@
 #include "redis/request.h"
 #include <stdio.h>
 
-#define TICK_MS 10
+#define WAIT_MS 10
 #define SLICE_MS 50 /* Redis may round it up to 100 */
 #define ASK_LEAST_MS 20
 #define ASK_MOST_MS 250
@@ -182,7 +182,7 @@ static void on_count(struct redis_link *l, void *arg, const struct redis_answer 
     list_for_each (node, &ws->written)
         if (fits) got_set(ws, wait_of(node), local, replicas);
     waits_look(ws, &ws->written);
-    if (!list_empty(&ws->fresh)) uv_timer_start(&ws->timer, ws->timer.timer_cb, 0, TICK_MS);
+    if (!list_empty(&ws->fresh)) uv_timer_start(&ws->timer, ws->timer.timer_cb, 0, WAIT_MS);
 }
 
 static void on_polled(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -301,7 +301,7 @@ void redis_wait_for(struct redis_waits *ws, struct redis_durable *w)
     list_push(&ws->fresh, &w->link);
     if (!ws->begun) redis_link_start(ws->link);
     ws->begun = true;
-    uv_timer_start(&ws->timer, waits_tick, 0, TICK_MS);
+    uv_timer_start(&ws->timer, waits_tick, 0, WAIT_MS);
 }
 
 void redis_waits_stop(struct redis_waits *ws)

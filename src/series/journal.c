@@ -26,7 +26,7 @@ static void put_text(struct buf *out, struct slice s)
     buf_put_slice(out, s);
 }
 
-static void put_head(struct buf *out, uint32_t number, enum journal_mark mark)
+static void put_entry(struct buf *out, uint32_t number, enum journal_mark mark)
 {
     put_unsigned(out, (uint64_t)number << 3 | (uint64_t)mark);
 }
@@ -34,7 +34,7 @@ static void put_head(struct buf *out, uint32_t number, enum journal_mark mark)
 void journal_put_op(struct buf *out, uint32_t number, enum op_kind kind, int64_t at, struct slice name,
                     struct slice type)
 {
-    put_head(out, number, JOURNAL_OP);
+    put_entry(out, number, JOURNAL_OP);
     put_unsigned(out, (uint64_t)kind);
     put_signed(out, at);
     put_text(out, name);
@@ -43,18 +43,18 @@ void journal_put_op(struct buf *out, uint32_t number, enum op_kind kind, int64_t
 
 void journal_put_add(struct buf *out, uint32_t number, int64_t n)
 {
-    put_head(out, number, JOURNAL_ADD);
+    put_entry(out, number, JOURNAL_ADD);
     put_signed(out, n);
 }
 
 void journal_put_done(struct buf *out, uint32_t number)
 {
-    put_head(out, number, JOURNAL_DONE);
+    put_entry(out, number, JOURNAL_DONE);
 }
 
 void journal_put_event(struct buf *out, uint32_t number, int64_t second, int64_t id, struct slice text)
 {
-    put_head(out, number, JOURNAL_EVENT);
+    put_entry(out, number, JOURNAL_EVENT);
     put_signed(out, second);
     put_signed(out, id);
     if (id == 0) put_text(out, text);
@@ -62,7 +62,7 @@ void journal_put_event(struct buf *out, uint32_t number, int64_t second, int64_t
 
 void journal_put_gone(struct buf *out, uint32_t number, uint32_t n)
 {
-    put_head(out, number, JOURNAL_GONE);
+    put_entry(out, number, JOURNAL_GONE);
     put_signed(out, n);
 }
 

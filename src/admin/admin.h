@@ -19,6 +19,7 @@ struct admin_recover {   /* what `recover` asks for */
     bool reject_unknown; /* batches of counters that are not configured go to tally_rejects */
     enum admin_drain drain;
     bool accept_rollback; /* a Redis that lost merged batches: go on with it */
+    bool take_over; /* merge for this Redis, though a tallyd lives that merges for another one of its realm */
     /* Reports progress: how many batches and leftovers were found, and how many of them are finished. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     /* Called for each thing found, in a dry run and for what is left as it is: "batch", "leftover", "dirty", "held",

@@ -58,6 +58,7 @@ static enum err recover_alone(const struct call *call, const struct conf *conf)
     const struct admin_recover how = {.dry_run = call->dry_run,
                                       .reject_unknown = call->reject_unknown,
                                       .accept_rollback = call->accept_rollback,
+                                      .take_over = call->take_over,
                                       .progress = recover_progress,
                                       .found = recover_found,
                                       .arg = &bar};
@@ -184,7 +185,7 @@ enum err verb_recover(const struct call *call)
     struct setup setup;
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
     setup_close(&setup);
-    bool alone = call->reject_unknown || call->accept_rollback;
+    bool alone = call->reject_unknown || call->accept_rollback || call->take_over;
     bool secure = false;
     redisContext *link = alone ? NULL : service_connect(&conf, &secure);
     enum err code = link != NULL ? recover_through(link, call, &conf)

@@ -195,6 +195,8 @@ const struct option options[] = {
      "batches of counters that are not configured any more: their rows go to tally_rejects"},
     {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), OF(RECOVER),
      "go on with a Redis that lost merged batches (counts that came back with it count twice)"},
+    {"take-over", 0, OPTION_SWITCH, NULL, AT(take_over), OF(RECOVER),
+     "merge for this Redis from now on, not for the other one of its realm (of which it may be a copy)"},
     {"from", 0, OPTION_FILE, "FILE", AT(from), OF(MOVE), "the configuration with the old Redis"},
     {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV),
      "the directory for its data, by default " DEV_DIR_DEFAULT},

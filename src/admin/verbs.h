@@ -24,7 +24,7 @@ struct call { /* one command line, read */
     int64_t limit;                              /* 0: not given */
     int64_t cluster;                            /* 0: one Redis */
     bool tables, views, print, ledger_lost, another_redis, dry_run, try_rows, reject_unknown, accept_rollback,
-        json, all, yes, help;
+        take_over, json, all, yes, help;
     char **words; /* after the verb; the first is one of verb->words */
     size_t words_n;
 };

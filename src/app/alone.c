@@ -208,7 +208,9 @@ static void wait_for_gate(struct part *p)
     struct alone *a = p->alone;
     const struct gate *g = &p->lane->core.gate;
     struct error why;
-    if (p->step == STEP_COMPARE && gate_compared(g) && g->mysql_up)
+    if (g->lives)
+        part_leave(p, ERR_FAILED, g->text);
+    else if (p->step == STEP_COMPARE && gate_compared(g) && g->mysql_up)
         accept_rollback(p);
     else if (p->step == STEP_GATE && gate_open(g))
         part_recover(p);
@@ -277,6 +279,7 @@ enum err recover_alone(void *arg, const struct conf *conf, const struct admin_re
     if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
     snprintf(settings.instance, sizeof settings.instance, "recover-%ld", (long)getpid());
     life_init(&settings.life, slice_str(settings.instance));
+    settings.take_over = how->take_over;
     struct service *s = heap_zalloc(sizeof *s);
     struct alone a = {.how = how, .out = out};
     enum err code = service_run(s, &settings, NULL, false, on_started, &a, e);

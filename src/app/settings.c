@@ -88,6 +88,7 @@ struct lane_config settings_lane(const struct settings *s, uint32_t lane)
         .timeout_ms = (uint32_t)conf->redis_timeout_ms,
         .replicas = (uint32_t)conf->redis_replicas,
         .keeps = (enum redis_keeps)conf->redis_durability,
+        .take_over = s->take_over,
         .mysql_volatile = conf->mysql_durability == CONF_RELAXED,
         .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
         .mysql_keep_ms = (uint64_t)conf->mysql_keep_ms,

@@ -15,6 +15,7 @@ struct settings {
                        name */
     struct life life;
     uint64_t stop_timeout_ms;
+    bool take_over; /* as in engine/core.h */
 };
 
 /* e names file, line and column of what is wrong. */

@@ -25,6 +25,7 @@ static const char *state_of(const struct service *s)
     if (up < s->lanes_n) return "a part of the cluster is away: its hits are refused";
     if (gate->rolled_back) return gate->text;
     if (!gate->mysql_up) return "counts; MySQL is away, so hits wait in Redis";
+    if (gate->asks) return "counts; asks whether a tallyd lives that merges for another Redis of its realm";
     if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables fit";
     if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
     return "counts and merges";

@@ -33,6 +33,7 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
     uint32_t timeout_ms, replicas; /* redis.timeout, redis.replicas */
     enum redis_keeps keeps;        /* redis.durability */
     bool mysql_volatile;           /* a MySQL that may forget is accepted */
+    bool take_over;                /* it merges for this Redis, whoever merges for another one of its realm */
     bool serves; /* counts hits, and cleans series and events (cleaner.h); else it only merges */
     uint64_t ledger_keep_ms, mysql_keep_ms;
     struct coalesce_config coalesce;

@@ -237,7 +237,8 @@ void lane_mysql(struct lane *l, bool up)
 void lane_look_first(struct lane *l, uint64_t until_ms, const bool *stop)
 {
     const struct gate *g = &l->core.gate;
-    while (l->core.name.ours && !gate_open(g) && !g->rolled_back && mono_ms() < until_ms && !*stop)
+    while (l->core.name.ours && !gate_open(g) && !g->rolled_back && !g->asks && mono_ms() < until_ms &&
+           !*stop)
         core_pause(l->core.loop, 5);
 }
 

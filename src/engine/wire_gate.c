@@ -25,7 +25,11 @@ static void check_work(struct db *db, struct db_job *job)
     const struct lane_config *config = &t->core->config;
     char lane[16] = "";
     if (config->lanes > 1) snprintf(lane, sizeof lane, "lane %u", config->lane);
-    const struct realm_asker asker = {config->life->instance, slice_str(lane), config->lanes};
+    const struct realm_asker asker = {.instance = config->life->instance,
+                                      .lane = slice_str(lane),
+                                      .lanes = config->lanes,
+                                      .had = c->had,
+                                      .take_over = config->take_over};
     if (c->fit) c->seen = realm_look(db, config->counters, c->redis, &asker, &c->look, &t->error) == ERR_NONE;
 }
 
@@ -74,6 +78,38 @@ static void port_check(void *arg, struct gate_check *check)
     core_job(c, &t->job);
 }
 
+struct sign_task {
+    struct db_job job;
+    struct gate_sign *sign;
+    struct epoch epoch;
+};
+
+static void sign_work(struct db *db, struct db_job *job)
+{
+    struct sign_task *t = CONTAINER_OF(job, struct sign_task, job);
+    struct error e;
+    if (realm_answer(db, &t->epoch, &e) != ERR_NONE) log_event(LOG_WARN, "sign", "error=%s", LOGQ(e.text));
+}
+
+static void sign_worked(struct db_job *job)
+{
+    struct sign_task *t = CONTAINER_OF(job, struct sign_task, job);
+    struct gate_sign *s = t->sign;
+    heap_free(t);
+    s->done(s);
+}
+
+static void port_sign(void *arg, struct gate_sign *s)
+{
+    struct core *c = arg;
+    struct sign_task *t = heap_zalloc(sizeof *t);
+    t->sign = s;
+    t->epoch = c->gate.epoch;
+    t->job.work = sign_work;
+    t->job.done = sign_worked;
+    core_job(c, &t->job);
+}
+
 static void port_history(void *arg, struct history_read *h)
 {
     redis_history(&((struct core *)arg)->sync_link, h);
@@ -92,6 +128,7 @@ void wire_gate(struct core *c)
                                .check = port_check,
                                .history = port_history,
                                .fence = core_fence,
+                               .sign = port_sign,
                                .run_id = port_run_id,
                                .mono_ms = core_mono_ms};
     gate_init(&c->gate, c->sync, &ports);

@@ -6,6 +6,8 @@
 #include "base/num.h"
 #include "mysql/text.h"
 
+#include <stdio.h>
+
 #define TRIES_MOST 5 /* besides one for each lane that may be before this one in taking a free realm */
 #define NO_EPOCH "x'00000000000000000000000000000000'"
 
@@ -16,7 +18,8 @@ struct realm_asked {
     const struct history_read *redis;
     const struct realm_asker *who; /* its lane's name is the realm's while that has no epoch */
     struct realm_look *out;
-    bool known;                                      /* there is such a realm */
+    bool known; /* there is such a realm */
+    enum question { NOBODY_ASKED, ANSWERED, WAITING, UNANSWERED } question;
     bool fits;                                       /* its ledger has nothing that Redis lacks */
     char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* that its epoch is for */
 };
@@ -102,17 +105,71 @@ static enum code_class free_take(struct realm_asked *l)
 static enum code_class epoch_read(struct realm_asked *l)
 {
     struct buf sql = {0};
-    struct slice cell[4];
-    BUF_LIT(&sql, "SELECT epoch, run_id, history, lanes FROM tally_realms WHERE realm = ");
+    struct slice cell[6];
+    int64_t question = NOBODY_ASKED;
+    /* A question from the future is of a clock that was put back. */
+    buf_printf(
+        &sql,
+        "SELECT epoch, run_id, history, lanes, taken_by,"
+        " CASE WHEN asked_at IS NULL OR asked_at > UTC_TIMESTAMP(3) THEN %d WHEN alive_at >= asked_at THEN %d"
+        " WHEN asked_at > UTC_TIMESTAMP(3) - INTERVAL %d SECOND THEN %d ELSE %d END"
+        " FROM tally_realms WHERE realm = ",
+        NOBODY_ASKED, ANSWERED, REALM_WAIT_MS / 1000, WAITING, UNANSWERED);
     sql_id(&sql, &l->out->epoch.realm);
     BUF_LIT(&sql, " FOR UPDATE");
     enum code_class class = db_query_free(l->db, &sql);
-    l->known = class == CODE_OK && db_row(l->db, cell, 4) && id_take(cell[0], &l->out->epoch.id) &&
-               num_parse(cell[3], &l->out->lanes);
+    l->known = class == CODE_OK && db_row(l->db, cell, 6) && id_take(cell[0], &l->out->epoch.id) &&
+               num_parse(cell[3], &l->out->lanes) && num_parse(cell[5], &question);
+    l->question = (enum question)question;
+    if (l->known) snprintf(l->out->by, sizeof l->out->by, SLICE_FMT, SLICE_ARG(cell[4]));
     bool same = l->known && slice_eq(cell[1], slice_str(l->redis->run_id)) &&
                 slice_eq(cell[2], slice_str(l->redis->replid));
     l->out->taken = !same || batch_id_is_zero(&l->out->epoch.id);
     return class;
+}
+
+static bool is_heir(const struct realm_asked *l)
+{
+    const struct batch_id *last = &l->out->epoch.id;
+    return batch_id_is_zero(last) || batch_id_same(last, &l->who->had) || l->who->take_over ||
+           l->question == UNANSWERED;
+}
+
+/* Asks anew when the last question was answered: that one may have died since. */
+static enum code_class life_ask(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    l->out->outcome = l->question == ANSWERED ? REALM_LIVES : REALM_ASKED;
+    if (l->question == WAITING) return CODE_OK;
+    BUF_LIT(&sql, "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) WHERE realm = ");
+    sql_id(&sql, &l->out->epoch.realm);
+    enum code_class class = db_exec_free(l->db, &sql);
+    return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
+}
+
+/* Only when somebody asks. It was asked at asked_at, wherever the clock is now. */
+static enum code_class life_show(struct db *db, const struct epoch *epoch)
+{
+    struct buf sql = {0};
+    BUF_LIT(&sql, "UPDATE tally_realms SET alive_at = GREATEST(asked_at, UTC_TIMESTAMP(3)) WHERE realm = ");
+    sql_id(&sql, &epoch->realm);
+    BUF_LIT(&sql, " AND epoch = ");
+    sql_id(&sql, &epoch->id);
+    BUF_LIT(&sql, " AND (alive_at IS NULL OR alive_at < asked_at)");
+    return db_exec_free(db, &sql);
+}
+
+enum err realm_answer(struct db *db, const struct epoch *epoch, struct error *e)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    /* Mostly nobody has: a look that locks nothing. */
+    BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE (alive_at IS NULL OR alive_at < asked_at)"
+                  " AND asked_at IS NOT NULL AND realm = ");
+    sql_id(&sql, &epoch->realm);
+    enum code_class class = db_query_free(db, &sql);
+    if (class == CODE_OK && db_row(db, &cell, 1)) class = life_show(db, epoch);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 /* Waits for the transactions that have changed their counter's row; the others will not find their epoch
@@ -165,7 +222,7 @@ static enum code_class epoch_write(struct realm_asked *l)
     struct buf sql = {0};
     BUF_LIT(&sql, "UPDATE tally_realms SET epoch = ");
     sql_id(&sql, &l->out->epoch.id);
-    BUF_LIT(&sql, ", ");
+    BUF_LIT(&sql, ", asked_at = NULL, alive_at = NULL, ");
     primary_put(&sql, l, l->who->instance);
     return db_exec_free(l->db, &sql);
 }
@@ -194,15 +251,18 @@ static enum code_class epoch_take(struct realm_asked *l)
     if (o->outcome == REALM_OTHER_LANES) return class;
     bool first = batch_id_is_zero(&o->epoch.id);
     if (class != CODE_OK || !l->known || (first && !l->redis->fenced)) return class;
-    if (o->taken) class = epoch_draw(l);
+    bool asks = o->taken && !is_heir(l);
+    if (o->taken && !asks) class = epoch_draw(l);
     if (class == CODE_OK) class = highest_read(l->db, &o->epoch.realm, &o->highest);
     o->outcome = o->highest.gen == 0 || history_has(l->redis, &o->highest) ? REALM_OURS : REALM_BEHIND;
     if (class != CODE_OK || o->outcome == REALM_BEHIND) return class;
+    if (asks) return life_ask(l);
     class = books_make(l);
     if (class == CODE_OK && o->taken)
         class = epoch_write(l);
     else if (class == CODE_OK && o->lanes == 0)
         class = lanes_write(l);
+    if (class == CODE_OK && l->question != NOBODY_ASKED && !o->taken) class = life_show(l->db, &o->epoch);
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
 }
 

@@ -10,13 +10,18 @@
 struct realm_asker {
     struct slice instance, lane; /* which of several lanes, "lane 3"; n = 0: there is only one */
     uint32_t lanes;              /* how many its Redis has */
+    struct batch_id had;         /* the epoch that it had last; zero: none */
+    bool take_over;              /* an operator says that it is the one: it asks nobody */
 };
 
 /* Joins the epoch of this Redis' history, or takes a new one, in one transaction that compares the realm's ledger with
- * what Redis said: no merge of an earlier epoch can come between the two. A Redis without a realm is given a free one
- * of as many lanes. */
+ * what Redis said: no merge of an earlier epoch can come between the two. Who did not have the last epoch takes one only when
+ * nobody answered for REALM_WAIT_MS. A Redis without a realm is given a free one of as many lanes. */
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
                     const struct realm_asker *asker, struct realm_look *out, struct error *e) MUST_CHECK;
+
+/* For who has the epoch: answers who has asked whether it lives. */
+enum err realm_answer(struct db *db, const struct epoch *epoch, struct error *e) MUST_CHECK;
 
 /* Makes the books of a counter that is not configured. Without the epoch it makes none: a merge finds that out. */
 enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter,

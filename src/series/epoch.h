@@ -6,7 +6,8 @@
 
 #include "series/names.h"
 
-#define GENS_KEPT 1000 /* claims whose batch is in tally:gens; more than ever exist at once */
+#define REALM_WAIT_MS 6000 /* for an answer; who has the epoch looks three times as often */
+#define GENS_KEPT 1000     /* claims whose batch is in tally:gens; more than ever exist at once */
 
 struct epoch {
     struct batch_id realm, id; /* random both; id zero: no epoch */
@@ -39,6 +40,8 @@ bool history_has(const struct history_read *h, const struct claim_gen *claim);
 
 enum realm_outcome {
     REALM_OURS,        /* the epoch is the answer, joined or taken */
+    REALM_ASKED,       /* another server's tallyd may live that has the epoch: it was asked */
+    REALM_LIVES,       /* it lives */
     REALM_UNFENCED,    /* it would be the realm's first epoch: a fence must cover what Redis said */
     REALM_GIVEN,       /* this Redis has none: epoch.realm was free, and must be written into it */
     REALM_BEHIND,      /* the ledger has a claim that this Redis does not know */
@@ -52,6 +55,7 @@ struct realm_look { /* at MySQL, after one at Redis */
     bool taken;               /* OURS: a new epoch */
     struct epoch epoch;       /* OURS, GIVEN */
     struct claim_gen highest; /* of the realm's ledger; gen 0: it is empty */
+    char by[65];              /* LIVES: who took the epoch */
     int64_t lanes;            /* of the realm; 0: not known yet */
 };
 

@@ -112,8 +112,8 @@ static void holds_judge(struct judging *j)
               "all merges are held: Redis was rolled back, its gen is %" PRIu64 ", the ledger has %" PRIu64,
               s->redis.gen, s->mysql.gen);
     else if (s->service.held[0] != '\0')
-        found(j, ERR_FAILED, "once you know what Redis lost, run `tallyd recover --accept-rollback`",
-              "all merges are held: %s", s->service.held);
+        found(j, ERR_FAILED, "what to do is said with it; counting goes on", "all merges are held: %s",
+              s->service.held);
     for (size_t i = 0; i < s->schema.n; i++) {
         const struct schema_finding *f = &s->schema.all[i];
         const char *next = f->mend != NULL ? f->mend : "`tallyd check` says more";

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define RETRY_MS 5000
+#define SIGN_MS (REALM_WAIT_MS / 3)
 
 static void gate_ask(struct gate *g);
 static void mysql_ask(struct gate *g);
@@ -33,9 +34,9 @@ bool gate_open(const struct gate *g)
     return checked(g) && !g->rolled_back;
 }
 
-static void retry_later(struct gate *g)
+static void retry_in(struct gate *g, uint64_t ms)
 {
-    g->retry_at_ms = g->ports.mono_ms(g->ports.arg) + RETRY_MS;
+    g->retry_at_ms = g->ports.mono_ms(g->ports.arg) + ms;
 }
 
 static void check_end(struct gate *g)
@@ -49,7 +50,7 @@ static void check_end(struct gate *g)
 
 static void look_later(struct gate *g)
 {
-    retry_later(g);
+    retry_in(g, RETRY_MS);
     check_end(g);
 }
 
@@ -76,6 +77,7 @@ static void compare_ledger(struct gate *g, uint64_t highest)
 static void look_held(struct gate *g)
 {
     g->rolled_back = true;
+    g->lives = g->check.look.outcome == REALM_LIVES;
     memcpy(g->compared, g->read.run_id, sizeof g->compared);
     sync_hold(g->sync, true, g->text);
     look_later(g);
@@ -113,9 +115,22 @@ static void look_ours(struct gate *g)
     g->given = (struct batch_id){{0}};
     g->epoch = *epoch;
     sync_epoch(g->sync, epoch);
-    g->rolled_back = false;
+    g->rolled_back = g->lives = false;
     memcpy(g->compared, g->read.run_id, sizeof g->compared);
     sync_hold(g->sync, false, "Redis is not behind the ledger");
+    check_end(g);
+}
+
+/* (!) A copy of a Redis is a Redis of its realm, and not behind. The first one's tallyd would be held if it took the epoch. */
+static void look_asked(struct gate *g)
+{
+    if (!g->lives)
+        log_event(
+            LOG_WARN, "epoch_asked", "run_id=%s next=%s", g->read.run_id,
+            LOGQ("MySQL was merged for another Redis of this realm: if its tallyd does not answer within "
+                 "seconds, this one goes on"));
+    g->asks = true;
+    retry_in(g, SIGN_MS);
     check_end(g);
 }
 
@@ -155,6 +170,9 @@ static void look_done(struct gate *g)
     case REALM_UNFENCED:
         gate_fence(g);
         return;
+    case REALM_ASKED:
+        look_asked(g);
+        return;
     case REALM_BEHIND:
         g->seen = look->highest;
         redis_ask(g);
@@ -173,6 +191,15 @@ static void look_done(struct gate *g)
                  "--accept-rollback`",
                  realm);
         break;
+    case REALM_LIVES:
+        snprintf(g->text, sizeof g->text,
+                 "MySQL counts for another Redis of the same realm (tally:realm), and its tallyd lives (%s "
+                 "took the epoch). "
+                 "Counting goes on here. Is this Redis a copy? Stop this tallyd, or give it a MySQL of its "
+                 "own. Is the "
+                 "other one out of date? Stop that tallyd, or run `tallyd recover --take-over` here",
+                 look->by);
+        break;
     case REALM_OTHER_LANES:
         snprintf(g->text, sizeof g->text,
                  "MySQL counts for this Redis with %lld lanes. Counting goes on. Stop tallyd, and write "
@@ -186,9 +213,10 @@ static void look_done(struct gate *g)
 static void check_done(struct gate_check *c)
 {
     struct gate *g = c->arg;
-    if (c->refusals) retry_later(g);
+    if (c->refusals) retry_in(g, RETRY_MS);
     if (c->seen) g->schema_fit = c->fit;
     bool told = c->seen && c->fit && !g->stopped;
+    g->asks = false;
     if (told && c->look.outcome == REALM_GIVEN) g->given = c->look.epoch.realm;
     if (told && is_at(g, g->read.run_id))
         look_done(g);
@@ -198,7 +226,7 @@ static void check_done(struct gate_check *c)
 
 static void mysql_ask(struct gate *g)
 {
-    g->check = (struct gate_check){.redis = &g->read, .done = check_done, .arg = g};
+    g->check = (struct gate_check){.redis = &g->read, .had = g->epoch.id, .done = check_done, .arg = g};
     g->ports.check(g->ports.arg, &g->check);
 }
 
@@ -262,9 +290,26 @@ void gate_merged(struct gate *g, uint64_t gen)
     if (gen > g->merged) g->merged = gen;
 }
 
+static void signed_on(struct gate_sign *s)
+{
+    struct gate *g = s->arg;
+    g->signing = false;
+}
+
+static void gate_sign(struct gate *g, uint64_t now_ms)
+{
+    if (!gate_open(g) || g->signing || g->stopped || now_ms < g->sign_at_ms) return;
+    g->signing = true;
+    g->sign_at_ms = now_ms + SIGN_MS;
+    g->sign = (struct gate_sign){.done = signed_on, .arg = g};
+    g->ports.sign(g->ports.arg, &g->sign);
+}
+
 void gate_tick(struct gate *g)
 {
-    if (g->mysql_up && g->ports.mono_ms(g->ports.arg) >= g->retry_at_ms) gate_ask(g);
+    uint64_t now_ms = g->ports.mono_ms(g->ports.arg);
+    gate_sign(g, now_ms);
+    if (g->mysql_up && now_ms >= g->retry_at_ms) gate_ask(g);
 }
 
 void gate_stop(struct gate *g)

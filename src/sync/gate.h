@@ -10,6 +10,7 @@
 
 struct gate_check {                   /* a look at MySQL */
     const struct history_read *redis; /* in: what Redis said before */
+    struct batch_id had;              /* in: the epoch that this process had last */
     bool seen;                        /* out: MySQL answered */
     bool
         /* out: what all counters share. For each counter the port calls sync_counter_fit() before done() */
@@ -20,11 +21,17 @@ struct gate_check {                   /* a look at MySQL */
     void *arg;
 };
 
+struct gate_sign {
+    void (*done)(struct gate_sign *s);
+    void *arg;
+};
+
 struct gate_ports { /* requests as in sync/ports.h */
     void *arg;
     void (*check)(void *arg, struct gate_check *c);
     void (*history)(void *arg, struct history_read *h);
     void (*fence)(void *arg, struct fence *f);
+    void (*sign)(void *arg, struct gate_sign *s); /* answers who asks whether one lives that has the epoch */
     /* (!) The run_id of the Redis that claims and history() go to; empty: they go to different ones, or it lacks
      * answered frames. When a link claims on a Redis that was put back, the claim raises the gen there before another
      * link knows of that Redis. */
@@ -33,7 +40,10 @@ struct gate_ports { /* requests as in sync/ports.h */
 };
 
 struct gate {
-    bool mysql_up, rolled_back;
+    bool mysql_up;
+    bool rolled_back;     /* merging is held: Redis lacks what was merged, or `lives` */
+    bool asks;            /* whether one lives that merges for another Redis of this realm */
+    bool lives;           /* one does */
     char text[400];       /* rolled_back: how far, and what to do */
     struct epoch epoch;   /* while it is open */
     struct batch_id told; /* the realm that Redis says it is; zero: it says nothing */
@@ -47,6 +57,9 @@ struct gate {
     struct batch_id
         given; /* by MySQL, to a Redis that had none: until an epoch is taken, Redis may lose it. Zero: none was */
     bool asking, again; /* a check is under way; something changed meanwhile */
+    struct gate_sign sign;
+    bool signing;
+    uint64_t sign_at_ms;
     bool stopped;
     bool schema_fit;               /* since MySQL came last */
     char compared[RUN_ID_BYTES];   /* the Redis whose gen was compared last */

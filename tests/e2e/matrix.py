@@ -44,6 +44,8 @@ ROWS = [Row(*row) for row in (
     ("snapshot-pending", "an old snapshot restored", "hits in it are merged already",
      "gen is behind: held, alarm, until an operator decides"),
     ("pods-new", "one more Redis on one MySQL", "start", "held until the operator says that it is one more; counts meanwhile"),
+    ("copy-beside", "a copy of Redis and a tallyd, beside them, on one MySQL", "start",
+     "waits while the first one lives, and says so; counts meanwhile; the first goes on"),
     ("pods-rolled-back", "an old snapshot restored", "one of two Redis on one MySQL", "it alone is held; the other goes on"),
     ("pods-lost", "Redis lost everything, or belongs to another MySQL", "start", "held until an operator decides"),
     ("failover-demoted", "the primary is demoted alive", "REPLICAOF, FAILOVER; in step, cut off",

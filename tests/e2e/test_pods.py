@@ -1,6 +1,7 @@
 """Several Redis, each with a tallyd, and one MySQL: they merge into the same tables, and each has books of its own."""
 import os
 import re
+import shutil
 import time
 
 import pytest
@@ -144,6 +145,61 @@ def test_one_is_rolled_back(pods):
     assert pods.account.merged() == pods.account.acked + twice
     assert held(pods.daemons[0]) is None
     pods.daemons[0].verify()
+
+
+# --- a copy of a Redis, with a tallyd, at the same MySQL ---
+
+def copied(pods):
+    """The second Redis becomes a copy of the first, as it is while that counts, with hits that are not merged yet."""
+    pods.hit(0)
+    first, second = pods.redis
+    second.kill9()
+    shutil.rmtree(f"{second.data}/appendonlydir")
+    shutil.copytree(f"{first.data}/appendonlydir", f"{second.data}/appendonlydir")
+    second.start()
+    pods.daemons[1].start()
+
+
+@fault("copy-beside")
+def test_a_copy_is_no_heir(pods, mysql):
+    """From a report: a copy of the AOF for staging, its tallyd at the same MySQL. It waits and says why, and production goes on."""
+    copied(pods)
+    first, copy = pods.daemons
+    epoch = mysql.query("SELECT epoch FROM tally_realms")
+    pods.wait_held(1)
+    assert "tallyd recover --take-over" in held(copy)
+    with copy.client() as client:  # it counts meanwhile
+        assert client.call("HINCRBY", "s7:product_views", "1", "1") == 1
+    assert refused(copy)
+    done = copy.verb("status")
+    assert done.returncode == 1 and "--take-over" in done.stdout and "--accept-rollback" not in done.stdout, done.stdout
+    done = copy.verb("recover", "--reject-unknown")  # it merges, so it asks as well
+    assert done.returncode == 1 and "--take-over" in done.stderr, done.stderr
+    for _ in range(3):
+        assert held(first) is None
+        pods.hit(0)
+        first.sync_all()
+        assert pods.account.merged() == pods.account.acked
+    assert mysql.query("SELECT epoch FROM tally_realms") == epoch and "epoch_taken" not in copy.log()
+    first.verify()
+
+
+def test_an_operator_takes_over_and_back(pods):
+    """The word of an operator counts more than who lives; the other one is held, and goes on when nobody answers any more."""
+    copied(pods)
+    first, copy = pods.daemons
+    pods.wait_held(1)
+    done = copy.verb("recover", "--take-over")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_until(lambda: held(copy) is None, 30, "the copy merges")
+    assert refused(first)
+    pods.wait_held(0)
+    assert "its tallyd lives (recover-" in held(first)
+    assert copy.terminate() == 0
+    wait_until(lambda: held(first) is None, 30, "the first one takes the epoch again")
+    first.sync_all()
+    assert pods.account.merged() == pods.account.acked
+    first.verify()
 
 
 def gens(mysql):

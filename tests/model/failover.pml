@@ -9,6 +9,9 @@
  * MySQL        the ledger, the rows, and the realm: an epoch, and the history that it is for. A daemon takes an epoch (or joins
  *              the one of its history) when what its Redis says agrees with the ledger; each merge asks for the epoch of its run.
  *              With MYSQL_LAG a replica that lacks the last transactions may be promoted.
+ * Waiting      with ASKS a daemon that did not have the realm's epoch takes none while one lives that has it. (Without, any daemon may
+ *              take it at any time, which is more than that.) Its answer is not modelled: who has the gate open answers in time.
+ * A clone      with CLONE the other side is no replica: it is a copy of the first side, made while that goes on, and has a daemon.
  * Abstracted   what one side does with frames, claims, scans and links (frames.pml, sync.pml). A batch is one chunk.
  * Ends         when nothing can move any more, after hits and faults have ended (`calm`).
  *
@@ -52,6 +55,9 @@
 #ifndef FENCE_KEY
 #define FENCE_KEY 1 /* with LET_GO: WAIT counts only while the side has what the fence wrote; 0: WAIT of other data says anything */
 #endif
+#ifndef ASK
+#define ASK 1 /* with ASKS: 0: nobody waits */
+#endif
 #ifndef KEEP
 #define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it, too */
 #endif
@@ -85,6 +91,12 @@
 #endif
 #ifndef REPLICAS
 #define REPLICAS 0 /* 1: the fence waits until the other side has the claim */
+#endif
+#ifndef ASKS
+#define ASKS 0
+#endif
+#ifndef CLONE
+#define CLONE 0
 #endif
 #ifndef MYSQL_LAG
 #define MYSQL_LAG 0 /* so often MySQL loses its tail */
@@ -121,6 +133,10 @@ typedef daemon_state {
     byte asked;  /* the fence under way is for frames up to this one; 0: none is */
 #endif
     bool open, held, has_read, again;
+#if ASKS
+    bool waits;
+    byte heir_of; /* the epoch that it had last, or that nobody has who lives */
+#endif
     byte had, epoch, seen; /* had: up to which frame its side had them, last; seen: the ledger's highest batch, when Redis
                             * seemed to be behind it */
     byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
@@ -147,7 +163,15 @@ hidden byte fits;
 #define HAS(set, n) (((set) >> (n)) & 1)
 #define CAUGHT_UP(d) (D[d].next > D[d].sent)
 /* The daemons are alike, so the one that sends the first frame may be called 0. */
-#define MAY_HIT(d) (hits < HITS && (hits > 0 || d == 0))
+#define MAY_HIT(d) (hits < HITS && (hits > 0 || d == 0) && (!CLONE || d == 0))
+#if ASKS
+#define HAS_EPOCH(d) (D[d].open && D[d].epoch == M.epoch)
+#define IS_HEIR(d) (!ASK || M.epoch == 0 || D[d].heir_of == M.epoch)
+#define WAITS(d) (D[d].waits)
+#else
+#define IS_HEIR(d) true
+#define WAITS(d) false
+#endif
 #define IS_UP(d) (D[d].at != NONE && S[D[d].at].primary)
 #define LACKS(d) (D[d].at != NONE && S[D[d].at].seq[d] < D[d].had)
 #define WATCHED(d) (!FRAME_WATCH || S[D[d].at].seq[d] == D[d].had)
@@ -205,6 +229,9 @@ inline gate_shut(d)
     D[d].has_read = false;
     D[d].again = false;
     D[d].seen = 0;
+#if ASKS
+    D[d].waits = false;
+#endif
     D[d].read_history = 0;
     D[d].read_gen = 0
 }
@@ -291,7 +318,15 @@ inline take_epoch(d)
     find_top();
     fits = top == 0 || (top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top));
     if
-    :: fits ->
+#if ASKS
+    :: fits && M.realm != KEY(d) && !IS_HEIR(d) ->
+        i = D[d].read_history;
+        gate_shut(d);
+        D[d].read_history = i;
+        D[d].waits = true;
+        printf("daemon %d asks whether anybody has epoch %d\n", d, M.epoch)
+#endif
+    :: fits && (M.realm == KEY(d) || IS_HEIR(d)) ->
         if
         :: M.realm != KEY(d) ->
             epochs = (EPOCH_UNIQUE -> epochs + 1 : M.epoch + 1);
@@ -304,6 +339,9 @@ inline take_epoch(d)
         gate_shut(d);
         D[d].open = true;
         D[d].epoch_history = i;
+#if ASKS
+        D[d].heir_of = M.epoch;
+#endif
         D[d].epoch = M.epoch
     :: !fits && GATE_TWICE && !D[d].again ->
         gate_shut(d);
@@ -367,8 +405,8 @@ proctype daemon(byte d)
 {
 end:
     do
-    :: d_step { D[d].at == NONE && S[0].primary -> connect(d, 0) }
-    :: d_step { D[d].at == NONE && S[1].primary -> connect(d, 1) }
+    :: d_step { D[d].at == NONE && S[0].primary && (!CLONE || d == 0) -> connect(d, 0) }
+    :: d_step { D[d].at == NONE && S[1].primary && (!CLONE || d == 1) -> connect(d, 1) }
     :: d_step { D[d].at != NONE && !S[D[d].at].primary ->
         printf("daemon %d leaves side %d, a replica\n", d, D[d].at);
         link_cut(d)
@@ -409,7 +447,7 @@ end:
         :: else
         fi
     }
-    :: d_step { IS_UP(d) && !D[d].open && !D[d].held && !D[d].has_read ->
+    :: d_step { IS_UP(d) && !D[d].open && !D[d].held && !D[d].has_read && !WAITS(d) ->
         D[d].read_history = S[D[d].at].history;
         D[d].read_gen = S[D[d].at].gen;
         for (j : 1 .. BATCHES) { D[d].read_id[j] = S[D[d].at].id[j] }
@@ -421,6 +459,14 @@ end:
         take_epoch(d)
     }
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].pend != 0 && batches < BATCHES -> claim(d) }
+#if ASKS
+    :: d_step { WAITS(d) && !HAS_EPOCH(0) && !HAS_EPOCH(LAST_DAEMON) ->
+        printf("daemon %d hears of nobody\n", d);
+        gate_shut(d);
+        D[d].heir_of = M.epoch
+    }
+    :: d_step { WAITS(d) && (M.realm == KEY(d) || (D[d].at != NONE && S[D[d].at].history != D[d].read_history)) -> gate_shut(d) }
+#endif
     /* It looks again now and then. */
     :: d_step { IS_UP(d) && D[d].held && S[D[d].at].history != D[d].read_history -> gate_shut(d) }
     :: d_step { IS_UP(d) && !WATCHED(d) && (!CAUGHT_UP(d) || (!calm && MAY_HIT(d))) ->
@@ -473,6 +519,9 @@ end:
         }
         D[d].lost = D[d].sent;
         D[d].answered = D[d].sent;
+#if ASKS
+        D[d].heir_of = 0;
+#endif
         link_cut(d)
     }
     od
@@ -492,9 +541,9 @@ inline at_end()
         fi
     }
     if
-    :: D[0].held || D[LAST_DAEMON].held ->
+    :: D[0].held || (!CLONE && D[LAST_DAEMON].held) ->
         if
-        :: !fits || REPLICAS == 1 -> printf("held without need\n"); printf(STUCK); assert(false)
+        :: !fits || REPLICAS == 1 || CLONE -> printf("held without need\n"); printf(STUCK); assert(false)
         :: else
         fi
     :: else ->
@@ -521,9 +570,9 @@ active proctype world()
     atomic { for (i : 0 .. DAEMONS - 1) { run daemon(i) } };
 end:
     do
-    :: d_step { S[0].primary && !S[1].primary && DIFFER -> copy_side(0, 1); printf("side 1   has what side 0 has\n") }
+    :: d_step { S[0].primary && !S[1].primary && DIFFER && (!CLONE || !calm) -> copy_side(0, 1); printf("side 1   has what side 0 has\n") }
     :: d_step { S[1].primary && !S[0].primary && DIFFER -> copy_side(1, 0); printf("side 0   has what side 1 has\n") }
-    :: d_step { !calm && moves > 0 && !(S[0].primary && S[1].primary) ->
+    :: d_step { !calm && moves > 0 && !(S[0].primary && S[1].primary) && (!CLONE || (D[0].open && M.epoch > 0)) ->
         moves--;
         histories++;
         i = (S[0].primary -> 1 : 0);
@@ -531,8 +580,8 @@ end:
         S[i].history = histories;
         printf("side %d   is promoted\n", i)
     }
-    :: d_step { S[0].primary && S[1].primary -> S[0].primary = false; printf("side 0   is demoted\n") }
-    :: d_step { S[0].primary && S[1].primary -> S[1].primary = false; printf("side 1   is demoted\n") }
+    :: d_step { S[0].primary && S[1].primary && !CLONE -> S[0].primary = false; printf("side 0   is demoted\n") }
+    :: d_step { S[0].primary && S[1].primary && !CLONE -> S[1].primary = false; printf("side 1   is demoted\n") }
     :: d_step { MYSQL_LAG && (lagging.ledger != M.ledger || lagging.epoch != M.epoch) ->
         lagging.ledger = M.ledger;
         lagging.merged = M.merged;
@@ -554,7 +603,7 @@ end:
         }
         printf("mysql    has lost its tail\n")
     }
-    :: d_step { !calm && !(S[0].primary && S[1].primary) -> calm = true; printf("calm\n") }
+    :: d_step { !calm && (CLONE || !(S[0].primary && S[1].primary)) -> calm = true; printf("calm\n") }
     :: timeout -> d_step { at_end() }; break
     od
 }

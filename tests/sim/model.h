@@ -209,6 +209,7 @@ struct sim_config {
     bool third_copy;  /* one that is not promoted acknowledges too: failovers are announced */
     bool keeps_links; /* a server that takes over other data keeps its links */
     bool fails_back;  /* to the same process as before, not to one that started anew */
+    bool unheard;     /* nobody hears in time that another life has the epoch */
     bool fresh;    /* Redis has no realm yet; no life that gave it one may end before MySQL merges for it */
     bool unfenced; /* redis.replicas is 0: the gate may close for good, so the run ends without a rest */
     unsigned killed_percent,

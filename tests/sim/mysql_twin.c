@@ -576,8 +576,31 @@ static void realm_give(struct world *w, const struct history_read *redis, struct
     TRACE(w, "mysql: the realm is %s", is_free ? "given" : "another one's");
 }
 
+static bool is_heir(const struct world *w, const struct twin_realm *at, const struct batch_id *had)
+{
+    bool unanswered = at->asked_ms > at->alive_ms && at->asked_ms + REALM_WAIT_MS <= w->now_ms;
+    return batch_id_is_zero(&at->epoch.id) || batch_id_same(&at->epoch.id, had) || unanswered ||
+           w->config.unheard;
+}
+
+static void life_ask(struct world *w, struct twin_realm *at, struct realm_look *out)
+{
+    bool answered = at->asked_ms != 0 && at->alive_ms >= at->asked_ms;
+    out->outcome = answered ? REALM_LIVES : REALM_ASKED;
+    if (answered || at->asked_ms == 0) at->asked_ms = w->now_ms;
+    TRACE(w, "mysql: %s",
+          answered ? "one that has the epoch lives" : "is asked whether one lives that has the epoch");
+}
+
+void mysql_sign(struct world *w, const struct epoch *epoch)
+{
+    struct twin_realm *at = &w->mysql.realms[mysql_realm(w, &epoch->realm)];
+    if (at->asked_ms > at->alive_ms && batch_id_same(&at->epoch.id, &epoch->id)) at->alive_ms = w->now_ms;
+}
+
 /* As in mysql/realm.c. A transaction in limbo has moved its row of the books, and holds its lock. */
-void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out)
+void mysql_look(struct world *w, const struct history_read *redis, const struct batch_id *had,
+                struct realm_look *out)
 {
     if (batch_id_is_zero(&redis->realm)) {
         realm_give(w, redis, out);
@@ -585,21 +608,30 @@ void mysql_look(struct world *w, const struct history_read *redis, struct realm_
     }
     struct mysql *m = &w->mysql;
     unsigned realm = mysql_realm(w, &redis->realm);
-    struct epoch *epoch = &m->realms[realm].epoch;
+    struct twin_realm *at = &m->realms[realm];
+    struct epoch *epoch = &at->epoch;
     bool same = is_primary_of(epoch, redis) && !batch_id_is_zero(&epoch->id);
     bool first = batch_id_is_zero(&epoch->id) && world_rule(w, WORLD_REALM_FENCE);
     if (first && w->config.fresh && !redis->fenced) {
         *out = (struct realm_look){.outcome = REALM_UNFENCED};
         return;
     }
-    if (!same) limbo_end(w);
+    bool asks = !same && !is_heir(w, at, had);
+    if (!same && !asks) limbo_end(w);
     *out = (struct realm_look){.outcome = REALM_BEHIND, .taken = !same, .highest = highest_claim(m, realm)};
     bool behind = RULE(sync_rules_off, RULE_GEN_ID) ? !history_has(redis, &out->highest)
                                                     : out->highest.gen > redis->gen;
     if (RULE(sync_rules_off, RULE_GATE) && out->highest.gen > 0 && behind) return;
+    if (asks) {
+        life_ask(w, at, out);
+        return;
+    }
     out->outcome = REALM_OURS;
-    if (!same) {
+    if (same)
+        mysql_sign(w, epoch);
+    else {
         uint64_t number = ++m->epochs;
+        at->asked_ms = at->alive_ms = 0;
         *epoch = (struct epoch){.realm = redis->realm};
         memcpy(epoch->id.bytes, &number, sizeof number);
         primary_note(epoch, redis);

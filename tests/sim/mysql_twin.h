@@ -44,6 +44,7 @@ struct job {
 /* What MySQL has of a lane's Redis: the primary that the epoch is for, and complete_until, 0: not known yet. */
 struct twin_realm {
     struct epoch epoch;
+    uint64_t asked_ms, alive_ms; /* 0: never */
     int64_t until_ms[SIM_COUNTERS];
 };
 
@@ -114,7 +115,10 @@ void mysql_prune(struct world *w, unsigned realm, int64_t cutoff_ms, const struc
                  unsigned standing_n);
 void mysql_until(struct world *w, unsigned realm, int counter, int64_t ms);
 int64_t mysql_complete_until(const struct world *w, int counter); /* as the merchant's views have it */
-void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out);
-uint64_t mysql_highest_gen(const struct world *w); /* of the lane that the world is at */
+/* had: the epoch that the asker had last. */
+void mysql_look(struct world *w, const struct history_read *redis, const struct batch_id *had,
+                struct realm_look *out);
+void mysql_sign(struct world *w, const struct epoch *epoch); /* one that has the epoch lives */
+uint64_t mysql_highest_gen(const struct world *w);           /* of the lane that the world is at */
 
 #endif

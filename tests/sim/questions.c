@@ -50,7 +50,7 @@ static void answer_check(struct process *life, void *target)
     c->seen = m->up;
     c->fit = c->seen && !m->schema_unfit;
     c->refusals = c->seen && (m->schema_unfit || m->table_unfit);
-    if (c->fit) mysql_look(life->w, c->redis, &c->look);
+    if (c->fit) mysql_look(life->w, c->redis, &c->had, &c->look);
     for (size_t i = 0; c->seen && i < counters->n; i++)
         sync_counter_fit(life->sync, &counters->all[i], i > 0 || !m->table_unfit);
     c->done(c);
@@ -59,6 +59,18 @@ static void answer_check(struct process *life, void *target)
 static void port_check(void *arg, struct gate_check *c)
 {
     questions_ask(arg, answer_check, c);
+}
+
+static void answer_sign(struct process *life, void *target)
+{
+    struct gate_sign *s = target;
+    if (life->w->mysql.up) mysql_sign(life->w, &life->gate.epoch);
+    s->done(s);
+}
+
+static void port_sign(void *arg, struct gate_sign *s)
+{
+    questions_ask(arg, answer_sign, s);
 }
 
 static void port_history(void *arg, struct history_read *h)
@@ -171,6 +183,7 @@ void questions_wire(struct process *life)
                               .check = port_check,
                               .history = port_history,
                               .fence = port_fence,
+                              .sign = port_sign,
                               .run_id = port_run_id,
                               .mono_ms = port_mono_ms};
     struct prune_ports prune = {.arg = life,

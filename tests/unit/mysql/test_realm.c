@@ -34,7 +34,7 @@ static struct history_read redis_of(uint8_t realm, const char *run_id)
 
 static struct realm_look look(const struct history_read *redis, const char *lane, uint32_t lanes)
 {
-    const struct realm_asker asker = {SLICE("me"), slice_str(lane), lanes};
+    const struct realm_asker asker = {.instance = SLICE("me"), .lane = slice_str(lane), .lanes = lanes};
     struct realm_look out;
     assert_fine(realm_look(server.db, &shop, redis, &asker, &out, &e));
     return out;
@@ -112,7 +112,7 @@ static void *lane_begins(void *arg)
     char name[16];
     struct history_read redis = redis_of(0, "a");
     snprintf(name, sizeof name, "lane %u", l->no);
-    const struct realm_asker asker = {SLICE("me"), slice_str(name), LANES};
+    const struct realm_asker asker = {.instance = SLICE("me"), .lane = slice_str(name), .lanes = LANES};
     db_thread_begin();
     bool open = db_open(db) == CODE_OK;
     pthread_barrier_wait(&all_here);
@@ -163,6 +163,101 @@ static void a_realm_keeps_its_number(void **state)
     assert_mariadb(&server, "4", "SELECT lanes FROM tally_realms");
 }
 
+/* --- a copy of a Redis --- */
+
+#define ASKED "SELECT CONCAT_WS(' ', asked_at IS NULL, alive_at >= asked_at) FROM tally_realms"
+
+static struct realm_look look_of(const char *run_id, uint8_t had, bool take_over)
+{
+    struct history_read redis = redis_of(5, run_id);
+    struct realm_asker asker = {.instance = SLICE("me"), .lanes = 1, .take_over = take_over};
+    struct realm_look out;
+    if (had != 0) asker.had = shop_id(had);
+    assert_fine(realm_look(server.db, &shop, &redis, &asker, &out, &e));
+    return out;
+}
+
+static void merged_for_a(void)
+{
+    mariadb_do(&server, "DELETE FROM tally_realms");
+    mariadb_do(&server,
+               "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
+               " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before', 1)");
+}
+
+static void seconds_pass(void)
+{
+    mariadb_do(&server, "UPDATE tally_realms SET asked_at = asked_at - INTERVAL 6 SECOND,"
+                        " alive_at = alive_at - INTERVAL 6 SECOND");
+}
+
+static void a_copy_waits_for_who_has_the_epoch(void **state)
+{
+    (void)state;
+    const struct epoch epoch = {.realm = shop_id(5), .id = shop_id(6)},
+                       over = {.realm = shop_id(5), .id = shop_id(7)};
+    merged_for_a();
+    assert_fine(realm_answer(server.db, &epoch, &e)); /* nobody asks */
+    assert_mariadb(&server, "1", ASKED);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
+    assert_fine(realm_answer(server.db, &over, &e));
+    assert_mariadb(&server, "0", ASKED);
+    for (int i = 0; i < 3; i++) { /* each look asks anew */
+        assert_fine(realm_answer(server.db, &epoch, &e));
+        assert_mariadb(&server, "0 1", ASKED);
+        mariadb_do(&server, "UPDATE tally_realms SET asked_at = asked_at - INTERVAL 1 SECOND,"
+                            " alive_at = alive_at - INTERVAL 1 SECOND"); /* not within a millisecond */
+        struct realm_look lives = look_of("b", 8, false);
+        assert_int_equal(lives.outcome, REALM_LIVES);
+        assert_string_equal(lives.by, "before");
+    }
+    assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
+    seconds_pass();
+    struct realm_look taken = look_of("b", 0, false);
+    assert_int_equal(taken.outcome, REALM_OURS);
+    assert_true(taken.taken);
+    assert_mariadb(&server, "1", ASKED); /* of the new epoch nobody has asked */
+}
+
+static void who_had_the_epoch_waits_for_nobody(void **state)
+{
+    (void)state;
+    merged_for_a();
+    assert_true(look_of("b", 6, false).taken);
+    merged_for_a();
+    assert_true(look_of("b", 0, true).taken); /* an operator said so */
+    merged_for_a();
+    mariadb_do(&server, "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR");
+    assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED); /* by a clock that was put back */
+    assert_mariadb(&server, "1", "SELECT asked_at <= UTC_TIMESTAMP(3) FROM tally_realms");
+}
+
+static void who_joins_answers(void **state)
+{
+    (void)state;
+    merged_for_a();
+    assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
+    seconds_pass();
+    struct realm_look joined = look_of("a", 0, false);
+    assert_int_equal(joined.outcome, REALM_OURS);
+    assert_false(joined.taken);
+    assert_int_equal(look_of("b", 0, false).outcome, REALM_LIVES);
+}
+
+static void who_is_behind_asks_nobody(void **state)
+{
+    (void)state;
+    merged_for_a();
+    mariadb_do(&server,
+               "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+               " digest, rows_merged, total, merged_at) VALUES (REPEAT(x'05', 16), REPEAT(x'09', 16), 0, 1,"
+               " 'visitors', 7, '', '', REPEAT(x'00', 16), 1, 1, NOW(3))");
+    assert_int_equal(look_of("b", 0, false).outcome, REALM_BEHIND);
+    assert_mariadb(&server, "1", ASKED);
+    mariadb_do(&server, "DELETE FROM tally_ledger");
+}
+
 static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
 {
     struct batch_id nothing = {{0}}, realm;
@@ -211,6 +306,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(first_realms),
+        TEST(a_copy_waits_for_who_has_the_epoch),
+        TEST(who_had_the_epoch_waits_for_nobody),
+        TEST(who_joins_answers),
+        TEST(who_is_behind_asks_nobody),
         TEST(a_free_realm_is_of_as_many_lanes),
         TEST(the_realm_of_an_older_redis_stays_its_own),
         TEST(lanes_that_begin_at_once_get_one_each),

@@ -483,7 +483,7 @@ static void migrate_at_once(void **state)
         assert_true(good[i]);
     }
     assert_sound();
-    assert_mariadb(&server, "5/1",
+    assert_mariadb(&server, "6/1",
                    "SELECT CONCAT_WS('/', COUNT(*), (SELECT COUNT(*) FROM tally_realms)) FROM tally_schema");
 }
 

@@ -2,9 +2,11 @@
 #include "base/address.h"
 
 #include "base/heap.h"
+#include "base/num.h"
 #include "base/url.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 
 static bool mode_read(struct slice text, mode_t *out)
 {
@@ -25,6 +27,72 @@ static bool group_read(struct slice text, char *out, size_t size)
     memcpy(out, text.p, text.n);
     out[text.n] = '\0';
     return strspn(out, letters) == text.n;
+}
+
+/* --- networks --- */
+
+static bool network_read(struct slice text, struct network *out)
+{
+    char host[INET6_ADDRSTRLEN];
+    const char *slash = memchr(text.p, '/', text.n);
+    size_t n = slash == NULL ? text.n : (size_t)(slash - text.p);
+    int64_t bits = -1;
+    if (n >= sizeof host) return false;
+    snprintf(host, sizeof host, "%.*s", (int)n, text.p);
+    *out = (struct network){.of = {[10] = 0xff, [11] = 0xff}};
+    bool four = inet_pton(AF_INET, host, out->of + 12) == 1;
+    if (!four && inet_pton(AF_INET6, host, out->of) != 1) return false;
+    int64_t most = four ? 32 : 128;
+    if (slash != NULL && !num_parse(slice_of(slash + 1, text.n - n - 1), &bits)) return false;
+    if (slash == NULL) bits = most;
+    out->bits = (unsigned)(bits + 128 - most);
+    return bits >= 0 && bits <= most;
+}
+
+static const char *networks_read(struct slice text, struct networks *out)
+{
+    out->n = 0;
+    for (struct slice rest = text; rest.p != NULL;) {
+        const char *comma = rest.n == 0 ? NULL : memchr(rest.p, ',', rest.n);
+        size_t n = comma == NULL ? rest.n : (size_t)(comma - rest.p);
+        if (out->n == NETWORKS_MAX || n == 0 || !network_read(slice_of(rest.p, n), &out->all[out->n++]))
+            return "an address whose from= is not a list of up to 8 IP addresses or networks "
+                   "(10.0.0.0/8,::1)";
+        rest = comma == NULL ? slice_of(NULL, 0) : slice_of(comma + 1, rest.n - n - 1);
+    }
+    return NULL;
+}
+
+static bool network_has(const struct network *n, const unsigned char bytes[16])
+{
+    unsigned whole = n->bits / 8, rest = n->bits % 8;
+    return memcmp(n->of, bytes, whole) == 0 &&
+           (rest == 0 || (n->of[whole] ^ bytes[whole]) >> (8 - rest) == 0);
+}
+
+bool networks_have(const struct networks *n, const struct sockaddr *peer)
+{
+    unsigned char bytes[16] = {[10] = 0xff, [11] = 0xff};
+    if (peer->sa_family == AF_INET)
+        memcpy(bytes + 12, &((const struct sockaddr_in *)peer)->sin_addr, 4);
+    else
+        memcpy(bytes, &((const struct sockaddr_in6 *)peer)->sin6_addr, 16);
+    for (size_t i = 0; i < n->n; i++)
+        if (network_has(&n->all[i], bytes)) return true;
+    return false;
+}
+
+/* --- what is behind the '?' --- */
+
+static const char *proxy_read(struct slice query, struct address *out)
+{
+    const struct slice on = SLICE("proxy=on"), from = SLICE("&from=");
+    struct slice rest = slice_of(query.p + on.n, query.n < on.n ? 0 : query.n - on.n);
+    if (!slice_starts(query, on) || (rest.n > 0 && !slice_starts(rest, from)))
+        return "an address with something other than proxy=on&from= behind its '?'";
+    struct slice networks =
+        rest.n > 0 ? slice_of(rest.p + from.n, rest.n - from.n) : SLICE("127.0.0.0/8,::1");
+    return networks_read(networks, &out->proxies);
 }
 
 static const char *one_read(struct slice one, struct address *out)
@@ -71,10 +139,12 @@ static const char *tcp_read(const struct url *u, const char *wrong, struct addre
 {
     unsigned char bytes[16];
     if (wrong == NULL && u->port.p == NULL) return "an address without a port";
-    if (wrong == NULL && (!url_port(u->port, &out->port) || u->path.p != NULL || u->query.p != NULL))
+    if (wrong == NULL && (!url_port(u->port, &out->port) || u->path.p != NULL))
         return "an address whose port is not a number from 1 to 65535";
+    if (wrong == NULL && u->query.p != NULL) wrong = proxy_read(u->query, out);
+    if (wrong != NULL) return wrong;
     out->host = heap_strndup(u->host.p, u->host.n);
-    if (wrong == NULL && u->user.p == NULL && u->more.p == NULL &&
+    if (u->user.p == NULL && u->more.p == NULL &&
         inet_pton(u->bracketed ? AF_INET6 : AF_INET, out->host, bytes) == 1)
         return NULL;
     return "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])";

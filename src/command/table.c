@@ -192,8 +192,8 @@ const char *spec_is_strange(const struct request *r)
         return "a client sent HTTP to the RESP door: a web page may be using a browser; tallyd closed the "
                "connection";
     if (slice_eq(r->args[0], SLICE("PROXY")) || slice_eq(r->args[0], SLICE("\0")))
-        return "a proxy sends a PROXY protocol header, which tallyd does not read: take send-proxy off its "
-               "server line; tallyd closed "
-               "the connection";
+        return "a proxy sends a PROXY protocol header to an address that is not for proxies: write ?proxy=on "
+               "behind it in "
+               "listen.resp, or take send-proxy off the proxy's server line; tallyd closed the connection";
     return NULL;
 }

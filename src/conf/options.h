@@ -57,7 +57,8 @@
       "a list of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "                     \
       "\"unix:///run/tallyd/tallyd.sock\"",                                                                  \
       "addresses for Redis clients: one or a list. A unix socket may have a mode and a group: "              \
-      "unix:///path?mode=0660&group=www-data")                                                               \
+      "unix:///path?mode=0660&group=www-data. An address for proxies that send a PROXY protocol header: "    \
+      "tcp://10.0.0.5:7370?proxy=on&from=10.0.0.0/8")                                                               \
     G(LISTEN_HTTP, "listen.http", ADDRESSES, listen_http, "", 0, 0, RESTART,                                 \
       "a list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "                     \
       "\"unix:///run/tallyd/http.sock\"",                                                                    \

@@ -55,6 +55,15 @@ size_t conn_unread(const struct conn *c)
     return c->outlet.out.n + uv_stream_get_write_queue_size(&c->s.stream);
 }
 
+static int client_address(const uv_tcp_t *tcp, struct sockaddr *out, int *n)
+{
+    const struct conn *c = tcp->data;
+    if (c->client.sa.sa_family == 0) return uv_tcp_getpeername(tcp, out, n);
+    *n = sizeof c->client;
+    memcpy(out, &c->client, sizeof c->client);
+    return 0;
+}
+
 static void address_text(const struct conn *c, int (*of)(const uv_tcp_t *, struct sockaddr *, int *),
                          char *out, size_t size)
 {
@@ -72,7 +81,7 @@ static void address_text(const struct conn *c, int (*of)(const uv_tcp_t *, struc
 
 void conn_peer(const struct conn *c, char *out, size_t size)
 {
-    address_text(c, uv_tcp_getpeername, out, size);
+    address_text(c, client_address, out, size);
 }
 
 void conn_info(const struct conn *c, struct conn_info *info)
@@ -261,7 +270,7 @@ static void offer(struct conn *c, struct slice in)
 
 void conn_offer_kept(struct conn *c)
 {
-    if (may_read(c) && c->kept.n > 0) offer(c, buf_slice(&c->kept));
+    if (may_read(c) && c->kept.n > 0 && !c->unproxied) offer(c, buf_slice(&c->kept));
 }
 
 void conn_take(struct conn *c, char *text, size_t n)
@@ -284,13 +293,15 @@ void conn_take_end(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 {
     struct conn *c = stream->data;
-    if (n > 0) STAT_ADD(net_input_bytes, n);
+    char *text = into->base;
+    size_t bytes = n > 0 ? (size_t)n : 0;
+    STAT_ADD(net_input_bytes, bytes);
     if (n == UV_EOF)
         conn_take_end(c);
     else if (n < 0 && n != UV_ENOBUFS)
         conn_drop(c);
-    else if (n > 0)
-        conn_take(c, into->base, (size_t)n);
+    else if (bytes > 0 && (!c->unproxied || proxied_take(c, &text, &bytes)))
+        conn_take(c, text, bytes);
 }
 
 static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
@@ -306,8 +317,10 @@ static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
         on_read(stream, n, into);
         return;
     }
+    char *text = into->base;
+    size_t bytes = (size_t)n;
     STAT_ADD(net_input_bytes, n);
-    secure_bytes(c, into->base, (size_t)n);
+    if (!c->unproxied || proxied_take(c, &text, &bytes)) secure_bytes(c, text, bytes);
 }
 
 void conn_pause(struct conn *c)
@@ -557,6 +570,10 @@ struct conn *conn_accept(struct listener *ls)
         uv_tcp_nodelay(&c->s.tcp,
                        1); /* replies are written whole once a turn: nothing for Nagle to wait for */
         uv_tcp_keepalive(&c->s.tcp, s > 0, s);
+    }
+    if (ls->proxies.n > 0 && !proxied_begin(c)) {
+        conn_drop(c);
+        return NULL;
     }
     if (ls->is_tls) secure_open(c);
     STAT_ADD(connections_accepted, 1);

@@ -2,6 +2,7 @@
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
  *   conn.c    one connection: bytes in, bytes out, its end
  *   linger.c  what is read and discarded after its last answer
+ *   proxied.c the PROXY protocol header that a connection through a proxy begins with
  *   secure.c  TLS between a connection's socket and its session    greeting.c  which TLS handshake runs now */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
@@ -9,6 +10,7 @@
 #include "listen/listen.h"
 #include "tls/session.h"
 
+#include <netinet/in.h>
 #include <stdalign.h>
 #include <uv.h>
 
@@ -29,9 +31,10 @@ struct listener {
     struct listen *listen;
     struct listen_handler handler;
     bool is_unix, is_tls;
-    bool held;     /* libuv holds one connection of it until it is taken, and accepts no other */
-    bool bound;    /* its unix socket is a file of ours */
-    char url[300]; /* where it really is */
+    struct networks proxies; /* as in base/address.h */
+    bool held;               /* libuv holds one connection of it until it is taken, and accepts no other */
+    bool bound;              /* its unix socket is a file of ours */
+    char url[300];           /* where it really is */
 };
 
 struct greeting {     /* greeting.c */
@@ -114,6 +117,11 @@ struct conn {
     uint32_t chunks;
     uint32_t read_turn;    /* it was read last in */
     struct secure *secure; /* NULL: no TLS */
+    union client {         /* as its proxy names it; sa_family 0: it comes by itself */
+        struct sockaddr sa;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } client;
     uint32_t holds;
     bool paused;    /* by the session */
     bool offering;  /* its session looks at its bytes */
@@ -122,6 +130,7 @@ struct conn {
     bool yielded;   /* the outlet was full when the session looked last */
     bool ended;     /* the client sends no more; what is kept is still offered */
     bool finishing; /* to be closed when all is written */
+    bool unproxied; /* its PROXY header has not come; what came of it is kept */
     bool refused;   /* over limits.clients: it has no session */
     bool reading, closed;
     alignas(max_align_t) char session[];
@@ -158,6 +167,11 @@ static inline bool conn_lingers(const struct conn *c)
 }
 void linger_check(struct listen *l, uint64_t now_ms); /* ends those whose time is over */
 void linger_make_room(struct listen *l);              /* for a new client */
+
+/* proxied.c */
+bool proxied_begin(struct conn *c); /* it has been accepted; false: it must not come here */
+/* *text and *n become what is behind the header. False: nothing is, or c was dropped. */
+bool proxied_take(struct conn *c, char **text, size_t *n);
 
 /* secure.c; only for connections with TLS, except the first and the last */
 void secure_open(struct conn *c);

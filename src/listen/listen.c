@@ -214,6 +214,7 @@ enum err listen_add(struct listen *l, const struct address *a, const struct list
     if (fd < 0) return ERR_CONFIG;
     struct listener *ls = listener_new(l, a->path != NULL, handler);
     ls->is_tls = a->tls;
+    ls->proxies = a->proxies;
     ls->bound = true;
     url_write(ls, a, fd);
     int rc = ls->is_unix ? uv_pipe_open(&ls->s.pipe, fd) : uv_tcp_open(&ls->s.tcp, fd);

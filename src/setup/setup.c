@@ -410,6 +410,21 @@ static bool control_check(const struct conf *conf, struct buf *problems)
     return true;
 }
 
+/* A proxy in front of HTTP adds a header of HTTP. */
+static bool http_check(const struct conf *conf, struct buf *problems)
+{
+    struct error e;
+    for (size_t i = 0; i < conf->listen_http.n; i++) {
+        if (conf->listen_http.all[i].proxies.n == 0) continue;
+        error_set(
+            &e, ERR_CONFIG,
+            "has proxy=, which is for listen.resp: take it away, and let the proxy add X-Forwarded-For");
+        setup_counter_problem(conf, CONF_GLOBAL, CONF_LISTEN_HTTP, &e, problems);
+        return false;
+    }
+    return true;
+}
+
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems)
 {
     *out = (struct setup){.conf = conf};
@@ -420,7 +435,7 @@ bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems
     bool feeds = counters && feeds_check(out, problems);
     bool uniques = counters && uniq_feed_init(out, problems);
     bool users = setup_users(&out->users, conf, problems);
-    bool control = control_check(conf, problems);
+    bool control = control_check(conf, problems) && http_check(conf, problems);
     bool zones = zones_check(out, problems);
     if (redis && mysql && feeds && uniques && users && control && zones) return true;
     setup_close(out);

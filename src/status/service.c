@@ -27,15 +27,16 @@ static redisContext *address_connect(const struct address *a)
     return NULL;
 }
 
-/* secure: a server listens behind TLS, which hiredis 0.14 does not speak. */
+/* secure: a server listens behind TLS, which hiredis 0.14 does not speak, or for proxies alone. */
 static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};
     for (size_t i = 0; i < of->n; i++) {
         redisContext *link = address_connect(&of->all[i]);
         if (link == NULL) continue;
-        *secure |= of->all[i].tls;
-        if (!of->all[i].tls && redisSetTimeout(link, patience) == REDIS_OK && is_pong(link)) return link;
+        bool is_plain = !of->all[i].tls && of->all[i].proxies.n == 0;
+        *secure |= !is_plain;
+        if (is_plain && redisSetTimeout(link, patience) == REDIS_OK && is_pong(link)) return link;
         redisFree(link);
     }
     return NULL;

@@ -12,7 +12,7 @@
     "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
 
 /* Connects to the first configured address whose server answers PING. NULL: none does; *secure: one listens at a tls://
- * address, which verbs cannot use. */
+ * address, or for proxies, where verbs cannot go. */
 redisContext *service_connect(const struct conf *conf, bool *secure);
 bool service_answers(const char *unix_path); /* PING is answered with PONG there, at once */
 

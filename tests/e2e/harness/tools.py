@@ -88,10 +88,10 @@ class Nginx(Tool):
         return self.listens(self.socket)
 
 
-def page_block(language):
-    """The lines of this language that config/README.md shows, as they are."""
+def page_block(language, having=""):
+    """The block of this language that config/README.md shows, as it is; of several the one that has a text."""
     with open(os.path.join(CLIENTS, "../../../config/README.md"), encoding="utf-8") as page:
-        (block,) = re.findall(rf"^```{language}\n(.*?)^```", page.read(), re.M | re.S)
+        (block,) = (block for block in re.findall(rf"^```{language}\n(.*?)^```", page.read(), re.M | re.S) if having in block)
     return block
 
 
@@ -118,7 +118,7 @@ class FrontHAProxy(Tool):
     def __init__(self, directory, http_port, more=""):
         super().__init__(directory)
         self.told = port()
-        section = page_block("haproxy").replace("7371", str(http_port))  # first: a port may have these digits, too
+        section = page_block("haproxy", "frontend").replace("7371", str(http_port))  # first: a port may have these digits, too
         section = section.replace("bind :443 ssl crt /etc/haproxy/panel.pem", f"bind 127.0.0.1:{self.told}")
         self.configure("front_haproxy.cfg", section=section + more)
 

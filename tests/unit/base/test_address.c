@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -52,6 +53,38 @@ static void tcp_is_an_ip_and_a_port(void **state)
         assert_null(a.path);
         address_free(&a);
     }
+}
+
+static bool may_come(const char *url, const char *peer)
+{
+    struct address a;
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    bool is_six = strchr(peer, ':') != NULL;
+    assert_null(address_parse(slice_str(url), &a));
+    assert_int_equal(
+        inet_pton(is_six ? AF_INET6 : AF_INET, peer, is_six ? (void *)&six.sin6_addr : &four.sin_addr), 1);
+    bool good = networks_have(&a.proxies, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four);
+    address_free(&a);
+    return good;
+}
+
+static void proxies_come_from_networks(void **state)
+{
+    (void)state;
+    static const char two[] = "tcp://[::]:1?proxy=on&from=10.0.0.0/9,2001:db8::/33";
+    assert_true(may_come(two, "10.127.255.255"));
+    assert_true(may_come(two, "::ffff:10.0.0.1")); /* by a socket of IPv6 */
+    assert_true(may_come(two, "2001:db8:7fff::1"));
+    assert_false(may_come(two, "10.128.0.0"));
+    assert_false(may_come(two, "2001:db8:8000::"));
+    assert_false(may_come(two, "127.0.0.1"));
+    assert_true(may_come("tcp://0.0.0.0:1?proxy=on", "127.8.9.10"));
+    assert_true(may_come("tls://0.0.0.0:1?proxy=on", "::1"));
+    assert_false(may_come("tcp://0.0.0.0:1?proxy=on", "::2"));
+    assert_true(may_come("tcp://0.0.0.0:1?proxy=on&from=0.0.0.0/0", "192.0.2.1"));
+    assert_false(may_come("tcp://0.0.0.0:1?proxy=on&from=0.0.0.0/0", "::1"));
+    assert_false(may_come("tcp://0.0.0.0:1", "127.0.0.1")); /* it is no such address */
 }
 
 /* The test of the configuration has the others and quotes them. */
@@ -184,9 +217,13 @@ static void a_port_that_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tcp_is_an_ip_and_a_port),   cmocka_unit_test(what_is_no_address_owns_nothing),
-        cmocka_unit_test(a_unix_socket_has_options), cmocka_unit_test(paths_as_long_as_a_socket_name),
-        cmocka_unit_test(groups_are_found),          cmocka_unit_test(a_port_that_is_taken),
+        cmocka_unit_test(tcp_is_an_ip_and_a_port),
+        cmocka_unit_test(proxies_come_from_networks),
+        cmocka_unit_test(what_is_no_address_owns_nothing),
+        cmocka_unit_test(a_unix_socket_has_options),
+        cmocka_unit_test(paths_as_long_as_a_socket_name),
+        cmocka_unit_test(groups_are_found),
+        cmocka_unit_test(a_port_that_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #define WALK_MS UINT64_C(600000)
 #define WALK_PAUSE_MS 10 /* beside a page of half a millisecond: a million keys in a minute */
 #define CLOCK_BACK_MS 2000
+#define FIT_MS 2000
 
 /* --- walk --- */
 
@@ -77,10 +78,28 @@ static void clock_look(struct upkeep *u, uint64_t now_ms)
     u->clock_ahead_ms = ahead_ms;
 }
 
+static void on_fit(struct redis_fit *f)
+{
+    struct upkeep *u = CONTAINER_OF(f, struct upkeep, fit);
+    u->fitting = false;
+    if (!f->lost) gate_fit(&u->core->gate, f->error.code == ERR_NONE ? NULL : f->error.text);
+}
+
+/* CONFIG SET may turn what a claim is kept by off, or let Redis evict counts. */
+static void fit_look(struct upkeep *u, uint64_t now_ms)
+{
+    if (u->fitting || now_ms < u->fit_at_ms) return;
+    u->fitting = true;
+    u->fit_at_ms = now_ms + FIT_MS;
+    u->fit = (struct redis_fit){.keeps = u->core->config.keeps, .done = on_fit};
+    redis_fit(&u->core->sync_link, &u->fit);
+}
+
 void upkeep_tick(struct upkeep *u, uint64_t now_ms)
 {
     if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
     clock_look(u, now_ms);
+    fit_look(u, now_ms);
     if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(u);
     prune_tick(&u->prune);
     until_tick(&u->until);
@@ -95,5 +114,5 @@ void upkeep_stop(struct upkeep *u)
 
 bool upkeep_quiet(const struct upkeep *u)
 {
-    return !u->walking && !u->prune.busy && !u->until.busy;
+    return !u->walking && !u->fitting && !u->prune.busy && !u->until.busy;
 }

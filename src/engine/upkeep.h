@@ -1,8 +1,10 @@
-/* engine/upkeep.h - slow tasks beside the hits: the walk over the key space, pruning, complete_until. */
+/* engine/upkeep.h - slow tasks beside the hits: the walk over the key space, pruning, complete_until, and whether Redis is still
+ * set up as it must be. */
 #ifndef ENGINE_UPKEEP_H
 #define ENGINE_UPKEEP_H
 
 #include "engine/core.h"
+#include "redis/check_op.h"
 #include "redis/dirty_op.h"
 #include "redis/walk_op.h"
 #include "sync/prune.h"
@@ -14,6 +16,9 @@ struct upkeep {
     struct until until;
     struct redis_restore restore;
     struct redis_walk walk;
+    struct redis_fit fit;
+    bool fitting;
+    uint64_t fit_at_ms;
     bool walking, restoring, walk_again, walked;
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */

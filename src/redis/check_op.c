@@ -1,6 +1,7 @@
 /* redis/check_op.c - what makes a Redis unfit, and the end of links that an earlier life left open. */
 #include "redis/check_op.h"
 #include "redis/client_list.h"
+#include "redis/info.h"
 #include "redis/request.h"
 
 #define VERSION_LEAST 70000
@@ -57,6 +58,39 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
             "appendfsync is no, so nothing says when counts are on disk: run CONFIG SET appendfsync "
             "everysec, and set it in redis.conf (or set redis.durability: replicas, or none)");
     return ERR_NONE;
+}
+
+void redis_fsync_file(struct redis_facts *f, const struct redis_answer *r)
+{
+    f->appendfsync[0] = '\0'; /* also when CONFIG GET was refused: redis_check_facts() says what to do */
+    if (!answer_is_array(r, 2) || !answer_is(&r->elements[1], REDIS_STRING)) return;
+    slice_show(r->elements[1].str, sizeof f->appendfsync - 1, f->appendfsync, sizeof f->appendfsync);
+}
+
+/* A replica, or a Redis that moves, is noticed elsewhere. */
+static void fit_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_fit *f = arg;
+    (void)l;
+    if (r != NULL && at == 0) {
+        f->lost = !answer_is(r, REDIS_STRING) || !info_facts(r->str, &f->facts) || !f->facts.master;
+        return;
+    }
+    f->lost |= r == NULL;
+    if (r != NULL) redis_fsync_file(&f->facts, r);
+    if (!f->lost) (void)redis_check_facts(&f->facts, f->keeps, &f->error);
+    f->done(f);
+}
+
+void redis_fit(struct redis_link *l, struct redis_fit *f)
+{
+    struct buf *out = redis_link_begin(l);
+    f->lost = false;
+    f->error = (struct error){0};
+    f->facts = l->facts;
+    request_words(out, "INFO server replication memory persistence cluster");
+    request_words(out, "CONFIG GET appendfsync");
+    redis_link_ask(l, 2, fit_done, f);
 }
 
 const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps)

@@ -19,6 +19,20 @@ const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps ke
 /* The server that is recommended instead of this one, and what it brings; NULL: none. */
 const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps keeps);
 
+void redis_fsync_file(struct redis_facts *f,
+                      const struct redis_answer *r); /* the answer to CONFIG GET appendfsync */
+
+struct redis_fit { /* what CONFIG SET may have changed since the link came up: is this Redis still fit? */
+    enum redis_keeps keeps;
+    bool lost;          /* link lost, or no such answer */
+    struct error error; /* else, ERR_NONE: it is */
+    void (*done)(struct redis_fit *f);
+    void *arg;
+    /* private */
+    struct redis_facts facts;
+};
+void redis_fit(struct redis_link *l, struct redis_fit *f);
+
 struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:... */
     const struct life *life;
     bool everybody; /* links of all other tallyds, too */

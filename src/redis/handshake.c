@@ -93,14 +93,6 @@ static bool time_file(struct redis_link *l, const struct redis_answer *r)
     return true;
 }
 
-static void fsync_file(struct redis_link *l, const struct redis_answer *r)
-{
-    l->facts.appendfsync[0] = '\0'; /* also when CONFIG GET was refused: check_op.c says what to do */
-    if (!answer_is_array(r, 2) || !answer_is(&r->elements[1], REDIS_STRING)) return;
-    slice_show(r->elements[1].str, sizeof l->facts.appendfsync - 1, l->facts.appendfsync,
-               sizeof l->facts.appendfsync);
-}
-
 /* Files the answer to this step. False: a fit server does not answer this. */
 static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
@@ -110,7 +102,7 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
     case STEP_INFO:
         return answer_is(r, REDIS_STRING) && info_facts(r->str, &l->facts);
     case STEP_FSYNC:
-        fsync_file(l, r);
+        redis_fsync_file(&l->facts, r);
         return true;
     case STEP_TIME:
         return time_file(l, r);

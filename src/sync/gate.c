@@ -31,7 +31,7 @@ static bool checked(const struct gate *g)
 
 bool gate_open(const struct gate *g)
 {
-    return checked(g) && !g->rolled_back;
+    return checked(g) && !g->rolled_back && !g->unfit;
 }
 
 static void retry_in(struct gate *g, uint64_t ms)
@@ -215,7 +215,7 @@ static void check_done(struct gate_check *c)
     struct gate *g = c->arg;
     if (c->refusals) retry_in(g, RETRY_MS);
     if (c->seen) g->schema_fit = c->fit;
-    bool told = c->seen && c->fit && !g->stopped;
+    bool told = c->seen && c->fit && !g->stopped && !g->unfit;
     g->asks = false;
     if (told && c->look.outcome == REALM_GIVEN) g->given = c->look.epoch.realm;
     if (told && is_at(g, g->read.run_id))
@@ -283,6 +283,19 @@ void gate_epoch_over(struct gate *g)
     g->compared[0] = '\0';
     sync_mysql(g->sync, checked(g));
     if (g->mysql_up) gate_ask(g);
+}
+
+void gate_fit(struct gate *g, const char *why)
+{
+    bool was = g->unfit;
+    g->unfit = why != NULL;
+    if (why != NULL) {
+        g->rolled_back = true;
+        snprintf(g->text, sizeof g->text, "since tallyd began, Redis was set up anew: %s", why);
+        sync_hold(g->sync, true, g->text);
+    } else if (was) {
+        gate_epoch_over(g);
+    }
 }
 
 void gate_merged(struct gate *g, uint64_t gen)

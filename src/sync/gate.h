@@ -41,7 +41,8 @@ struct gate_ports { /* requests as in sync/ports.h */
 
 struct gate {
     bool mysql_up;
-    bool rolled_back;     /* merging is held: Redis lacks what was merged, or `lives` */
+    bool rolled_back;     /* merging is held: Redis lacks what was merged, or `lives`, or `unfit` */
+    bool unfit;           /* Redis is not set up any more as it was when the link came up */
     bool asks;            /* whether one lives that merges for another Redis of this realm */
     bool lives;           /* one does */
     char text[400];       /* rolled_back: how far, and what to do */
@@ -70,7 +71,9 @@ struct gate {
 void gate_init(struct gate *g, struct sync *s, const struct gate_ports *ports);
 void gate_redis(struct gate *g); /* a link of claims or gen() came up; before sync_redis() */
 void gate_mysql(struct gate *g, bool up);
-void gate_epoch_over(struct gate *g);           /* a merge or a fence was refused */
+void gate_epoch_over(struct gate *g); /* a merge or a fence was refused */
+/* Why Redis is not set up any more as tallyd needs it; NULL: it is. */
+void gate_fit(struct gate *g, const char *why);
 void gate_merged(struct gate *g, uint64_t gen); /* a batch of that gen is merged as a whole */
 void gate_tick(struct gate *g);
 void gate_stop(struct gate *g); /* asks nothing more */

@@ -8,7 +8,7 @@ from harness.account import Account
 from harness.daemon import counters
 from harness.ports import port
 from harness.redis_server import in_step
-from harness.resp import encode
+from harness.resp import RespError, encode
 from harness.wait import stays, wait_until
 from harness.web import Web
 
@@ -232,3 +232,30 @@ def test_the_aof_is_turned_off(make_redis, make_daemon, mysql):
     redis.client().config_set("appendonly", "yes")
     account.settle(daemon)
     assert account.merged() == account.acked
+
+
+@pytest.mark.parametrize("option,bad,good,why", [
+    ("maxmemory-policy", "allkeys-lru", "noeviction", "maxmemory-policy is allkeys-lru"),
+    ("appendfsync", "no", "everysec", "appendfsync is no"),
+    ("appendonly", "no", "yes", "AOF is off"),
+])
+def test_redis_is_set_up_anew_while_it_runs(make_daemon, redis, mysql, option, bad, good, why):
+    """From reports: counts were evicted, or merged while nothing was on disk, and only `check` would have said so."""
+    daemon = make_daemon(redis, families=FAMILIES)
+    direct = redis.client()
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, [(VIEWS, 1, 5)])
+    daemon.sync_all()
+    direct.config_set(option, bad)
+    daemon.log_contains("event=merges_held", 30)
+    done = daemon.verb("status")
+    assert done.returncode == 1 and why in done.stdout and f"CONFIG SET {option}" in done.stdout, done.stdout
+    account.hit(daemon, [(VIEWS, 1, 7)])  # it counts
+    with daemon.client() as client:
+        assert isinstance(client.call("CTR.SYNC", "ALL"), RespError)
+    assert account.merged() == 5
+    direct.config_set(option, good)
+    daemon.log_contains("event=merges_go_on", 60)
+    daemon.sync_all()
+    assert account.merged() == 12 == account.acked
+    daemon.verify()

@@ -117,13 +117,14 @@ bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never
 /* What is added until it ends was given room: none of it takes more cells than were asked for. */
 void coalesce_transaction(struct coalesce *c, bool begins);
 
-/* An increment with a token, which counts once, however often it is sent (tokens.c). The bytes are borrowed for the
- * call; the caller checks the id's. Answers as coalesce_add does, and also ADD_FED. */
+/* An increment with a token, which counts once, however often it is sent (tokens.c), of a user (n = 0: none). The bytes are
+ * borrowed for the call; the caller checks the id's. Answers as coalesce_add does, and also ADD_FED. */
 struct coalesce_token {
     struct slice key, field, id;
     int64_t delta;
 };
-enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t);
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t,
+                                   struct slice user);
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t); /* as coalesce_try */
 uint32_t coalesce_token_cells(void); /* how many cells it takes, for coalesce_room */
 

@@ -30,28 +30,29 @@ uint32_t coalesce_token_cells(void)
 }
 
 static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *e,
-                       const struct coalesce_token *t)
+                       const struct coalesce_token *t, struct slice user)
 {
     struct group *g = c->now;
     group_hash(g, e)->moved = true;
     struct slice store = counter_store(e->counter, t->key);
-    frame_add_token(&g->frame, e->slot, store, t->id, t->field, t->delta)->counter = e->counter;
+    frame_add_token(&g->frame, e->slot, store, t->id, t->field, t->delta, user)->counter = e->counter;
     g->op_quarters += TOKEN_QUARTERS;
     o->parked_ms = 0;
     coalesce_came(c);
     group_expect(g, o, ANSWER_TOKEN | (g->frame.tokens_n - 1), 0);
 }
 
-enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t,
+                                   struct slice user)
 {
     struct hash_entry *e = coalesce_entry(c, t->key);
     enum add_result fits = token_fits(c, e, t);
     if (fits != ADD_OK) return fits;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
-    if (coalesce_answers_full(c, t->key.n + t->field.n + t->id.n) ||
+    if (coalesce_answers_full(c, t->key.n + t->field.n + t->id.n + user.n) ||
         group_cells(c->now) >= c->config.cells_max)
         return coalesce_full(c, o);
-    token_take(c, o, e, t);
+    token_take(c, o, e, t, user);
     return ADD_OK;
 }
 

@@ -156,9 +156,9 @@ enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
 {
     struct coalesce *c = lane_of_hit(s, hit->key);
     struct outlet *o = lane_outlet(s);
-    enum add_result got =
-        hit->id.n > 0 ? coalesce_add_token(c, o, hit) : coalesce_add(c, o, hit->key, hit->field, hit->delta);
-    return lane_added(s, got);
+    if (hit->id.n == 0) return lane_added(s, coalesce_add(c, o, hit->key, hit->field, hit->delta));
+    struct slice user = slice_str(s->user != NULL ? s->user->name : "");
+    return lane_added(s, coalesce_add_token(c, o, hit, user));
 }
 
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out)

@@ -1,7 +1,8 @@
 /* redis/frame_tokens.c - the tokened increments of a frame: one script for all of them, in the order of arrival. A
  * token is a string with a time to live, `<payload>:<value>`. tally:tokens counts how many exist, by the second at
  * which they are gone, rounded up to a twelfth of how long they are kept. So the sum is never too small, and tokens
- * that another tallyd, or an earlier configuration, keeps longer or shorter are counted correctly, too. */
+ * that another tallyd, or an earlier configuration, keeps longer or shorter are counted correctly, too. How many of a second
+ * are a user's is in a key beside it, which goes with that second; tallyds that know no such key write for nobody. */
 #include "redis/frame_tokens.h"
 
 #include "base/num.h"
@@ -20,7 +21,7 @@
 
 uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    request_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 4 * (size_t)f->tokens_n);
+    request_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 5 * (size_t)f->tokens_n);
     REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
     REQUEST_KEY(out, fr->tag, KEY_DIRTY);
     REQUEST_KEY(out, fr->tag, KEY_TOKENS);
@@ -37,6 +38,7 @@ uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame
         request_int(out, t->delta);
         request_slice(out, t->counter->name);
         request_slice(out, slice_of(t->payload, TOKEN_PAYLOAD));
+        request_slice(out, FRAME_TEXT(f, t->user_at, t->user_n));
     }
     return 1;
 }

@@ -121,7 +121,7 @@ static void payload_write(struct slice key, struct slice field, int64_t delta, c
 }
 
 struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice store, struct slice id,
-                                    struct slice field, int64_t delta)
+                                    struct slice field, int64_t delta, struct slice user)
 {
     PRE(hash < f->hashes_n && field.n > 0);
     f->tokens = frame_grown(f->tokens, f->tokens_n, &f->tokens_cap, sizeof *f->tokens);
@@ -131,6 +131,8 @@ struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice
     t->name_n = (uint32_t)f->bytes.n - t->name_at;
     t->field_at = text_put(f, field);
     t->field_n = (uint32_t)field.n;
+    t->user_at = text_put(f, user);
+    t->user_n = (uint32_t)user.n;
     payload_write(f->hashes[hash].key, field, delta, t->payload);
     return t;
 }

@@ -48,6 +48,7 @@ struct frame_token {
     uint32_t hash;            /* index into frame->hashes */
     uint32_t name_at, name_n; /* in frame->bytes: the token's key */
     uint32_t field_at, field_n;
+    uint32_t user_at, user_n; /* n = 0: none; the token is nobody's share */
     char payload[TOKEN_PAYLOAD];
     int64_t delta;
     /* answers */
@@ -134,9 +135,9 @@ size_t frame_raw_put(struct buf *out, struct slice key, struct slice field);
 /* A cell with the bytes of key and field as they came; field points into raw. */
 struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice raw, struct slice field,
                                  int64_t delta);
-/* Of a store (n = 0: its counter has none) and the client's id. */
+/* Of a store (n = 0: its counter has none), the client's id, and its user (n = 0: none). */
 struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice store, struct slice id,
-                                    struct slice field, int64_t delta);
+                                    struct slice field, int64_t delta, struct slice user);
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
 /* An op without hits yet. */
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,

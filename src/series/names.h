@@ -19,7 +19,8 @@
 #define KEY_ACCEPTED "tally:accepted"
 #define KEY_HELD "tally:held"
 #define KEY_TOKEN_PREFIX "tally:token:"
-#define KEY_TOKENS "tally:tokens" /* hash: the second by which they are all gone -> how many tokens */
+/* Hash: the second by which they are all gone -> how many tokens. tally:tokens:<second>, until then: user -> how many */
+#define KEY_TOKENS "tally:tokens"
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_WAIT_PREFIX "tally:wait:"
 #define KEY_WAITAOF_PREFIX "tally:waitaof:"

@@ -527,6 +527,19 @@ def test_windows_without_events(shops, redis):
     assert redis.client().hlen("statcache:view") <= 2
 
 
+def test_tokens_of_one_user(shops):
+    """It fills tokens.max no further than half, and hears why: another's are counted."""
+    daemon = shops(more={"tokens": {"max": 200}})
+    sent = lambda store: [("CTR.INCRBY", f"s{store}:product_views", "7", 1, "TOKEN", f"t{n}") for n in range(150)]  # noqa: E731
+    with known(daemon, "shop1") as attacker, known(daemon, "shop2") as other:
+        told = attacker.pipeline(sent(1))
+        assert other.call(*sent(2)[0]) == 1
+        assert told[:100] == list(range(1, 101)) and attacker.pipeline(sent(1)[:100]) == told[:100]
+        assert set(told[100:]) == {"OOM 100 tokens are this user's, and 100 of tokens.max are free; nothing was counted"}
+        assert other.pipeline(sent(2)[:50]) == list(range(1, 51))
+        assert attacker.call(*sent(1)[100]).startswith("OOM 100 tokens are this user's, and 50 of ")
+
+
 def test_streams_of_one_token(make_doors, workdir):
     """A store's token opens as many as it gets: another's and the operator's open all the same."""
     tokens = os.path.join(workdir, "tokens")

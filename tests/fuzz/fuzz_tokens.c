@@ -5,7 +5,8 @@
  *   refused, an error leaves no token. Each client hears, line by line, what the model says, and in the end counts, tokens,
  *   dirty index and tally:accepted in Redis are the model's.
  *   There are never more tokens than tokens.max, and a new one is only refused when so many were written in the time
- *   that they are kept and a twelfth of it before; tally:tokens stays a handful of fields. */
+ *   that they are kept and a twelfth of it before; tally:tokens stays a handful of fields. Two clients are users: each has at most
+ *   as many as are free, and is refused one only then; the third is nobody. */
 #include "fuzz.h"
 #include "kept_command.h"
 #include "lib/fake_client.h"
@@ -20,6 +21,7 @@
 #include <time.h>
 
 #define CLIENTS 3
+#define USERS 2 /* the first of them */
 #define START_MS INT64_C(1700000000000)
 #define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define WHY "MASTERDOWN gone"
@@ -109,6 +111,7 @@ struct known_token {
     struct slice id;
     size_t key, field;
     int64_t delta, value, written_ms;
+    size_t client;
 };
 
 struct expect {
@@ -184,12 +187,14 @@ static bool is_the_same(const struct known_token *t, const struct increment *q)
     return t->key == q->key && t->field == q->field && t->delta == q->delta;
 }
 
-/* Written in so many ms up to now. */
-static int64_t tokens_of_last(int64_t ms)
+/* Written in so many ms up to now, by that client; CLIENTS: by all. */
+static int64_t tokens_of_last(int64_t ms, size_t client)
 {
     int64_t n = 0;
-    for (size_t i = 0; i < model.tokens_n; i++)
-        n += model.tokens[i].written_ms + ms > redis.now_ms;
+    for (size_t i = 0; i < model.tokens_n; i++) {
+        const struct known_token *t = &model.tokens[i];
+        n += t->written_ms + ms > redis.now_ms && (client == CLIENTS || t->client == client);
+    }
     return n;
 }
 
@@ -200,8 +205,8 @@ static void token_write(const struct increment *q, int64_t value)
         m->tokens_cap = m->tokens_cap * 2 + 16;
         m->tokens = heap_realloc(m->tokens, m->tokens_cap * sizeof *m->tokens);
     }
-    m->tokens[m->tokens_n++] =
-        (struct known_token){keys[q->key].store, q->id, q->key, q->field, q->delta, value, redis.now_ms};
+    m->tokens[m->tokens_n++] = (struct known_token){keys[q->key].store, q->id, q->key,       q->field,
+                                                    q->delta,           value, redis.now_ms, q->client};
 }
 
 /* NULL: it went well. */
@@ -227,27 +232,49 @@ static void model_counts_token(const struct increment *q)
     expect_value(q, model.count[q->key][q->field]);
 }
 
-/* full: Redis said so; whether it may is looked at here. */
-static void model_runs_token(const struct increment *q, bool full)
+/* Redis refused one more; whether it may is looked at here. */
+static void model_refuses(const struct increment *q, struct slice oom)
+{
+    int64_t keep_ms = limits.token_keep_s * 1000, most_ms = keep_ms + keep_ms / 12 + 2000;
+    long long own, free, most = limits.tokens_most;
+    char told[200], line[201];
+    snprintf(told, sizeof told, SLICE_FMT, SLICE_ARG(oom));
+    if (sscanf(told, "OOM %lld tokens are this user's, and %lld of", &own, &free) == 2) {
+        MUST(q->client < USERS && free > 0 && own >= free && own <= tokens_of_last(most_ms, q->client));
+        MUST(model.tokens_forgot ||
+             (own >= tokens_of_last(keep_ms, q->client) && free <= most - tokens_of_last(keep_ms, CLIENTS)));
+        MUST(free >= most - tokens_of_last(most_ms, CLIENTS));
+        snprintf(line, sizeof line, "-%s", told);
+    } else {
+        MUST(tokens_of_last(most_ms, CLIENTS) >= most);
+        snprintf(line, sizeof line, "-OOM %lld tokens are in Redis (tokens.max); nothing was counted", most);
+    }
+    expect_line(q, line);
+}
+
+static bool has_free(const struct increment *q)
+{
+    int64_t keep_ms = limits.token_keep_s * 1000;
+    int64_t free = limits.tokens_most - tokens_of_last(keep_ms, CLIENTS);
+    return free > (q->client < USERS ? tokens_of_last(keep_ms, q->client) : 0);
+}
+
+/* oom: Redis said so; n = 0: it did not. */
+static void model_runs_token(const struct increment *q, struct slice oom)
 {
     const struct known_token *t = token_known(q);
-    int64_t keep_ms = limits.token_keep_s * 1000;
-    char line[100];
-    snprintf(line, sizeof line, "-OOM %lld tokens are in Redis (tokens.max); nothing was counted",
-             (long long)limits.tokens_most);
     if (model.tokens_spoilt || model.dirty_spoilt) {
         expect_line(q, "-" WRONGTYPE);
     } else if (t != NULL) {
-        MUST(!full);
+        MUST(oom.n == 0);
         if (is_the_same(t, q))
             expect_value(q, t->value);
         else
             expect_line(q, OTHER);
-    } else if (full) {
-        MUST(tokens_of_last(keep_ms + keep_ms / 12 + 2000) >= limits.tokens_most);
-        expect_line(q, line);
+    } else if (oom.n > 0) {
+        model_refuses(q, oom);
     } else {
-        MUST(model.tokens_forgot || tokens_of_last(keep_ms) < limits.tokens_most);
+        MUST(model.tokens_forgot || has_free(q));
         model_counts_token(q);
     }
 }
@@ -292,7 +319,8 @@ static void model_runs(const struct increments *sent, const struct frame *f)
         if (sent->all[i].id.n == 0) continue;
         MUST(at < f->tokens_n);
         const struct frame_token *t = &f->tokens[at++];
-        model_runs_token(&sent->all[i], t->error_n > 0 && slice_starts(FRAME_ERROR(f, t), SLICE("OOM ")));
+        bool oom = t->error_n > 0 && slice_starts(FRAME_ERROR(f, t), SLICE("OOM "));
+        model_runs_token(&sent->all[i], oom ? FRAME_ERROR(f, t) : SLICE(""));
     }
     MUST(at == f->tokens_n);
 }
@@ -333,6 +361,8 @@ static void model_close(void)
 /* ---- the world ---- */
 
 static struct conn conns[CLIENTS];
+static struct user users[USERS];
+static char user_names_all[USERS][4] = {"a:b", "7"};
 static struct coalesce *coalesce;
 static struct command *command;
 static struct increments collected, sent;
@@ -840,6 +870,9 @@ static void world_open(void)
         list_init(&conns[i].outlet.touched);
         list_init(&conns[i].outlet.parked);
         session_open(&conns[i].session, command, &conns[i], &conns[i].outlet, false);
+        if (i >= USERS) continue;
+        users[i] = (struct user){.name = user_names_all[i], .connections = 1};
+        conns[i].session.user = &users[i]; /* its door is open all the same */
     }
     link_up();
 }

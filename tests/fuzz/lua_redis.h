@@ -196,6 +196,29 @@ static struct redis_answer run_set(const struct slice *args)
     return reply_text(REDIS_STATUS, SLICE("OK"));
 }
 
+static struct redis_answer value_or_nil(const struct buf *b)
+{
+    return b == NULL ? (struct redis_answer){.type = REDIS_NIL} : reply_text(REDIS_STRING, buf_slice(b));
+}
+
+static struct redis_answer run_hmget(const struct redis_key *k, const struct slice *args, size_t n)
+{
+    struct redis_answer r = reply_array_of(n - 2);
+    for (size_t i = 0; i < r.n; i++) {
+        const struct redis_field *f = field_find(k, args[2 + i]);
+        r.elements[i] = value_or_nil(f == NULL ? NULL : &f->value);
+    }
+    return r;
+}
+
+static struct redis_answer run_expireat(struct redis_key *k, struct slice second)
+{
+    int64_t gone_s;
+    MUST(num_parse(second, &gone_s));
+    if (k != NULL) k->gone_ms = gone_s * 1000;
+    return reply_number(k != NULL);
+}
+
 static struct redis_answer run_clock(void)
 {
     char digits[24];
@@ -205,25 +228,24 @@ static struct redis_answer run_clock(void)
     return r;
 }
 
-static struct redis_answer value_or_nil(const struct buf *b)
-{
-    return b == NULL ? (struct redis_answer){.type = REDIS_NIL} : reply_text(REDIS_STRING, buf_slice(b));
-}
-
 static const struct redis_command {
     const char *name;
     size_t args_n;
     enum redis_key_type type; /* of its key, KEY_LIST: it has none */
 } redis_commands[] = {{"get", 2, KEY_STRING},   {"set", 5, KEY_LIST},   {"hget", 3, KEY_HASH},
                       {"hgetall", 2, KEY_HASH}, {"hdel", 3, KEY_HASH},  {"hincrby", 4, KEY_HASH},
-                      {"zadd", 5, KEY_ZSET},    {"zcard", 2, KEY_ZSET}, {"time", 1, KEY_LIST}};
+                      {"zadd", 5, KEY_ZSET},    {"zcard", 2, KEY_ZSET}, {"expireat", 3, KEY_LIST},
+                      {"hmget", 3, KEY_HASH},   {"time", 1, KEY_LIST}};
+#define REDIS_HMGET 9
+#define REDIS_COMMANDS (sizeof redis_commands / sizeof redis_commands[0])
 
 static struct redis_answer redis_run(const struct slice *args, size_t n)
 {
     size_t which = 0;
-    while (which < 9 && !slice_ieq(slice_str(redis_commands[which].name), args[0]))
+    while (which < REDIS_COMMANDS && !slice_ieq(slice_str(redis_commands[which].name), args[0]))
         which++;
-    MUST(which < 9 && n == redis_commands[which].args_n);
+    MUST(which < REDIS_COMMANDS);
+    MUST(which == REDIS_HMGET ? n >= 3 : n == redis_commands[which].args_n);
     struct redis_key *k = n > 1 ? key_find(args[1]) : NULL;
     if (k != NULL && redis_commands[which].type != KEY_LIST && k->type != redis_commands[which].type)
         return reply_text(REDIS_ERROR, SLICE(WRONGTYPE));
@@ -245,6 +267,10 @@ static struct redis_answer redis_run(const struct slice *args, size_t n)
         return run_zadd(args);
     case 7:
         return reply_number(k == NULL ? 0 : (int64_t)k->n);
+    case 8:
+        return run_expireat(k, args[2]);
+    case REDIS_HMGET:
+        return run_hmget(k, args, n);
     default:
         return run_clock();
     }

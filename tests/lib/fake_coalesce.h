@@ -41,7 +41,8 @@ struct coalesce {
     char field[32];              /* of the last one */
     struct coalesce_op op;       /* the last one taken; its texts in op_texts */
     struct coalesce_token token; /* likewise; answered with ":7" */
-    bool fed;                    /* every counter feeds something */
+    struct slice token_user;
+    bool fed; /* every counter feeds something */
     char op_texts[4 * OP_NAME_BYTES_MAX];
     struct slice bulk; /* the reply to an event with an id, when there is one */
     struct outlet *parked[64];
@@ -141,7 +142,8 @@ enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_tok
     return got == ADD_OK && c->fed ? ADD_FED : got;
 }
 
-enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t,
+                                   struct slice user)
 {
     char *at = c->op_texts;
     enum add_result got = coalesce_try_token(c, t);
@@ -150,6 +152,7 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
     c->token = (struct coalesce_token){fake_keep(&at, t->key), fake_keep(&at, t->field),
                                        fake_keep(&at, t->id), t->delta};
+    c->token_user = fake_keep(&at, user);
     fake_push(c, o, SLICE(":7\r\n"));
     fake_took(c, &(struct fake_taken){.outlet = o, .has_token = true, .key = t->key});
     c->adds++;

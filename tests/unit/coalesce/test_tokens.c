@@ -4,7 +4,7 @@
 static enum add_result token(char letter, const char *key, const char *field, int64_t delta, const char *id)
 {
     struct coalesce_token t = {slice_str(key), slice_str(field), slice_str(id), delta};
-    return coalesce_add_token(world->c, &client(letter)->o, &t);
+    return coalesce_add_token(world->c, &client(letter)->o, &t, SLICE("u"));
 }
 
 #define TOKEN(letter, key, field, delta, id) assert_int_equal(token(letter, key, field, delta, id), ADD_OK)
@@ -25,6 +25,7 @@ static void its_key_names_the_store_and_the_id(void **state)
     assert_int_equal(f->tokens_n, 1);
     assert_slice(FRAME_NAME(f, &f->tokens[0]), "tally:token:12:order:7");
     assert_slice(FRAME_FIELD(f, &f->tokens[0]), "20140920");
+    assert_slice(FRAME_TEXT(f, f->tokens[0].user_at, f->tokens[0].user_n), "u");
     assert_slice(f->hashes[f->tokens[0].hash].key, "s12:v");
     assert_slice(f->tokens[0].counter->name, "visitors");
     assert_int_equal(f->tokens[0].delta, 5);

@@ -16,6 +16,7 @@ static void a_token_goes_into_the_frame(void **state)
     assert_slice(fake.token.field, "7");
     assert_int_equal(fake.token.delta, -3);
     assert_slice(fake.token.id, "order:7/a");
+    assert_slice(fake.token_user, "");
     say(client, "CTR.INCRBY s1:views 7 2\r\n");
     frame_answered();
     heard(client, ":7\r\n:2\r\n");

@@ -15,13 +15,19 @@ static struct got *tokens_open(void)
     return g;
 }
 
-static uint32_t token_of(struct got *g, const char *key, const char *field, int64_t delta, const char *id)
+static uint32_t token_by(struct got *g, const char *key, const char *field, int64_t delta, const char *id,
+                         const char *user)
 {
     frame_add_hash(&g->f, NULL, slice_str(key));
-    struct frame_token *t =
-        frame_add_token(&g->f, g->f.hashes_n - 1, SLICE("1"), slice_str(id), slice_str(field), delta);
+    struct frame_token *t = frame_add_token(&g->f, g->f.hashes_n - 1, SLICE("1"), slice_str(id),
+                                            slice_str(field), delta, slice_str(user));
     t->counter = &g->w->all[0];
     return g->f.tokens_n - 1;
+}
+
+static uint32_t token_of(struct got *g, const char *key, const char *field, int64_t delta, const char *id)
+{
+    return token_by(g, key, field, delta, id, "");
 }
 
 static void token_is(struct got *g, uint32_t at, int64_t value, bool is_new)
@@ -284,6 +290,46 @@ static void test_so_many_stand_and_no_more(void **state)
     got_close(g);
 }
 
+#define SHARE(n, m) "OOM " n " tokens are this user's, and " m " of tokens.max are free; nothing was counted"
+
+/* A user's own are at most as many as are free, in one frame and over many; without a user the last one goes as well. */
+static void test_a_user_leaves_room_for_others(void **state)
+{
+    static const char *const users[] = {"1", "1", "1", "1", "1", "a:b", "a:b", "a:b"};
+    static const char *const ids[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->limits.tokens_most = 8;
+    redis_ask(s, "HSET tally:tokens:1000 1 77"); /* gone, with its second of tally:tokens */
+    for (int round = 0; round < 2; round++) {
+        begin(g);
+        for (int i = 0; i < 8; i++)
+            token_by(g, KEY, DAY, 1, ids[i], users[i]);
+        send_applied(g);
+        for (uint32_t i = 0; i < 8; i++)
+            if (i != 4 && i != 7) token_is(g, i, i < 4 ? i + 1 : i, round == 0);
+        token_fails(g, 4, round == 0 ? SHARE("4", "4") : SHARE("4", "2"));
+        token_fails(g, 7, SHARE("2", "2"));
+    }
+    assert_redis(
+        s, "1 4 a:b 2 0", "EVAL %s 1 tally:tokens",
+        "local by = redis.call('HKEYS', KEYS[1])[1] local key = KEYS[1] .. ':' .. by "
+        "local had = redis.call('HGETALL', key) table.insert(had, redis.call('EXPIRETIME', key) - by) "
+        "return table.concat(had, ' ')");
+    begin(g);
+    token_by(g, KEY, DAY, 1, "h", "c");
+    token_of(g, KEY, DAY, 1, "i");
+    token_of(g, KEY, DAY, 1, "j");
+    token_by(g, KEY, DAY, 1, "e", "1");
+    send_applied(g);
+    token_is(g, 0, 7, true);
+    token_is(g, 1, 8, true);
+    token_fails(g, 2, "OOM 8 tokens are in Redis (tokens.max); nothing was counted");
+    token_fails(g, 3, "OOM 8 tokens are in Redis (tokens.max); nothing was counted");
+    got_close(g);
+}
+
 static void test_read_back(void **state)
 {
     struct got *g = tokens_open();
@@ -356,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_own_keys_of_other_types),
         cmocka_unit_test(test_lives_so_long_and_no_longer),
         cmocka_unit_test(test_so_many_stand_and_no_more),
+        cmocka_unit_test(test_a_user_leaves_room_for_others),
         cmocka_unit_test(test_read_back),
         cmocka_unit_test(test_a_full_redis_refuses_the_frame),
     };

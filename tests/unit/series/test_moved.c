@@ -101,6 +101,7 @@ static void what_is_made_anew(void **state)
     (void)state;
     goes("known:", MOVED_ANEW, NULL, 0);
     goes("tally:tokens", MOVED_ANEW, NULL, 0);
+    goes("tally:tokens:1700000000", MOVED_ANEW, NULL, 0);
 }
 
 static void member(const char *key, const char *type, const char *of, unsigned lane)

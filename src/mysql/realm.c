@@ -141,7 +141,7 @@ static enum code_class life_ask(struct realm_asked *l)
     struct buf sql = {0};
     l->out->outcome = l->question == ANSWERED ? REALM_LIVES : REALM_ASKED;
     if (l->question == WAITING) return CODE_OK;
-    BUF_LIT(&sql, "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) WHERE realm = ");
+    BUF_LIT(&sql, "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3), alive_at = NULL WHERE realm = ");
     sql_id(&sql, &l->out->epoch.realm);
     enum code_class class = db_exec_free(l->db, &sql);
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;

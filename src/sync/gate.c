@@ -309,9 +309,11 @@ static void signed_on(struct gate_sign *s)
     g->signing = false;
 }
 
+/* Also while Redis is not set up as it must be: the epoch is this one's all the same. */
 static void gate_sign(struct gate *g, uint64_t now_ms)
 {
-    if (!gate_open(g) || g->signing || g->stopped || now_ms < g->sign_at_ms) return;
+    bool has_epoch = checked(g) && (!g->rolled_back || g->unfit) && !g->lives;
+    if (!has_epoch || g->signing || g->stopped || now_ms < g->sign_at_ms) return;
     g->signing = true;
     g->sign_at_ms = now_ms + SIGN_MS;
     g->sign = (struct gate_sign){.done = signed_on, .arg = g};

@@ -587,7 +587,10 @@ static void life_ask(struct world *w, struct twin_realm *at, struct realm_look *
 {
     bool answered = at->asked_ms != 0 && at->alive_ms >= at->asked_ms;
     out->outcome = answered ? REALM_LIVES : REALM_ASKED;
-    if (answered || at->asked_ms == 0) at->asked_ms = w->now_ms;
+    if (answered || at->asked_ms == 0) {
+        at->asked_ms = w->now_ms;
+        at->alive_ms = 0;
+    }
     TRACE(w, "mysql: %s",
           answered ? "one that has the epoch lives" : "is asked whether one lives that has the epoch");
 }

@@ -206,8 +206,6 @@ static void a_copy_waits_for_who_has_the_epoch(void **state)
     for (int i = 0; i < 3; i++) { /* each look asks anew */
         assert_fine(realm_answer(server.db, &epoch, &e));
         assert_mariadb(&server, "0 1", ASKED);
-        mariadb_do(&server, "UPDATE tally_realms SET asked_at = asked_at - INTERVAL 1 SECOND,"
-                            " alive_at = alive_at - INTERVAL 1 SECOND"); /* not within a millisecond */
         struct realm_look lives = look_of("b", 8, false);
         assert_int_equal(lives.outcome, REALM_LIVES);
         assert_string_equal(lives.by, "before");
@@ -231,6 +229,19 @@ static void who_had_the_epoch_waits_for_nobody(void **state)
     mariadb_do(&server, "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR");
     assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED); /* by a clock that was put back */
     assert_mariadb(&server, "1", "SELECT asked_at <= UTC_TIMESTAMP(3) FROM tally_realms");
+}
+
+/* What was answered by a clock that was put back since is no answer to a later question. */
+static void an_answer_from_the_future_is_none(void **state)
+{
+    (void)state;
+    merged_for_a();
+    mariadb_do(&server,
+               "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR, alive_at = asked_at");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
+    seconds_pass();
+    assert_int_equal(look_of("b", 0, false).outcome, REALM_OURS);
 }
 
 static void who_joins_answers(void **state)
@@ -308,6 +319,7 @@ int main(void)
         TEST(first_realms),
         TEST(a_copy_waits_for_who_has_the_epoch),
         TEST(who_had_the_epoch_waits_for_nobody),
+        TEST(an_answer_from_the_future_is_none),
         TEST(who_joins_answers),
         TEST(who_is_behind_asks_nobody),
         TEST(a_free_realm_is_of_as_many_lanes),

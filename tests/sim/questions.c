@@ -61,16 +61,12 @@ static void port_check(void *arg, struct gate_check *c)
     questions_ask(arg, answer_check, c);
 }
 
-static void answer_sign(struct process *life, void *target)
-{
-    struct gate_sign *s = target;
-    if (life->w->mysql.up) mysql_sign(life->w, &life->gate.epoch);
-    s->done(s);
-}
-
+/* At once: asked like the others it would take turns from them, and change nothing but what seeds show. */
 static void port_sign(void *arg, struct gate_sign *s)
 {
-    questions_ask(arg, answer_sign, s);
+    struct process *life = arg;
+    if (life->w->mysql.up) mysql_sign(life->w, &life->gate.epoch);
+    s->done(s);
 }
 
 static void port_history(void *arg, struct history_read *h)

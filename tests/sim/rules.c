@@ -511,6 +511,7 @@ static void profile_journal_taker(struct sim_config *c)
 {
     profile_journal_restart(c);
     c->for_good_percent = 0;
+    c->unheard = true; /* a life that waits for an epoch takes little */
     often(c, EVENT_crash_taking, 400);
 }
 
@@ -622,6 +623,7 @@ static void profile_history_eager(struct sim_config *c)
     only(c, 8);
     eager(c);
     c->faults_from = 40;
+    c->unheard = true; /* else one that did not notice the other data answers for it, and nothing moves */
     often(c, EVENT_failover, 100);
     often(c, EVENT_follow, 200);
     often(c, EVENT_leave, 2);

@@ -80,7 +80,6 @@ static void port_check(void *arg, struct gate_check *check)
 
 struct sign_task {
     struct db_job job;
-    struct gate_sign *sign;
     struct epoch epoch;
 };
 
@@ -93,17 +92,13 @@ static void sign_work(struct db *db, struct db_job *job)
 
 static void sign_worked(struct db_job *job)
 {
-    struct sign_task *t = CONTAINER_OF(job, struct sign_task, job);
-    struct gate_sign *s = t->sign;
-    heap_free(t);
-    s->done(s);
+    heap_free(CONTAINER_OF(job, struct sign_task, job));
 }
 
-static void port_sign(void *arg, struct gate_sign *s)
+static void port_sign(void *arg)
 {
     struct core *c = arg;
     struct sign_task *t = heap_zalloc(sizeof *t);
-    t->sign = s;
     t->epoch = c->gate.epoch;
     t->job.work = sign_work;
     t->job.done = sign_worked;

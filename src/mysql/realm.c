@@ -20,8 +20,6 @@ struct realm_asked {
     struct realm_look *out;
     bool known; /* there is such a realm */
     enum question { NOBODY_ASKED, ANSWERED, WAITING, UNANSWERED } question;
-    bool fits;                                       /* its ledger has nothing that Redis lacks */
-    char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* that its epoch is for */
 };
 
 static bool id_take(struct slice cell, struct batch_id *id)
@@ -111,7 +109,7 @@ static enum code_class epoch_read(struct realm_asked *l)
     buf_printf(
         &sql,
         "SELECT epoch, run_id, history, lanes, taken_by,"
-        " CASE WHEN asked_at IS NULL OR asked_at > UTC_TIMESTAMP(3) THEN %d WHEN alive_at >= asked_at THEN %d"
+        " CASE WHEN asked_at IS NULL OR asked_at > UTC_TIMESTAMP(3) THEN %d WHEN alive_at IS NOT NULL THEN %d"
         " WHEN asked_at > UTC_TIMESTAMP(3) - INTERVAL %d SECOND THEN %d ELSE %d END"
         " FROM tally_realms WHERE realm = ",
         NOBODY_ASKED, ANSWERED, REALM_WAIT_MS / 1000, WAITING, UNANSWERED);
@@ -147,15 +145,16 @@ static enum code_class life_ask(struct realm_asked *l)
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
 }
 
-/* Only when somebody asks. It was asked at asked_at, wherever the clock is now. */
+#define NO_ANSWER " AND asked_at IS NOT NULL AND alive_at IS NULL"
+
 static enum code_class life_show(struct db *db, const struct epoch *epoch)
 {
     struct buf sql = {0};
-    BUF_LIT(&sql, "UPDATE tally_realms SET alive_at = GREATEST(asked_at, UTC_TIMESTAMP(3)) WHERE realm = ");
+    BUF_LIT(&sql, "UPDATE tally_realms SET alive_at = UTC_TIMESTAMP(3) WHERE realm = ");
     sql_id(&sql, &epoch->realm);
     BUF_LIT(&sql, " AND epoch = ");
     sql_id(&sql, &epoch->id);
-    BUF_LIT(&sql, " AND (alive_at IS NULL OR alive_at < asked_at)");
+    BUF_LIT(&sql, NO_ANSWER);
     return db_exec_free(db, &sql);
 }
 
@@ -164,9 +163,9 @@ enum err realm_answer(struct db *db, const struct epoch *epoch, struct error *e)
     struct buf sql = {0};
     struct slice cell;
     /* Mostly nobody has: a look that locks nothing. */
-    BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE (alive_at IS NULL OR alive_at < asked_at)"
-                  " AND asked_at IS NOT NULL AND realm = ");
+    BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE realm = ");
     sql_id(&sql, &epoch->realm);
+    BUF_LIT(&sql, NO_ANSWER);
     enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, &cell, 1)) class = life_show(db, epoch);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);

@@ -31,7 +31,7 @@ static bool checked(const struct gate *g)
 
 bool gate_open(const struct gate *g)
 {
-    return checked(g) && !g->rolled_back && !g->unfit;
+    return checked(g) && !g->rolled_back;
 }
 
 static void retry_in(struct gate *g, uint64_t ms)
@@ -194,10 +194,9 @@ static void look_done(struct gate *g)
     case REALM_LIVES:
         snprintf(g->text, sizeof g->text,
                  "MySQL counts for another Redis of the same realm (tally:realm), and its tallyd lives (%s "
-                 "took the epoch). "
-                 "Counting goes on here. Is this Redis a copy? Stop this tallyd, or give it a MySQL of its "
-                 "own. Is the "
-                 "other one out of date? Stop that tallyd, or run `tallyd recover --take-over` here",
+                 "took the epoch). Counting goes on here. Is this Redis a copy? Stop this tallyd, or give "
+                 "it a MySQL of its own. Is the other one out of date? Stop that tallyd, or run `tallyd "
+                 "recover --take-over` here",
                  look->by);
         break;
     case REALM_OTHER_LANES:
@@ -303,21 +302,12 @@ void gate_merged(struct gate *g, uint64_t gen)
     if (gen > g->merged) g->merged = gen;
 }
 
-static void signed_on(struct gate_sign *s)
-{
-    struct gate *g = s->arg;
-    g->signing = false;
-}
-
 /* Also while Redis is not set up as it must be: the epoch is this one's all the same. */
 static void gate_sign(struct gate *g, uint64_t now_ms)
 {
-    bool has_epoch = checked(g) && (!g->rolled_back || g->unfit) && !g->lives;
-    if (!has_epoch || g->signing || g->stopped || now_ms < g->sign_at_ms) return;
-    g->signing = true;
+    if (!checked(g) || (g->rolled_back && !g->unfit) || g->stopped || now_ms < g->sign_at_ms) return;
     g->sign_at_ms = now_ms + SIGN_MS;
-    g->sign = (struct gate_sign){.done = signed_on, .arg = g};
-    g->ports.sign(g->ports.arg, &g->sign);
+    g->ports.sign(g->ports.arg);
 }
 
 void gate_tick(struct gate *g)

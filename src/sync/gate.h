@@ -21,17 +21,12 @@ struct gate_check {                   /* a look at MySQL */
     void *arg;
 };
 
-struct gate_sign {
-    void (*done)(struct gate_sign *s);
-    void *arg;
-};
-
 struct gate_ports { /* requests as in sync/ports.h */
     void *arg;
     void (*check)(void *arg, struct gate_check *c);
     void (*history)(void *arg, struct history_read *h);
     void (*fence)(void *arg, struct fence *f);
-    void (*sign)(void *arg, struct gate_sign *s); /* answers who asks whether one lives that has the epoch */
+    void (*sign)(void *arg); /* answers who asks whether one lives that has the epoch; nothing comes back */
     /* (!) The run_id of the Redis that claims and history() go to; empty: they go to different ones, or it lacks
      * answered frames. When a link claims on a Redis that was put back, the claim raises the gen there before another
      * link knows of that Redis. */
@@ -58,8 +53,6 @@ struct gate {
     struct batch_id
         given; /* by MySQL, to a Redis that had none: until an epoch is taken, Redis may lose it. Zero: none was */
     bool asking, again; /* a check is under way; something changed meanwhile */
-    struct gate_sign sign;
-    bool signing;
     uint64_t sign_at_ms;
     bool stopped;
     bool schema_fit;               /* since MySQL came last */

@@ -182,6 +182,12 @@ def test_a_copy_is_no_heir(pods, mysql):
         assert pods.account.merged() == pods.account.acked
     assert mysql.query("SELECT epoch FROM tally_realms") == epoch and "epoch_taken" not in copy.log()
     first.verify()
+    assert copy.terminate() == 0  # as the page says, it becomes one more
+    pods.redis[1].client().flushdb()
+    assert copy.verb("migrate", "--another-redis").returncode == 0
+    copy.start()
+    pods.exact()
+    assert held(first) is None
 
 
 def test_an_operator_takes_over_and_back(pods):

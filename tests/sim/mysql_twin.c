@@ -578,14 +578,14 @@ static void realm_give(struct world *w, const struct history_read *redis, struct
 
 static bool is_heir(const struct world *w, const struct twin_realm *at, const struct batch_id *had)
 {
-    bool unanswered = at->asked_ms > at->alive_ms && at->asked_ms + REALM_WAIT_MS <= w->now_ms;
+    bool unanswered = at->asked_ms != 0 && at->alive_ms == 0 && at->asked_ms + REALM_WAIT_MS <= w->now_ms;
     return batch_id_is_zero(&at->epoch.id) || batch_id_same(&at->epoch.id, had) || unanswered ||
            w->config.unheard;
 }
 
 static void life_ask(struct world *w, struct twin_realm *at, struct realm_look *out)
 {
-    bool answered = at->asked_ms != 0 && at->alive_ms >= at->asked_ms;
+    bool answered = at->alive_ms != 0;
     out->outcome = answered ? REALM_LIVES : REALM_ASKED;
     if (answered || at->asked_ms == 0) {
         at->asked_ms = w->now_ms;
@@ -598,7 +598,8 @@ static void life_ask(struct world *w, struct twin_realm *at, struct realm_look *
 void mysql_sign(struct world *w, const struct epoch *epoch)
 {
     struct twin_realm *at = &w->mysql.realms[mysql_realm(w, &epoch->realm)];
-    if (at->asked_ms > at->alive_ms && batch_id_same(&at->epoch.id, &epoch->id)) at->alive_ms = w->now_ms;
+    if (at->asked_ms != 0 && at->alive_ms == 0 && batch_id_same(&at->epoch.id, &epoch->id))
+        at->alive_ms = w->now_ms;
 }
 
 /* As in mysql/realm.c. A transaction in limbo has moved its row of the books, and holds its lock. */

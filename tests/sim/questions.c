@@ -62,11 +62,10 @@ static void port_check(void *arg, struct gate_check *c)
 }
 
 /* At once: asked like the others it would take turns from them, and change nothing but what seeds show. */
-static void port_sign(void *arg, struct gate_sign *s)
+static void port_sign(void *arg)
 {
     struct process *life = arg;
     if (life->w->mysql.up) mysql_sign(life->w, &life->gate.epoch);
-    s->done(s);
 }
 
 static void port_history(void *arg, struct history_read *h)

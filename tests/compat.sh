@@ -139,7 +139,7 @@ debian_of_worlds() {
 }
 tallyd_of() {
     targets=tallyd
-    [ "$1" != host ] || targets="tallyd load hiredis_async clock_shim malloc_shim"
+    [ "$1" != host ] || targets="tallyd load hiredis_async clock_shim disk_shim malloc_shim"
     within "$1" cmake -S "$source" -B "$work/build-$1" -G Ninja
     # shellcheck disable=SC2086  # words
     within "$1" ninja -C "$work/build-$1" -j "$jobs" $targets

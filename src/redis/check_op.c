@@ -63,8 +63,13 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
 void redis_fsync_file(struct redis_facts *f, const struct redis_answer *r)
 {
     f->appendfsync[0] = '\0'; /* also when CONFIG GET was refused: redis_check_facts() says what to do */
-    if (!answer_is_array(r, 2) || !answer_is(&r->elements[1], REDIS_STRING)) return;
-    slice_show(r->elements[1].str, sizeof f->appendfsync - 1, f->appendfsync, sizeof f->appendfsync);
+    f->lax_fsync = true;
+    for (size_t i = 0; answer_is(r, REDIS_ARRAY) && i + 1 < r->n; i += 2) {
+        struct slice name = r->elements[i].str, value = r->elements[i + 1].str;
+        if (slice_eq(name, SLICE("appendfsync")))
+            slice_show(value, sizeof f->appendfsync - 1, f->appendfsync, sizeof f->appendfsync);
+        if (slice_eq(name, SLICE("no-appendfsync-on-rewrite"))) f->lax_fsync = !slice_eq(value, SLICE("no"));
+    }
 }
 
 /* A replica, or a Redis that moves, is noticed elsewhere. */
@@ -73,12 +78,12 @@ static void fit_done(struct redis_link *l, void *arg, const struct redis_answer 
     struct redis_fit *f = arg;
     (void)l;
     if (r != NULL && at == 0) {
-        f->lost = !answer_is(r, REDIS_STRING) || !info_facts(r->str, &f->facts) || !f->facts.master;
+        f->lost = !answer_is(r, REDIS_STRING) || !aof_look_read(&f->look, r->str) || !f->look.facts.master;
         return;
     }
     f->lost |= r == NULL;
-    if (r != NULL) redis_fsync_file(&f->facts, r);
-    if (!f->lost) (void)redis_check_facts(&f->facts, f->keeps, &f->error);
+    if (r != NULL) redis_fsync_file(&f->look.facts, r);
+    if (!f->lost) (void)redis_check_facts(&f->look.facts, f->keeps, &f->error);
     f->done(f);
 }
 
@@ -87,9 +92,9 @@ void redis_fit(struct redis_link *l, struct redis_fit *f)
     struct buf *out = redis_link_begin(l);
     f->lost = false;
     f->error = (struct error){0};
-    f->facts = l->facts;
-    request_words(out, "INFO server replication memory persistence cluster");
-    request_words(out, "CONFIG GET appendfsync");
+    f->look = (struct aof_look){.facts = l->facts, .asked_ms = mono_ms()};
+    request_words(out, "INFO server replication memory persistence stats cluster");
+    request_words(out, REDIS_FSYNC_ASK);
     redis_link_ask(l, 2, fit_done, f);
 }
 
@@ -116,13 +121,10 @@ const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps ke
 
 const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps keeps)
 {
-    bool timed =
-        keeps == REDIS_KEEPS_DISK && f->version < REDIS_WAITAOF_TRUE && strcmp(f->appendfsync, "always") != 0;
-    if (!timed) return NULL;
-    return "Redis 8.0 or newer: by WAITAOF it says when a claim is on disk, which takes up to 1 s. Here each "
-           "claim waits 2.1 s before it is merged, and answered hits are kept for up to 5 s, not 2, to be "
-           "sent "
-           "again";
+    if (keeps != REDIS_KEEPS_DISK || !f->lax_fsync || f->appendfsync[0] == '\0') return NULL;
+    return "CONFIG SET no-appendfsync-on-rewrite no, and in redis.conf: while Redis saves or rewrites its "
+           "AOF, it syncs "
+           "nothing, so nothing is merged, and a power cut loses what was counted since";
 }
 
 /* --- links of other lives --- */

@@ -3,7 +3,7 @@
 #ifndef REDIS_CHECK_OP_H
 #define REDIS_CHECK_OP_H
 
-#include "redis/link.h"
+#include "redis/aof_watch.h"
 
 #define REDIS_WAITAOF 70200 /* the first version that has it */
 /* The first version whose WAITAOF can be believed about its own disk. Earlier ones, and Valkey, which reports 7.2.4,
@@ -16,11 +16,11 @@
 enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e);
 /* What a power cut or a failover may cost here, for `check` and the log: one sentence. */
 const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps);
-/* The server that is recommended instead of this one, and what it brings; NULL: none. */
+/* The setting that is recommended, and why; NULL: none. */
 const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps keeps);
 
-void redis_fsync_file(struct redis_facts *f,
-                      const struct redis_answer *r); /* the answer to CONFIG GET appendfsync */
+#define REDIS_FSYNC_ASK "CONFIG GET *appendfsync*" /* appendfsync, no-appendfsync-on-rewrite */
+void redis_fsync_file(struct redis_facts *f, const struct redis_answer *r); /* the answer */
 
 struct redis_fit { /* what CONFIG SET may have changed since the link came up: is this Redis still fit? */
     enum redis_keeps keeps;
@@ -28,8 +28,7 @@ struct redis_fit { /* what CONFIG SET may have changed since the link came up: i
     struct error error; /* else, ERR_NONE: it is */
     void (*done)(struct redis_fit *f);
     void *arg;
-    /* private */
-    struct redis_facts facts;
+    struct aof_look look; /* out, when not lost */
 };
 void redis_fit(struct redis_link *l, struct redis_fit *f);
 

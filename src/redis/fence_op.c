@@ -1,25 +1,24 @@
 /* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms meanwhile.
- * The timed form is for servers without a WAITAOF that can be believed. Once the write is answered,
- * aof_pending_bio_fsync:0 means that the write has left Redis for the kernel. An fsync begins within a second after
- * that; 0 again 2.1 s later means that this fsync has ended. Timed fences overlap, so a slow barrier costs delay, not
- * throughput.
+ * The timed form is for servers without a WAITAOF that can be believed (aof_watch.h). Timed fences overlap, so a slow
+ * barrier costs delay, not throughput.
  * (!) Each WAIT, and each look of the timed form, also reads the key that the fence wrote. In between the server may be demoted,
  * take over other data and be promoted again, all on this connection. WAIT would then speak of offsets of other data. */
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"
 #include "redis/check_op.h"
-#include "redis/info.h"
 #include "redis/lua.h"
 #include "redis/request.h"
 #include <stdio.h>
 
 #define POLL_MS 100
-#define SETTLE_MS 2100
+#define LOST_MS 100           /* a lost link is noticed within that */
+#define FENCE_KEY_S 86400     /* as in fence.lua */
 #define WAIT_SLICE_MS 1000    /* one WAIT; asked again until the fence gives up, since it blocks the link */
 #define BACKGROUND_SLICE_MS 5 /* when only background fences wait; asked again every POLL_MS */
 
 static void group_begin(struct redis_fences *fs);
+static void poll_next(struct redis_fences *fs);
 
 static bool by_waitaof(const struct redis_fences *fs)
 {
@@ -86,51 +85,57 @@ static bool key_is_whole(const struct redis_answer *r, uint64_t n)
 
 /* --- the timed form --- */
 
-static void timed_look(struct redis_fences *fs, struct fence *f, bool quiet, uint64_t asked_ms,
-                       uint64_t now_ms)
+static void timed_look(struct redis_fences *fs, struct fence *f)
 {
-    if (fs->aof_off)
-        fence_end(fs, f, false, NO_AOF);
-    else if (now_ms > f->until_ms)
-        fence_end(fs, f, false, "Redis did not finish its fsync in time; look at its disk");
-    else if (quiet && f->seen_ms == 0)
-        f->seen_ms = now_ms;
-    else if (quiet && asked_ms >= f->seen_ms + SETTLE_MS)
+    enum aof_verdict said = aof_wait_look(&f->sync, &fs->watch, &fs->look);
+    if (said == AOF_SYNCED)
         fence_end(fs, f, true, "");
+    else if (said == AOF_OFF)
+        fence_end(fs, f, false, NO_AOF);
+    else if (mono_ms() > f->until_ms)
+        fence_end(fs, f, false,
+                  f->sync.why != NULL ? f->sync.why
+                                      : "Redis did not finish its fsync in time; look at its disk");
 }
 
-static void timed_look_all(struct redis_fences *fs, bool quiet)
+static void timed_look_all(struct redis_fences *fs)
 {
-    uint64_t asked_ms = fs->asked_ms, now_ms = mono_ms();
     struct list now;
     list_init(&now);
     list_move_all(&now, &fs->timed);
     while (!list_empty(&now)) {
         struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
         list_push(&fs->timed, &f->link);
-        timed_look(fs, f, quiet, asked_ms, now_ms);
+        timed_look(fs, f);
     }
 }
 
-static bool is_quiet(const struct redis_answer *r)
+void redis_fences_look(struct redis_fences *fs, const struct aof_look *look)
 {
-    return answer_is(r, REDIS_STRING) && info_is(r->str, "aof_pending_bio_fsync", "0") &&
-           info_is(r->str, "aof_last_write_status", "ok") && info_is(r->str, "aof_enabled", "1");
+    aof_watch_look(&fs->watch, look);
 }
 
-/* INFO, then our own key. */
-static void on_info(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void fence_look_file(struct redis_fences *fs, const struct redis_answer *key)
+{
+    redis_fences_look(fs, &fs->look);
+    fs->push = aof_look_wants_push(&fs->look);
+    if (key_is_whole(key, fs->asked_n))
+        timed_look_all(fs);
+    else
+        list_end(fs, &fs->timed, false, OTHER_DATA);
+}
+
+/* INFO, CONFIG GET, our own key; perhaps EXPIRE. */
+static void on_fence_look(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
     (void)l;
-    if (r != NULL && at == 0) fs->quiet = is_quiet(r);
-    if (r != NULL && at == 0) fs->aof_off = answer_is(r, REDIS_STRING) && info_is(r->str, "aof_enabled", "0");
-    if (r != NULL && at == 0) return;
-    if (r != NULL && key_is_whole(r, fs->asked_n))
-        timed_look_all(fs, fs->quiet);
-    else if (r != NULL)
-        list_end(fs, &fs->timed, false, OTHER_DATA);
-    fs->asked_ms = 0;
+    if (r != NULL && at == 0) fs->look_known = answer_is(r, REDIS_STRING) && aof_look_read(&fs->look, r->str);
+    if (r != NULL && at == 1) redis_fsync_file(&fs->look.facts, r);
+    if (r != NULL && at == 2 && fs->look_known) fence_look_file(fs, r);
+    if (r != NULL && at + 1 < fs->look_n) return;
+    fs->look_n = 0;
+    poll_next(fs);
 }
 
 /* The link that wrote is gone: Redis may have lost what it wrote, too. */
@@ -147,29 +152,50 @@ static void lost_end(struct redis_fences *fs)
     }
 }
 
+static void fence_look_put(struct redis_fences *fs)
+{
+    struct buf *out = redis_link_begin(fs->link);
+    fs->look = (struct aof_look){.asked_ms = mono_ms(), .pushed = fs->push};
+    fs->asked_n = fs->n;
+    fs->look_n = fs->push ? 4 : 3;
+    request_words(out, "INFO server persistence stats");
+    request_words(out, REDIS_FSYNC_ASK);
+    key_put(fs, out);
+    if (fs->push) {
+        request_array(out, 3);
+        REQUEST_LIT(out, "EXPIRE");
+        request_key(out, redis_tag(fs->link), buf_slice(&fs->key));
+        request_int(out, FENCE_KEY_S);
+    }
+    redis_link_expect(fs->link, fs->look_n, on_fence_look, fs);
+    redis_link_flush(fs->link);
+}
+
 static void on_poll(uv_timer_t *timer)
 {
     struct redis_fences *fs = timer->data;
     lost_end(fs);
-    if (list_empty(&fs->timed)) {
-        uv_timer_stop(&fs->poll);
-        return;
+    if (!list_empty(&fs->timed) && fs->look_n == 0) fence_look_put(fs);
+}
+
+/* One look at a time, when the first of them wants it. */
+static void poll_next(struct redis_fences *fs)
+{
+    uint64_t now_ms = mono_ms(), at_ms = UINT64_MAX;
+    if (fs->look_n > 0 || list_empty(&fs->timed)) return;
+    list_for_each (node, &fs->timed) {
+        const struct fence *f = CONTAINER_OF(node, struct fence, link);
+        if (f->sync.again_ms < at_ms) at_ms = f->sync.again_ms;
     }
-    if (fs->asked_ms != 0) return;
-    fs->asked_ms = mono_ms();
-    fs->asked_n = fs->n;
-    struct buf *out = redis_link_begin(fs->link);
-    request_words(out, "INFO persistence");
-    key_put(fs, out);
-    redis_link_expect(fs->link, 2, on_info, fs);
-    redis_link_flush(fs->link);
+    if (at_ms > now_ms + LOST_MS) at_ms = now_ms + LOST_MS;
+    uv_timer_start(&fs->poll, on_poll, at_ms > now_ms ? at_ms - now_ms : 0, 0);
 }
 
 static void group_to_timed(struct redis_fences *fs)
 {
     while (!list_empty(&fs->group))
         list_push(&fs->timed, list_pop(&fs->group));
-    if (!uv_is_active((uv_handle_t *)&fs->poll)) uv_timer_start(&fs->poll, on_poll, 0, POLL_MS);
+    poll_next(fs);
     fs->flying = false;
     group_begin(fs);
 }
@@ -178,9 +204,9 @@ static void group_to_timed(struct redis_fences *fs)
 
 static void wait_put(struct redis_fences *fs);
 
-static bool all_background(const struct redis_fences *fs)
+static bool all_background(const struct list *fences)
 {
-    list_for_each (node, &fs->group)
+    list_for_each (node, fences)
         if (!CONTAINER_OF(node, struct fence, link)->background) return false;
     return true;
 }
@@ -198,9 +224,22 @@ static void on_rested(uv_timer_t *timer)
         group_end(fs, false, NULL, "the Redis link was lost");
 }
 
-/* The link is free meanwhile. A fence that may not wait takes these with it (group_begin). */
+/* With those that came meanwhile, and a new write. */
+static void group_again(struct redis_fences *fs)
+{
+    fs->resting = fs->flying = false;
+    while (!list_empty(&fs->group))
+        list_push(&fs->waiting, list_pop(&fs->group));
+    group_begin(fs);
+}
+
+/* The link is free meanwhile. A fence that may not wait takes these with it. */
 static void group_rest(struct redis_fences *fs)
 {
+    if (!all_background(&fs->waiting)) {
+        group_again(fs);
+        return;
+    }
     fs->resting = true;
     uv_timer_start(&fs->rest, on_rested, POLL_MS, 0);
 }
@@ -208,14 +247,10 @@ static void group_rest(struct redis_fences *fs)
 /* Enough replicas have the write; must the disk of this server be asked, too? */
 static void group_waited(struct redis_fences *fs)
 {
-    const struct redis_facts *f = &fs->link->facts;
-    bool done = fs->keeps != REDIS_KEEPS_DISK || by_waitaof(fs) || strcmp(f->appendfsync, "always") == 0;
-    if (done)
+    if (fs->keeps != REDIS_KEEPS_DISK || by_waitaof(fs))
         group_end(fs, true, NULL, "");
-    else if (f->aof_on && strcmp(f->appendfsync, "no") != 0)
-        group_to_timed(fs);
     else
-        group_end(fs, false, NULL, NO_AOF);
+        group_to_timed(fs);
 }
 
 static bool wait_enough(const struct redis_fences *fs, const struct redis_answer *r, bool *shape)
@@ -235,7 +270,7 @@ static void group_judge(struct redis_fences *fs)
     const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
     if (fs->enough)
         group_waited(fs);
-    else if (mono_ms() < first->until_ms && all_background(fs))
+    else if (mono_ms() < first->until_ms && all_background(&fs->group))
         group_rest(fs);
     else if (mono_ms() < first->until_ms)
         wait_put(fs);
@@ -266,7 +301,7 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
 /* Well below the link's own limit; otherwise a WAIT without an answer would look like a dead server. */
 static uint32_t slice_ms(const struct redis_fences *fs)
 {
-    if (all_background(fs)) return BACKGROUND_SLICE_MS;
+    if (all_background(&fs->group)) return BACKGROUND_SLICE_MS;
     uint32_t half_ms = fs->link->config.answer_ms / 2;
     return half_ms < WAIT_SLICE_MS ? half_ms : WAIT_SLICE_MS;
 }
@@ -306,7 +341,7 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
         struct fence *f = CONTAINER_OF(node, struct fence, link);
         snprintf(f->replid, sizeof f->replid, SLICE_FMT, SLICE_ARG(r->elements[0].str));
     }
-    if (!all_background(fs)) CRASH(fence_mid);
+    if (!all_background(&fs->group)) CRASH(fence_mid);
     if (by_waitaof(fs) || fs->replicas > 0)
         wait_put(fs);
     else
@@ -343,16 +378,14 @@ void redis_fence(struct redis_fences *fs, struct fence *f)
 {
     f->passed = false;
     f->text[0] = '\0';
-    f->seen_ms = 0;
+    f->sync = (struct aof_wait){0};
     f->asked_us = mono_us();
     f->until_ms = mono_ms() + fs->wait_ms;
     list_push(&fs->waiting, &f->link);
-    if (fs->resting && !f->background) {
-        fs->resting = fs->flying = false;
-        while (!list_empty(&fs->group))
-            list_push(&fs->waiting, list_pop(&fs->group));
-    }
-    group_begin(fs);
+    if (fs->resting && !f->background)
+        group_again(fs);
+    else
+        group_begin(fs);
 }
 
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life)

@@ -1,9 +1,9 @@
 /* redis/fence_op.h - the fence (sync/README.md, rules S7 to S10) on its own link. It writes a key of its own. Then, by
- * server, it uses WAITAOF 1 n, or WAIT n and, with everysec, aof_pending_bio_fsync:0 seen, 2.1 s, seen again. */
+ * server, it uses WAITAOF 1 n, or WAIT n and looks at the AOF. */
 #ifndef REDIS_FENCE_OP_H
 #define REDIS_FENCE_OP_H
 
-#include "redis/link.h"
+#include "redis/aof_watch.h"
 #include "series/batches.h"
 
 struct redis_fences {
@@ -15,13 +15,15 @@ struct redis_fences {
     /* private */
     struct buf key, seq_key;
     uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
-    struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; in the 2.1 s */
+    struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; looked at */
     uv_timer_t poll, rest;
-    bool resting;        /* the group waits for its next WAIT */
-    uint64_t asked_ms;   /* when the INFO under way was sent; 0: none is */
-    uint64_t asked_n;    /* the newest write then */
-    bool quiet, aof_off; /* what INFO said */
-    bool known, enough;  /* what WAIT said: known by its shape, else why; enough replicas, and the disk */
+    bool resting;     /* the group waits for its next WAIT */
+    uint32_t look_n;  /* replies of the look under way; 0: none is */
+    uint64_t asked_n; /* the newest write when it was asked */
+    struct aof_watch watch;
+    struct aof_look look;
+    bool look_known, push; /* it was INFO's text; a look ends in a write */
+    bool known, enough;    /* what WAIT said: known by its shape, else why; enough replicas, and the disk */
     char why[200];
     bool flying;
     void (*closed)(struct redis_fences *fs);
@@ -30,6 +32,7 @@ struct redis_fences {
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
 /* Several fences at once are grouped: those that wait go together with the next one. */
 void redis_fence(struct redis_fences *fs, struct fence *f);
+void redis_fences_look(struct redis_fences *fs, const struct aof_look *look); /* by another */
 /* After the link was closed (so nothing is pending). Ends in closed, once. */
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));
 

@@ -202,7 +202,7 @@ void handshake_send(struct redis_link *l)
     static const struct {
         enum step step;
         const char *words;
-    } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, "CONFIG GET appendfsync"},
+    } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, REDIS_FSYNC_ASK},
                  {STEP_TIME, "TIME"},    {STEP_MULTI, "MULTI"}, {STEP_EXEC, "EXEC"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (plain[i].step == STEP_MULTI) moved_ask_put(l);

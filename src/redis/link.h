@@ -34,6 +34,7 @@ struct redis_facts {
     bool cluster_wanted;  /* by the URL, not the server */
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
+    bool lax_fsync;       /* no-appendfsync-on-rewrite; true, too, when CONFIG GET was refused */
 };
 
 struct redis_link_config {

@@ -43,6 +43,15 @@ struct scan {
     } reading;
 };
 
+struct aof_wait { /* redis/aof_watch.c's, of one write; zero before its first look */
+    int step;
+    bool looked;
+    int64_t first_rewrites, rewrites, forks; /* at its first look, at look 1, at the newest */
+    int64_t due_us;                          /* look 2, by Redis' clock */
+    uint64_t again_ms;                       /* when to look again, mono */
+    const char *why; /* what it waits for beside a second and an fsync; NULL: nothing */
+};
+
 struct fence {                 /* the barrier: once passed, what Redis knew before it cannot be rolled back */
     bool passed;               /* false: link lost, refused, or not confirmed in time */
     char run_id[RUN_ID_BYTES]; /* of the server that passed it, and its history meanwhile */
@@ -53,8 +62,9 @@ struct fence {                 /* the barrier: once passed, what Redis knew befo
     bool background;  /* it may take longer, and makes no other fence wait */
     struct list link; /* this and the following: redis/fence_op.c's */
     uint64_t asked_us;
-    uint64_t until_ms, seen_ms; /* gives up; first sight of aof_pending_bio_fsync:0, 0: not yet */
-    int64_t client_id;          /* the connection that wrote for it */
+    uint64_t until_ms; /* gives up */
+    struct aof_wait sync;
+    int64_t client_id; /* the connection that wrote for it */
 };
 
 struct discard {

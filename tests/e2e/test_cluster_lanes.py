@@ -9,12 +9,13 @@ from harness.account import Account
 from harness.books import nothing_left
 from harness.cluster import Cluster
 from harness.daemon import counters
+from harness.disk import Disk
 from harness.load import Load
 from harness.resp import RespError, encode
 from harness.slots import slot_of_lane, tag_of_lane
 from harness.wait import wait_until
 from test_matrix_history import Snapshot
-from test_replay import ONE_FILE, Sizes, replayed
+from test_replay import ONE_FILE, replayed
 
 LANES = 16
 STORES = range(1, 65)  # some in each lane
@@ -107,9 +108,11 @@ class Rig:
 def make_rig(make_daemon, mysql, workdir):
     made = []
 
-    def make(replicas=0, extra=(), more=None, **redis):
+    def make(replicas=0, extra=(), more=None, disk_of=(), **redis):
         cluster = Cluster(workdir, replicas=replicas, lanes=LANES, extra=["--cluster-require-full-coverage", "no", *extra])
         made.append(cluster.close)
+        for at in disk_of:
+            cluster.nodes[at].disk = Disk(cluster.nodes[at].data, cluster.nodes[at].data)
         cluster.start()
         daemon = make_daemon(cluster, families=FAMILIES, redis_url={"url": cluster.url, "lanes": LANES, **redis}, more=more)
         rig = Rig(cluster, daemon, mysql)
@@ -160,15 +163,14 @@ def test_an_old_copy_of_a_node(make_rig):
 
 @pytest.mark.fault("lane-lost-tail")
 def test_a_node_loses_its_tail(make_rig):
-    """What its clients were answered in its last two seconds is sent again."""
-    rig = make_rig(extra=["--appendfsync", "everysec", *ONE_FILE])
+    """What its clients were answered, and no fsync put on its disk, is sent again."""
+    rig = make_rig(extra=["--appendfsync", "everysec", *ONE_FILE], disk_of=[1])
     node = rig.cluster.nodes[1]
     theirs, others = rig.parted(rig.lanes_at(node))
     rig.load(others)
     rig.load(theirs)
-    sizes = Sizes(node)
     rig.go_on(STORES)
-    assert sizes.power_cut() > 0
+    assert node.disk.power_cut(node) > 0
     rig.go_on(others)
     node.start()
     wait_until(lambda: replayed(rig.daemon), 60, "it gets what it lacks")

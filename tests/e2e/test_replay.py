@@ -1,9 +1,6 @@
 """What was answered, and Redis lost: tallyd lives, and sends it again. A primary dies with its replicas behind, and Sentinel
-promotes one; a power cut takes the last two seconds of an AOF. 20,000 hits a second, most of them alone in their field."""
-import os
+promotes one; a power cut takes what no fsync has put on the disk. 20,000 hits a second, most of them alone in their field."""
 import re
-import select
-import threading
 import time
 from collections import Counter
 
@@ -15,7 +12,6 @@ from harness.daemon import counters
 from harness.load import Load
 from harness.ports import port as held_port
 from harness.redis_server import in_step
-from harness.resp import Resp, encode
 from harness.sentinels import NAME, Sentinels
 from harness.storm import Known, settled
 from harness.wait import wait_until
@@ -24,7 +20,7 @@ FAMILIES = counters(hits=200, every="60s")
 ROUNDS, SOAK_ROUNDS = 3, 20
 PER_SECOND = 20_000
 AT_ONCE = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
-ONE_FILE = ["--auto-aof-rewrite-percentage", "0"]  # at 64 MB it would begin another, whose end is elsewhere
+ONE_FILE = ["--auto-aof-rewrite-percentage", "0"]  # at 64 MB it would begin another, and a cut in the older one is no tail
 
 
 def pick(rng):
@@ -155,72 +151,14 @@ def elections(rounds, workdir, make_daemon, make_load, mysql):
     print(f"\nelected {rounds} times, replayed hits {replayed(daemon)}, answered {account.shadow.answered}, unknown {account.unknown}")
 
 
-class Sizes(threading.Thread):
-    """How long the newest file of the AOF was, and when."""
-
-    def __init__(self, redis):
-        super().__init__(daemon=True)
-        self.redis, self.directory, self.seen, self.ending = redis, os.path.join(redis.data, "appendonlydir"), [], False
-        self.start()
-
-    def newest(self):
-        return max((os.path.join(self.directory, name) for name in os.listdir(self.directory) if ".incr." in name),
-                   key=os.path.getmtime)
-
-    def size(self):
-        return os.path.getsize(self.newest())
-
-    def run(self):
-        while not self.ending and os.path.isdir(self.directory):
-            self.seen.append((time.monotonic(), self.size()))
-            time.sleep(0.02)
-
-    def told_safe(self, link, least):
-        """Kills it, when it has not said for half a second, and for so many bytes, that anything more is on disk. Returns the
-        file's length before them."""
-        while True:
-            link.call("SET", "nothing", "", "PX", "1")
-            size = self.size()
-            link.send(encode("WAITAOF", 1, 0, 0))
-            until = time.monotonic() + 0.5
-            while not (said := select.select([link.socket], [], [], 0.1)[0]):
-                if time.monotonic() > until and self.size() >= size + least:
-                    break
-            if not said:
-                self.redis.pause()
-                if not select.select([link.socket], [], [], 0)[0]:
-                    self.redis.kill9()
-                    return size
-                self.redis.resume()
-            link.reply()
-
-    def power_cut(self, least=0):
-        """What was written in the last two seconds is gone, but for what Redis said to be on disk: from 8.0 on that is true, and
-        least says how many bytes go."""
-        with Resp(self.redis.socket) as link:
-            if int(self.redis.client().info("server")["redis_version"].split(".")[0]) >= 8:
-                safe = self.told_safe(link, least)
-            else:
-                self.redis.kill9()
-                safe = 0
-        before = time.monotonic() - 2
-        self.ending = True
-        self.join()
-        size = max(safe, *(size for at, size in self.seen if at <= before))
-        lost = self.size() - size
-        os.truncate(self.newest(), size)
-        return lost
-
-
 def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
-    server = make_redis(in_memory=True, extra=ONE_FILE)
+    server = make_redis(in_memory=True, disk=True, extra=ONE_FILE)
     daemon = make_daemon(server, families=FAMILIES)
     account = Account(server, mysql, FAMILIES)
     load = make_load(daemon, account)
     for at in range(rounds):
-        sizes = Sizes(server)
-        counts_so_many(daemon, account, 3)
-        assert sizes.power_cut() > 0
+        counts_so_many(daemon, account, 2)
+        assert server.disk.power_cut(server, 1 << 20) > 0
         server.start()
         wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "it gets what it lacks")
     counts(account, 0.5)
@@ -332,11 +270,10 @@ def test_promoted_and_refusing(make_redis, make_proxy, make_daemon):
 
 def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
     """What does not fit goes, the oldest first, and is named; the rest is sent again."""
-    server = make_redis(in_memory=True)
+    server = make_redis(in_memory=True, disk=True, extra=ONE_FILE)
     daemon = make_daemon(server, families=FAMILIES, more={"limits": {"memory": "8MiB"}})
     account = Account(server, mysql, FAMILIES)
     load = make_load(daemon, account)
-    sizes = Sizes(server)
     until = time.monotonic() + 3
     with daemon.client() as client:
         def kept():
@@ -345,9 +282,7 @@ def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
             return found
 
         wait_until(lambda: time.monotonic() > until and kept() > 512 << 10, 30, "as much is kept as may be")
-    # Redis syncs its file no more, nor says so, whatever there is: more is lost than is kept. Before 8.0 tallyd goes by time.
-    server.client().config_set("appendfsync", "no")
-    assert sizes.power_cut(least=4 << 20) > 0
+    assert server.disk.power_cut(server, 4 << 20) > 0  # more is lost than is kept
     server.start()
     wait_until(lambda: replayed(daemon), 30, "it gets what is left")
     load.pause()

@@ -13,6 +13,7 @@ class Process:
     ready_within_s = 120
 
     clock = None  # harness.clock.Clock: the time it is told, instead of the machine's
+    disk = None  # harness.disk.Disk: what it syncs is noted
 
     def __init__(self, directory):
         self.directory = directory
@@ -26,7 +27,8 @@ class Process:
         raise NotImplementedError
 
     def environment(self):
-        return {**os.environ, **(self.clock.environment() if self.clock else {})}
+        with_clock = {**os.environ, **(self.clock.environment() if self.clock else {})}
+        return self.disk.environment(with_clock) if self.disk else with_clock
 
     def spawn(self):
         # setpriv: should the test run be killed itself, the kernel ends what it started

@@ -5,6 +5,7 @@ import tempfile
 
 import redis
 
+from harness.disk import Disk
 from harness.laned import Laned
 from harness.ports import port
 from harness.process import Process
@@ -38,11 +39,12 @@ class RedisServer(Process):
     name = "redis"
 
     def __init__(self, directory, appendfsync="everysec", appendonly="yes", policy="noeviction", extra=(),
-                 in_memory=False, clock=None):
+                 in_memory=False, clock=None, disk=False):
         super().__init__(directory)
         self.clock = clock
         self.memory = memory_directory() if in_memory else None
         self.data = self.memory or directory
+        self.disk = Disk(directory, self.data) if disk else None
         self.socket = os.path.join(directory, "redis.sock")
         self.appendfsync, self.appendonly, self.policy, self.extra = appendfsync, appendonly, policy, list(extra)
         self.clients = {}  # by the time that they wait

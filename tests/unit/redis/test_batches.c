@@ -504,15 +504,12 @@ static void test_check(void **state)
 
 static void test_advice(void **state)
 {
-    struct redis_facts f = {.version = 70015, .appendfsync = "everysec"};
+    struct redis_facts f = {.version = 70015, .appendfsync = "everysec", .lax_fsync = true};
     (void)state;
-    assert_non_null(strstr(redis_check_advice(&f, REDIS_KEEPS_DISK), "WAITAOF"));
+    assert_non_null(
+        strstr(redis_check_advice(&f, REDIS_KEEPS_DISK), "CONFIG SET no-appendfsync-on-rewrite no"));
     assert_null(redis_check_advice(&f, REDIS_KEEPS_REPLICAS));
-    assert_null(redis_check_advice(&f, REDIS_KEEPS_NOTHING));
-    strcpy(f.appendfsync, "always");
-    assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
-    strcpy(f.appendfsync, "everysec");
-    f.version = REDIS_WAITAOF_TRUE;
+    f.lax_fsync = false;
     assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
 }
 

@@ -236,7 +236,7 @@ static void a_round(void)
 static void fence_begin(void)
 {
     redis_fence(&fences, &fence);
-    WAIT_UNTIL(w, fence.seen_ms > 0 && fences.asked_ms == 0);
+    WAIT_UNTIL(w, fence.sync.looked && fences.look_n == 0);
 }
 
 static void a_fence_passes_beside_fewer_waits(void **state)

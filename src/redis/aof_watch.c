@@ -1,0 +1,177 @@
+/* redis/aof_watch.c - see aof_watch.h. */
+#include "redis/aof_watch.h"
+#include "base/num.h"
+#include "redis/info.h"
+
+#define AGAIN_MS 5           /* while an fsync runs */
+#define SLOW_MS 100          /* while something stands that may take long */
+#define CLOSE_MS 5000        /* 7.0: how long the job that syncs the old file may take */
+#define CLOCK_SLACK_US 20000 /* clocks drift apart; so much is not noticed */
+#define CLOCK_SECOND_US 1000000
+
+enum {
+    LOOK_1,
+    LOOK_2,
+    LOOK_3_NO_FORK,
+    LOOK_3
+}; /* steps: what the next look is. NO_FORK: if no child began since look 2 */
+
+static int64_t number_of(struct slice info, const char *key)
+{
+    struct slice text;
+    int64_t n;
+    return info_get(info, key, &text) && num_parse(text, &n) ? n : -1;
+}
+
+bool aof_look_read(struct aof_look *l, struct slice info)
+{
+    struct slice valkey;
+    if (!info_facts(info, &l->facts)) return false;
+    l->answered_ms = mono_ms();
+    l->time_us = number_of(info, "server_time_usec");
+    l->rewrites = number_of(info, "aof_rewrites");
+    l->forks = number_of(info, "total_forks");
+    l->rewriting = !info_is(info, "aof_rewrite_in_progress", "0");
+    l->rewritten_ok = info_is(info, "aof_last_bgrewrite_status", "ok");
+    l->at_rest = !l->rewriting && info_is(info, "aof_rewrite_scheduled", "0");
+    l->written_ok = info_is(info, "aof_last_write_status", "ok");
+    l->syncing = !info_is(info, "aof_pending_bio_fsync", "0");
+    l->child = l->rewriting || !info_is(info, "rdb_bgsave_in_progress", "0") ||
+               !info_is(info, "module_fork_in_progress", "0");
+    l->valkey = info_get(info, "valkey_version", &valkey);
+    return true;
+}
+
+/* --- the server --- */
+
+/* A time that is known to be over at Redis: it had its look after we asked, and the clocks were this far apart before. */
+static bool clock_is_back(const struct aof_watch *w, const struct aof_look *l)
+{
+    return l->time_us < (int64_t)l->asked_ms * 1000 + w->ahead_us - CLOCK_SLACK_US;
+}
+
+void aof_watch_look(struct aof_watch *w, const struct aof_look *l)
+{
+    int64_t ahead_us = l->time_us - (int64_t)l->answered_ms * 1000;
+    int64_t most_us = l->time_us - (int64_t)l->asked_ms * 1000;
+    bool known = memcmp(w->run_id, l->facts.run_id, sizeof w->run_id) == 0;
+    if (!known)
+        *w = (struct aof_watch){.rewrites = l->rewrites,
+                                .rewrites_ms = l->answered_ms,
+                                .ahead_us = ahead_us,
+                                .ahead_most_us = most_us};
+    memcpy(w->run_id, l->facts.run_id, sizeof w->run_id);
+    w->loadable = l->facts.aof_on && (w->loadable || l->at_rest);
+    if (l->rewrites != w->rewrites) w->rewrites_ms = l->answered_ms;
+    w->rewrites = l->rewrites;
+    if (clock_is_back(w, l)) {
+        int64_t was_us = (int64_t)l->answered_ms * 1000 + w->ahead_most_us;
+        if (was_us > w->clock_us) w->clock_us = was_us;
+        w->ahead_us = ahead_us;
+        w->ahead_most_us = most_us;
+    }
+    if (ahead_us > w->ahead_us) w->ahead_us = ahead_us;
+    if (most_us > w->ahead_most_us) w->ahead_most_us = most_us;
+}
+
+static bool old_file_closes(const struct aof_watch *w, const struct aof_look *l)
+{
+    return l->facts.version < 70200 && (l->rewriting || !l->rewritten_ok) &&
+           l->answered_ms < w->rewrites_ms + CLOSE_MS;
+}
+
+/* --- a write --- */
+
+bool aof_look_wants_push(const struct aof_look *l)
+{
+    bool always = strcmp(l->facts.appendfsync, "always") == 0;
+    return (always && l->facts.lax_fsync) || l->rewriting || !l->rewritten_ok;
+}
+
+/* While this stands no fsync begins, or not of what was written. NULL: nothing does. */
+static const char *obstacle(const struct aof_watch *w, const struct aof_look *l)
+{
+    if (!w->loadable)
+        return "Redis has not finished the first rewrite of its AOF, which a start needs; it does by itself";
+    if (!l->written_ok) return "Redis could not write its AOF; look at its disk and its log";
+    if (l->facts.lax_fsync && l->child)
+        return "no-appendfsync-on-rewrite is yes, so Redis syncs nothing while it saves or rewrites: run "
+               "CONFIG SET "
+               "no-appendfsync-on-rewrite no";
+    if (l->time_us <= w->clock_us)
+        return "Redis' clock was put back, and it syncs nothing until that clock is where it was: restart "
+               "Redis, or run "
+               "CONFIG SET appendfsync always";
+    if (old_file_closes(w, l)) return "Redis rewrites its AOF";
+    return NULL;
+}
+
+static bool rewritten_since(const struct aof_wait *a, const struct aof_look *l)
+{
+    return l->rewritten_ok && l->rewrites - l->rewriting > a->first_rewrites;
+}
+
+/* Of Redis' clock: when a second is over, whenever the last fsync began. */
+static int64_t due_us(const struct aof_look *l)
+{
+    if (strcmp(l->facts.appendfsync, "always") == 0) return l->time_us;
+    int64_t begun_us = l->time_us + CLOCK_SLACK_US;
+    bool by_second = l->facts.version < 70400 && !l->valkey;
+    return begun_us - (by_second ? begun_us % CLOCK_SECOND_US : 0) + CLOCK_SECOND_US;
+}
+
+/* At the step that l allows, and when to look again. */
+static void wait_step(struct aof_wait *a, const struct aof_look *l, int step, uint64_t wait_ms)
+{
+    a->step = step;
+    a->forks = l->forks;
+    a->again_ms = l->answered_ms + wait_ms;
+}
+
+static void wait_begin(struct aof_wait *a, const struct aof_look *l)
+{
+    a->rewrites = l->rewrites;
+    if (l->syncing) {
+        wait_step(a, l, LOOK_1, AGAIN_MS);
+        return;
+    }
+    a->due_us = due_us(l);
+    wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
+}
+
+/* Look 2 is over when a second is, or an fsync has begun. */
+static void wait_due(struct aof_wait *a, const struct aof_look *l)
+{
+    if (l->syncing)
+        wait_step(a, l, LOOK_3, AGAIN_MS);
+    else if (l->time_us < a->due_us)
+        wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
+    else
+        wait_step(a, l, LOOK_3_NO_FORK, 0);
+}
+
+enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, const struct aof_look *l)
+{
+    bool lax = l->facts.lax_fsync, always = strcmp(l->facts.appendfsync, "always") == 0;
+    if (!l->facts.aof_on || strcmp(l->facts.appendfsync, "no") == 0) return AOF_OFF;
+    if (!a->looked) a->first_rewrites = l->rewrites;
+    a->looked = true;
+    a->why = obstacle(w, l);
+    if (w->loadable && rewritten_since(a, l)) return AOF_SYNCED;
+    if (a->why != NULL)
+        wait_step(a, l, LOOK_1, SLOW_MS);
+    else if (always && !lax)
+        return AOF_SYNCED;
+    else if (a->step <= LOOK_2 && !l->pushed && aof_look_wants_push(l))
+        a->again_ms = l->answered_ms;
+    else if (a->step == LOOK_1 || a->rewrites != l->rewrites ||
+             (a->step == LOOK_3_NO_FORK && lax && a->forks != l->forks))
+        wait_begin(a, l);
+    else if (a->step == LOOK_2)
+        wait_due(a, l);
+    else if (!l->syncing)
+        return AOF_SYNCED;
+    else
+        wait_step(a, l, LOOK_3, AGAIN_MS);
+    return AOF_WAITS;
+}

@@ -334,11 +334,17 @@ void run_stream(struct exchange *x, struct worker *w)
 
 static void daemon_log(void *arg, const char *fmt, va_list args)
 {
+    static struct log_seldom line;
+    unsigned times;
     char text[300];
     (void)arg;
     vsnprintf(text, sizeof text, fmt, args);
     text[strcspn(text, "\r\n")] = '\0';
-    log_event(LOG_DEBUG, "http", "text=%s", LOGQ(text));
+    if (strstr(text, "connection limit") != NULL && log_seldom(&line, &times))
+        log_event(LOG_WARN, "http_closed", "times=%u why=%s", times,
+                  LOGQ("a client's IP address has as many connections as it may, or all are in use"));
+    else
+        log_event(LOG_DEBUG, "http", "text=%s", LOGQ(text));
 }
 
 /* Of one address. Descriptors beyond those that the RESP door may need; raises the limit when that is possible. */
@@ -363,14 +369,15 @@ static struct MHD_Daemon *daemon_start(struct http *h, struct heads *heads, int 
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
     struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem *listening = fd < 0 ? &listens[1] : listens;
-    return MHD_start_daemon(
-        where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
-            MHD_USE_ERROR_LOG,
-        0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_ARRAY,
-        listening, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
-        request_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, heads_notify, heads,
-        MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+    return MHD_start_daemon(where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
+                                MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+                            0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL,
+                            MHD_OPTION_ARRAY, listening, MHD_OPTION_CONNECTION_LIMIT, most,
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, most / 4 * 3, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+                            MHD_OPTION_NOTIFY_COMPLETED, request_completed, NULL,
+                            MHD_OPTION_NOTIFY_CONNECTION, heads_notify, heads, MHD_OPTION_UNESCAPE_CALLBACK,
+                            as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 /* A TLS handshake is done: its text comes and goes by fd, which the daemon owns, whatever becomes of it. */

@@ -503,6 +503,31 @@ def test_http_heads_that_never_end(make_doors):
     assert Web(("127.0.0.1", port)).ask("/api/status").status == 200
 
 
+def test_http_connections_of_one_address(make_doors):
+    """As many half requests and unread answers as it can have: /healthz answers another address, and the log has a line."""
+    daemon, port = make_doors()
+    links = []
+    try:
+        for n in range(1100):
+            link = socket.socket()
+            links.append(link)
+            link.settimeout(patience(10))
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # with small buffers, on both sides
+            link.bind(("127.0.0.2", 0))
+            link.connect(("127.0.0.1", port))
+            try:
+                link.sendall(b"GET /assets/dygraph.min.js HTTP/1.1\r\nHost: l\r\n\r\n" if n % 2 else b"GET /healthz HTT")
+            except OSError:
+                pass
+        for _ in range(3):
+            assert Web(("127.0.0.1", port), timeout_s=5).ask("/healthz").status == 200
+        wait_until(lambda: "event=http_closed times=" in daemon.log(), 10, "the log has it")
+    finally:
+        for link in links:
+            link.close()
+
+
 def test_visitors_of_days_long_ago(shops, redis):
     """A visitor of 56 bytes may take 2 MiB of a day: only days of a year and some ahead are taken."""
     daemon = shops(more={"uniques": {"days": 366}})

@@ -135,8 +135,9 @@ struct coalesce_op {
     struct slice name, type; /* type: events */
     int64_t at; /* a second, also of a timebox and an event: COALESCE_NOW for Redis' own; uniq: YYYYMMDD */
     int64_t n;  /* series, timebox */
-    struct slice id; /* the event's own, the visitor in text; n = 0: none */
-    int64_t visitor; /* when there is no id: >= 0 */
+    struct slice id;   /* the event's own, the visitor in text; n = 0: none */
+    int64_t visitor;   /* when there is no id: >= 0 */
+    struct slice user; /* uniq: whose share of uniq_growth it takes; n = 0: nobody's */
 };
 #define COALESCE_NOW INT64_C(-1)
 /* ADD_OK, and o->waiting has grown by one, ADD_FULL, ADD_BUSY, ADD_DOWN or ADD_DELTA. */

@@ -19,7 +19,8 @@ static bool op_is(const struct frame *f, const struct frame_op *have, const stru
                   int64_t which, bool fed)
 {
     return have->kind == op->kind && have->fed == fed && have->which == which &&
-           slice_eq(FRAME_NAME(f, have), op->name) && slice_eq(FRAME_TYPE(f, have), op->type);
+           slice_eq(FRAME_NAME(f, have), op->name) && slice_eq(FRAME_TYPE(f, have), op->type) &&
+           slice_eq(FRAME_TEXT(f, have->user_at, have->user_n), op->user);
 }
 
 static struct frame_op *op_find(const struct group *g, const struct coalesce_op *op,
@@ -60,6 +61,9 @@ static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct
     struct op_slots *s = &g->op_slots;
     if (2 * s->n >= s->cap) slots_double(g);
     struct frame_op *added = frame_add_op(&g->frame, op->kind, op->name, op->type, codes->which);
+    added->user_at = (uint32_t)g->frame.bytes.n;
+    added->user_n = (uint32_t)op->user.n;
+    buf_put_slice(&g->frame.bytes, op->user);
     added->code = codes->all;
     added->name_code = codes->name;
     added->fed = fed;
@@ -188,7 +192,7 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, const stru
     struct frame_op *into = op_find(g, op, &codes, false);
     uint32_t quarters =
         (into == NULL ? quarters_of_new(c, op, &codes) : 0) + op_kinds[op->kind].item_quarters;
-    if (coalesce_answers_full(c, op->name.n + op->type.n + op->id.n) ||
+    if (coalesce_answers_full(c, op->name.n + op->type.n + op->id.n + op->user.n) ||
         (quarters > 0 && group_cells(g) >= c->config.cells_max))
         return coalesce_full(c, o);
     g->op_quarters += quarters;

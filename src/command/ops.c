@@ -41,6 +41,8 @@ static bool op_words(const struct session *s, const struct request *r, struct co
         return event_read(r, op, out);
     case 'u':
         op->kind = OP_UNIQ;
+        if (s->user != NULL && s->command->config.counters->ops->uniq_growth > 0)
+            op->user = slice_str(s->user->name);
         return visitor_read(r, op, out);
     default:
         UNREACHABLE();

@@ -272,6 +272,10 @@
       "an integer from 0 to 36525",                                                                          \
       "UNIQ.ADD takes days up to this many days back, since each day of a name may take 2 MiB of Redis. 0: " \
       "any day")                                                                                             \
+    G(UNIQUES_GROWTH, "uniques.growth", SIZE, uniques_growth_bytes, "256MiB", 0, 1099511627776, RESTART,     \
+      "a size from 0B to 1024GiB",                                                                           \
+      "with users: by how much a user's UNIQ.ADDs may make bitmaps grow in a day of UTC, which takes Redis " \
+      "up to twice as much memory for ever. tallyd refuses what would pass it. 0B: any")                     \
     G(UNIQUES_NAME, "uniques.name", PATTERN, uniques_name, "", 1, 480, RESTART,                              \
       "a name such as \"s<store>:visitors\"",                                                                \
       "the uniques whose new visitors count in the counter of uniques.feeds.counter")                        \

@@ -334,6 +334,7 @@ static bool has_part(const struct frame *f, const struct frame_part *part)
 static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     uint32_t lines = 0;
+    fr->bounded = false;
     for (int i = 0; i < FRAME_PARTS; i++) {
         fr->sent[i] = has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
         fr->ends[i] = out->n;
@@ -343,7 +344,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
 }
 
 /* Keeps the part of a frame just written that would be sent again if Redis lost it; `from` is where its body begins. */
-static void again_copy(const struct redis_frames *fr, struct frame *f, const char *out, size_t from)
+static void again_copy(struct redis_frames *fr, struct frame *f, const char *out, size_t from)
 {
     size_t n = 0, at = from;
     f->again_cells = f->cells_n;
@@ -354,11 +355,16 @@ static void again_copy(const struct redis_frames *fr, struct frame *f, const cha
     if (n == 0) return;
     f->again.p = heap_alloc(f->again.cap = n);
     at = from;
+    fr->again = true;
     for (int i = 0; i < FRAME_PARTS; at = fr->ends[i++]) {
         if (!parts[i].again) continue;
-        buf_put(&f->again, out + at, fr->ends[i] - at);
+        if (parts[i].put == visitors_put && fr->bounded)
+            visitors_put(fr, &f->again, f);
+        else
+            buf_put(&f->again, out + at, fr->ends[i] - at);
         f->again_lines += fr->sent[i];
     }
+    fr->again = false;
 }
 
 /* What failed is not sent again, since its client knows that it was not counted. Shares that were added remain: the next
@@ -380,9 +386,11 @@ static void again_without_failed(struct redis_frames *fr, struct frame *f)
     buf_reset(&f->again);
     f->again_cells = good.cells_n;
     f->again_lines = 0;
+    fr->again = true;
     for (int i = 0; i < FRAME_PARTS; i++)
         if (parts[i].again && has_part(&good, &parts[i]))
             f->again_lines += parts[i].put(fr, &f->again, &good);
+    fr->again = false;
     heap_free(good.cells);
 }
 

@@ -1,6 +1,7 @@
 /* redis/frame_visitors.c - unique visitors of a day: integers under the limit are bits of a string, exact; the others
  * are in a HyperLogLog. In the same script a new visitor moves a counter's pending hash, its share of tally:accepted
- * and the dirty index. So bit and counter move together or not at all. */
+ * and the dirty index. So bit and counter move together or not at all. By how much a user's bits grew in a day of UTC is counted, and
+ * bounded when the frame is sent first: what was answered is not refused when Redis lost it. */
 #include "redis/frame_parts.h"
 #include "redis/lua.h"
 
@@ -14,6 +15,15 @@ static uint32_t bits_count(const struct frame *f, const struct frame_op *op, con
     uint32_t n = 0;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         n += is_bit(&f->items[i], l);
+    return n;
+}
+
+/* How long the string of bits must be, when a user has to have room for it; 0: nobody has. */
+static int64_t bytes_needed(const struct frame *f, const struct frame_op *op, const struct op_limits *l)
+{
+    int64_t n = 0;
+    for (uint32_t i = op->user_n > 0 ? op->first_item : OP_END; i != OP_END; i = f->items[i].next)
+        if (is_bit(&f->items[i], l) && f->items[i].at / 8 >= n) n = f->items[i].at / 8 + 1;
     return n;
 }
 
@@ -46,25 +56,30 @@ static void visitors_keys_put(struct redis_frames *fr, struct buf *out, const st
 uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     const struct op_limits *l = fr->limits;
-    size_t keys = 2, args = 1;
+    size_t keys = 3, args = 2;
     const struct frame_op *op;
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         keys += 3;
-        args += 4 + (size_t)op->items_n;
+        args += 6 + (size_t)op->items_n;
+        fr->bounded |= op->user_n > 0;
     }
-    if (keys == 2) return 0;
+    if (keys == 3) return 0;
     request_eval(out, lua_frame_visitors, keys, args);
     REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
     REQUEST_KEY(out, fr->tag, KEY_DIRTY);
+    OP_KEY(out, fr->tag, &fr->scratch, name_grown(&fr->scratch, f->dirty_ms / 1000));
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
         visitors_keys_put(fr, out, f, op);
     request_int(out, f->dirty_ms);
+    request_int(out, fr->again ? 0 : l->uniq_growth);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         uint32_t bits = bits_count(f, op, l);
         request_int(out, op->which);
         request_slice(out, op->counter != NULL ? op->counter->name : SLICE(""));
         request_int(out, bits);
         request_int(out, op->items_n - bits);
+        request_slice(out, FRAME_TEXT(f, op->user_at, op->user_n));
+        request_int(out, bytes_needed(f, op, l));
         visitors_of(out, f, op, l, true);
         visitors_of(out, f, op, l, false);
     }

@@ -90,7 +90,8 @@ struct moved_key moved_key_of(const struct counters *cs, struct slice key, unsig
     if (slice_starts(key, samples)) return of_samples(cs, without(key, samples.n), lanes);
     if (slice_starts(key, buckets) || slice_starts(key, hits))
         return into(lane_of_name(cs, OP_TIMEBOX, without(key, buckets.n), lanes), MOVED_WHOLE, "zset");
-    if (slice_eq(key, SLICE(KEY_KNOWN)) || slice_starts(key, SLICE(KEY_TOKENS)))
+    if (slice_eq(key, SLICE(KEY_KNOWN)) || slice_starts(key, SLICE(KEY_TOKENS)) ||
+        slice_starts(key, SLICE(KEY_GROWN_PREFIX)))
         return (struct moved_key){.kind = MOVED_ANEW};
     if (slice_eq(key, SLICE(KEY_EVENTS))) return into(0, MOVED_BY_MEMBER, "zset");
     if (slice_eq(key, SLICE(KEY_LEASED)) || slice_starts(key, windows))

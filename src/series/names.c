@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/rand.h"
+#include "series/day.h"
 
 const struct slice name_leads[NAME_LEADS_N] = {{"tally:", 6},      {KEY_KNOWN, 6}, {KEY_SAMPLES_PREFIX, 6},
                                                {"statcache:", 10}, {"tb.", 3},     {"pv.", 3}};
@@ -204,6 +205,12 @@ void name_visitors_sketch(struct buf *out, struct slice name, int64_t day)
 {
     name_visitors(out, name, day);
     BUF_LIT(out, ":hll");
+}
+
+void name_grown(struct buf *out, int64_t at_s)
+{
+    BUF_LIT(out, KEY_GROWN_PREFIX);
+    buf_int(out, day_of_s(at_s));
 }
 
 void name_temporary(struct buf *out, struct slice id, struct slice of)

@@ -21,6 +21,8 @@
 #define KEY_TOKEN_PREFIX "tally:token:"
 /* Hash: the second by which they are all gone -> how many tokens. tally:tokens:<second>, until then: user -> how many */
 #define KEY_TOKENS "tally:tokens"
+#define KEY_GROWN_PREFIX                                                                                     \
+    "tally:grown:" /* and a day, 20071204; hash: user -> bytes by which its visitors' bits grew */
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_WAIT_PREFIX "tally:wait:"
 #define KEY_WAITAOF_PREFIX "tally:waitaof:"
@@ -98,6 +100,7 @@ void name_events(struct buf *out, struct slice name, struct slice type); /* <nam
 void name_ticker(struct buf *out, struct slice name);                    /* <name>:index */
 void name_windows(struct buf *out, struct slice type);                   /* statcache:<type> */
 void name_visitors(struct buf *out, struct slice name, int64_t day);     /* <name>_2007_12_04 of 20071204 */
+void name_grown(struct buf *out, int64_t at_s);                          /* tally:grown:<day> */
 void name_visitors_sketch(struct buf *out, struct slice name, int64_t day); /* <name>_2007_12_04:hll */
 void name_temporary(struct buf *out, struct slice id,
                     struct slice of); /* tally:tmp:<id>:<of>, always with a TTL */

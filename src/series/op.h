@@ -72,6 +72,7 @@ struct frame_op {
     /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
     const struct counter *counter;
     uint32_t key_at, key_n;
+    uint32_t user_at, user_n; /* uniq: whose share of uniq_growth it takes, n = 0: nobody's */
     /* answers */
     int64_t value;
     bool late;  /* timebox: older than all of the buckets that are kept, so nothing was added */
@@ -102,6 +103,7 @@ struct op_limits {
     uint32_t timebox_width_s, timebox_keep;
     uint32_t uniq_limit;                /* visitors below it are bits, others are sketched */
     int64_t uniq_days;                  /* how many days back visitors are added; 0: any */
+    int64_t uniq_growth;                /* bytes by which a user's bits may grow a day; 0: any */
     int64_t ahead_s;                    /* how far beyond Redis' now a time may be */
     struct pattern uniq_name;           /* names of visitors that feed uniq_counter */
     const struct counter *uniq_counter; /* NULL: none. Its fields are dates */

@@ -129,6 +129,7 @@ static void ops_init(struct op_limits *to, const struct conf *from)
     to->timebox_keep = (uint32_t)from->boxes_keep;
     to->uniq_limit = (uint32_t)from->uniques_exact_below;
     to->uniq_days = from->uniques_days;
+    to->uniq_growth = from->uniques_growth_bytes;
     to->ahead_s = AHEAD_S;
     to->token_keep_s = from->tokens_keep_s;
     to->tokens_most = from->tokens_max;

@@ -542,6 +542,25 @@ def test_visitors_of_days_long_ago(shops, redis):
     assert len(list(redis.client().scan_iter("*s1:x*"))) == 3
 
 
+def test_bits_of_one_user(shops, redis):
+    """56 bytes take 2 MiB of a day, and there are many days and names: a user's share of a day is bounded, and another's is not
+    touched. What has bits already is counted on."""
+    daemon = shops(more={"uniques": {"days": 366, "growth": "16MiB"}})
+    days = [(datetime.date.today() - datetime.timedelta(back)).strftime("%Y%m%d") for back in range(70)]
+    sent = lambda store, visitor=16777215: [("UNIQ.ADD", f"s{store}:x", day, visitor) for day in days]  # noqa: E731
+    before = redis.client().info("memory")["used_memory"]
+    with known(daemon, "shop1") as attacker, known(daemon, "shop2") as other:
+        told = attacker.pipeline(sent(1))
+        assert other.call(*sent(2)[0]) == 1 and other.call("HINCRBY", "s2:product_views", "7", 1) == 1
+        assert told[:8] == [1] * 8 and set(told[8:]) == {"OOM this user's visitors took 16777216 bytes today, and 2097152 more would pass "
+                                                         "uniques.growth; nothing was added"}
+        assert redis.client().info("memory")["used_memory"] - before < 1.5 * (16 + 2) * 2**20
+        assert attacker.pipeline(sent(1, 7)[:8]) == [1] * 8 and attacker.call(*sent(1, 7)[9]) == 1
+        assert attacker.call("UNIQ.ADD", "s1:x", days[9], "ann") == 1 and attacker.call("HINCRBY", "s1:product_views", "7", 1) == 1
+        assert other.call(*sent(2)[1]) == 1
+    assert all(0 < redis.client().ttl(key) <= 2 * 86400 for key in redis.client().keys("tally:grown:*"))
+
+
 def test_windows_without_events(shops, redis):
     """A read of 63 bytes counts 100,000 windows of a log with one event: none but that one's is kept in Redis."""
     daemon = shops()

@@ -175,6 +175,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
     c->op.name = fake_keep(&at, op->name);
     c->op.type = fake_keep(&at, op->type);
     c->op.id = fake_keep(&at, op->id);
+    c->op.user = fake_keep(&at, op->user);
     fake_push(c, o, op->kind == OP_EVENT && op->id.n > 0 && c->bulk.n > 0 ? c->bulk : SLICE(":9\r\n"));
     fake_took(c, &(struct fake_taken){
                      .outlet = o, .is_op = true, .kind = op->kind, .key = op->name, .type = op->type});

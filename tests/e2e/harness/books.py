@@ -120,6 +120,7 @@ def add_up(pending, claimed, total, ledger):
 def nothing_left(redis):
     """No pending, no claimed hash, no registry, nothing dirty."""
     left = [key for key in redis.scan_iter(count=1000)
-            if not key.startswith((b"tally:seq:", b"tally:fence:", b"tally:wait", b"tally:instance:", b"tally:tokens"))
+            if not key.startswith((b"tally:seq:", b"tally:fence:", b"tally:wait", b"tally:instance:", b"tally:tokens",
+                                  b"tally:grown:"))
             and key not in (b"tally:gen", b"tally:gens", b"tally:accepted") and redis.type(key) != b"string"]
     return not left

@@ -168,6 +168,24 @@ static void a_visitor_is_new_once(void **state)
     assert_told('b', ":0\r\n");
 }
 
+static void visitors_of_users_are_apart(void **state)
+{
+    static const char *const users[] = {"1", "2", "1", ""};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct coalesce_op o = {
+            .kind = OP_UNIQ, .name = SLICE("w"), .at = 20140920, .visitor = 5, .user = slice_str(users[i])};
+        assert_int_equal(op('a', &o), ADD_OK);
+    }
+    turn();
+    const struct frame *f = world->frame;
+    assert_int_equal(f->ops_n, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_slice(FRAME_TEXT(f, f->ops[i].user_at, f->ops[i].user_n), i == 2 ? "" : users[i]);
+    frame_applied();
+    assert_told('a', ":1\r\n:0\r\n:0\r\n:0\r\n");
+}
+
 static void kinds_do_not_mix(void **state)
 {
     (void)state;
@@ -873,6 +891,7 @@ int main(void)
         TEST(events_get_their_ids_in_the_order_of_arrival),
         TEST(a_name_and_a_type_are_not_one_text),
         TEST(a_visitor_is_new_once),
+        TEST(visitors_of_users_are_apart),
         TEST(kinds_do_not_mix),
         TEST(hits_literals_and_ops_keep_the_order_of_a_client),
         TEST(an_error_on_an_op_fails_its_clients_alone),

@@ -606,6 +606,89 @@ static void test_visitors_errors(void **state)
     got_close(g);
 }
 
+static struct frame_op *visit_by(struct got *g, const char *user, const char *name, int64_t visitor)
+{
+    struct frame_op *op = op_new(g, OP_UNIQ, name, 20140920, 0);
+    op->user_at = (uint32_t)g->f.bytes.n;
+    op->user_n = (uint32_t)strlen(user);
+    buf_put(&g->f.bytes, user, op->user_n);
+    item_new(g, op, visitor, "");
+    return op;
+}
+
+#define GROWN "tally:grown:20231114"
+#define NO_ROOM(had, more)                                                                                   \
+    "OOM this user's visitors took " had " bytes today, and " more                                           \
+    " more would pass uniques.growth; nothing was added"
+
+/* What would pass the bound is refused whole, and nothing else of the frame; bits that are there, and a few more, are
+ * anybody's. */
+static void test_bits_of_a_user_grow_so_far(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->limits.uniq_limit = 1 << 24;
+    g->limits.uniq_growth = 10000;
+    g->frames.keeps = true;
+    begin(g);
+    visit_by(g, "1", "a", 8 * 6000 - 1);
+    struct frame_op *op = visit_by(g, "1", "b", 8 * 4001 - 1);
+    feed(g, op, "s1:unique_visitors:daily");
+    item_new(g, op, 7, "");
+    item_new(g, op, -1, "anna");
+    visit_by(g, "2", "b", 8 * 4001 - 1);
+    visit_by(g, "1", "b", 8 * 4001 - 2);
+    visit_by(g, "1", "c", 8 * 4000 - 1);
+    visit_by(g, "1", "d", 8 * 128 - 1);
+    visit_by(g, "1", "e", 8 * 129 - 1);
+    visit_by(g, "", "f", (1 << 24) - 1);
+    send_applied(g);
+    for (uint32_t i = 0; i < g->f.ops_n; i++)
+        assert_op_error(g, i, i == 1 ? NO_ROOM("6000", "4001") : i == 6 ? NO_ROOM("10000", "129") : "");
+    assert_new(g, "1000111101");
+    assert_redis(s, "0", "EXISTS b_2014_09_20:hll e_2014_09_20 s1:unique_visitors:daily tally:accepted");
+    for (int round = 0; round < 2;
+         round++) { /* and again, to a Redis that lost it and has less room, or none lost */
+        assert_redis(s, "10000 4001", "HMGET " GROWN " 1 2");
+        assert_redis(s, "172800", "TTL " GROWN);
+        assert_redis(s, "0", "EXISTS b_2014_09_20:hll e_2014_09_20");
+        if (round > 0) continue;
+        redis_ask(s, "FLUSHALL");
+        g->limits.uniq_growth = 1;
+        replay_applied(g);
+    }
+    g->limits.uniq_growth = 10129;
+    begin(g);
+    visit_by(g, "1", "e", 8 * 129 - 1);
+    send_applied(g);
+    assert_no_errors(g);
+    redis_ask(s, "DEL e_2014_09_20");
+    replay_applied(g); /* all of it, and it is counted */
+    assert_redis(s, "129 10258", "EVAL %s 2 e_2014_09_20 " GROWN,
+                 "return redis.call('STRLEN', KEYS[1]) .. ' ' .. redis.call('HGET', KEYS[2], '1')");
+    got_close(g);
+}
+
+/* How often Redis is asked: an ADD inside the bits costs no more than a STRLEN. */
+static void test_bits_that_are_there_cost_little(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    g->limits.uniq_growth = 10000;
+    for (int round = 0; round < 2; round++) {
+        begin(g);
+        visit_by(g, "1", "a", 8 * 100 - 1);
+        visit_by(g, "", "b", 8 * 100 - 1);
+        redis_ask(&g->w->server, "CONFIG RESETSTAT");
+        send_applied(g);
+        assert_int_equal(calls(g, "strlen"), 1);
+        assert_int_equal(calls(g, "bitfield"), 2);
+        assert_int_equal(calls(g, "hget") + calls(g, "hincrby") + calls(g, "getbit"), 0);
+    }
+    got_close(g);
+}
+
 /* --- the whole frame --- */
 
 /* All kinds, with cells and locks: each answer finds its place. */
@@ -729,6 +812,8 @@ int main(void)
         cmocka_unit_test(test_visitors_feed),
         cmocka_unit_test(test_visitors_replayed),
         cmocka_unit_test(test_visitors_errors),
+        cmocka_unit_test(test_bits_of_a_user_grow_so_far),
+        cmocka_unit_test(test_bits_that_are_there_cost_little),
         cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_values_of_ops_only),

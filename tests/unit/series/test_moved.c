@@ -102,6 +102,7 @@ static void what_is_made_anew(void **state)
     goes("known:", MOVED_ANEW, NULL, 0);
     goes("tally:tokens", MOVED_ANEW, NULL, 0);
     goes("tally:tokens:1700000000", MOVED_ANEW, NULL, 0);
+    goes("tally:grown:20261127", MOVED_ANEW, NULL, 0);
 }
 
 static void member(const char *key, const char *type, const char *of, unsigned lane)

@@ -98,15 +98,16 @@ static void test_ops(void **state)
     struct conf conf;
     struct setup setup;
     struct buf problems = {0};
-    assert_true(build("mysql: \"mysql://u@h/d\"\n"
-                      "series: { precisions: [60, 1, 5], samples: 7 }\n"
-                      "boxes: { width: 1h, keep: 3 }\n"
-                      "events: { keep: 2d, windows: \"5s 1d, 1m 2d\" }\n"
-                      "uniques: { exact_below: 9, name: \"s<store>:who\", feeds: { counter: b } }\n"
-                      "tokens: { keep: 2h, max: 5 }\n"
-                      "counters:\n" COUNTER("a", "s<store>:a")
-                          COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n",
-                      &conf, &setup, &problems));
+    assert_true(
+        build("mysql: \"mysql://u@h/d\"\n"
+              "series: { precisions: [60, 1, 5], samples: 7 }\n"
+              "boxes: { width: 1h, keep: 3 }\n"
+              "events: { keep: 2d, windows: \"5s 1d, 1m 2d\" }\n"
+              "uniques: { exact_below: 9, growth: 3KiB, name: \"s<store>:who\", feeds: { counter: b } }\n"
+              "tokens: { keep: 2h, max: 5 }\n"
+              "counters:\n" COUNTER("a", "s<store>:a")
+                  COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n",
+              &conf, &setup, &problems));
     static const uint32_t precisions[] = {1, 5, 60};
     assert_ptr_equal(setup.counters.ops, &setup.ops);
     assert_int_equal(setup.ops.precisions_n, 3);
@@ -119,6 +120,7 @@ static void test_ops(void **state)
     assert_int_equal(setup.ops.tiers[1].window_s, 60);
     assert_int_equal(setup.ops.tiers[1].keep_s, 2 * 86400);
     assert_int_equal(setup.ops.uniq_limit, 9);
+    assert_int_equal(setup.ops.uniq_growth, 3072);
     assert_ptr_equal(setup.ops.uniq_counter, &setup.counters.all[1]);
     assert_true(pattern_match(&setup.ops.uniq_name, STORE_INTEGER, SLICE("s12:who"), NULL));
     assert_int_equal(setup.ops.ahead_s, 60);

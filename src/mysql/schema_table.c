@@ -180,12 +180,19 @@ static bool is_in_key(const struct table_judging *j, const char *name)
     return false;
 }
 
+/* MySQL takes no value for a generated column: it may find rows, where none is made. */
+static bool does(const struct table_judging *j, const struct need *n, const struct column *col)
+{
+    bool written = n->fits == count_fits || n->set != NULL || j->c->missing == MISSING_INSERT;
+    return n->fits(n, n->set != NULL ? set_form_of(col) : col->form) && !(col->generated && written);
+}
+
 /* Names of the columns that would do. */
 static void columns_put(const struct table_judging *j, struct buf *out, const struct need *n)
 {
     bool count = n->fits == count_fits;
     for (size_t i = 0; i < j->t.columns_n; i++)
-        if (n->fits(n, j->t.columns[i].form) && !(count && is_in_key(j, j->t.columns[i].name)))
+        if (does(j, n, &j->t.columns[i]) && !(count && is_in_key(j, j->t.columns[i].name)))
             buf_printf(out, "%s%s", out->n > 0 ? ", " : "", j->t.columns[i].name);
     if (out->n > 0) return;
     buf_put_slice(out, count ? SLICE("none, so it is no counter table: its rows have no integer to add to")
@@ -196,13 +203,18 @@ static void column_check(struct table_judging *j, const struct need *n)
 {
     const struct column *col = table_column(&j->t, n->column);
     struct buf others = {0};
-    if (col != NULL && n->fits(n, n->set != NULL ? set_form_of(col) : col->form)) return;
+    if (col != NULL && does(j, n, col)) return;
     columns_put(j, &others, n);
     finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
                 "column " SLICE_FMT "." SLICE_FMT
-                " is %s, which does not hold %s. Columns that do for %s: " SLICE_FMT,
+                " is %s, which does not hold %s%s. Columns that do for %s: " SLICE_FMT,
                 SLICE_ARG(j->c->table), SLICE_ARG(n->column), col == NULL ? "missing" : col->type,
-                n->kind_text, n->path, SLICE_ARG(buf_slice(&others)));
+                n->kind_text,
+                col == NULL || !col->generated
+                    ? ""
+                    : " that tallyd writes: it is generated (MySQL error 3105, in MariaDB 1906: \"The value "
+                      "specified for generated column\" ...). Make it a plain column, or name one",
+                n->path, SLICE_ARG(buf_slice(&others)));
     buf_free(&others);
 }
 

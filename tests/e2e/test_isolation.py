@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness.daemon import counters
 from harness.wait import wait_until
 
 PLAIN = "CREATE TABLE n (store_id BIGINT NOT NULL, {field} NOT NULL, n BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (store_id, f)){end}"
@@ -135,6 +136,31 @@ def test_a_table_that_takes_nothing(make_shop, mysql):
     mysql.query("DROP TRIGGER refuse")
     wait_until(lambda: [merged(mysql, store) for store in range(1, 6)] == [2 * len(cause.good)] + 4 * [len(cause.good)], 120,
                "all is merged")
+    assert rejects(daemon, "list")["waiting"] == 0
+    daemon.verify()
+
+
+def test_generated_columns(make_daemon, redis, mysql):
+    """A key and a count that the server computes from now on hold the counters that write them, and no other; mended, all is merged."""
+    families = {}
+    for name, kind, column in (("days", "date", "f DATE"), ("sums", "integer", "f BIGINT")):
+        mysql.query(f"CREATE TABLE {name} (store_id BIGINT, ts DATETIME, {column}, n BIGINT NOT NULL DEFAULT 0, UNIQUE KEY (store_id, f))")
+        families[name] = {"key": f"s<store>:{name}", "field": kind, "sync": {"hits": 10**9, "every": "1s"}, "table": name,
+                          "columns": {"store": "store_id", "field": "f", "count": "n"}}
+    daemon = make_daemon(redis, families={**families, **counters(every="1s")})
+    mysql.query("ALTER TABLE days MODIFY f DATE AS (DATE(ts)) STORED")
+    mysql.query("ALTER TABLE sums MODIFY n BIGINT AS (store_id) STORED")
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", f"s{store}:{key}", "20260901", 1) for store in (1, 2) for key in ("days", "sums", "product_views")])
+    wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0] == (2,), 60, "another counter is merged")
+    wait_until(lambda: all(f"specified for generated column '{name}' in table" in daemon.log() for name in ("f", "n")), 60, "both are held")
+    assert daemon.verb("check").stderr.count("Make it a plain column, or name one") == 2
+    daemon.verify()
+    mysql.query("ALTER TABLE days MODIFY f DATE")
+    mysql.query("ALTER TABLE sums MODIFY n BIGINT NOT NULL DEFAULT 0")
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", f"s3:{key}", "20260901", 1) for key in families])  # those that it takes show that it takes others
+    wait_until(lambda: [mysql.query(f"SELECT SUM(n) FROM {table}")[0] for table in families] == [(3,), (3,)], 60, "all is merged")
     assert rejects(daemon, "list")["waiting"] == 0
     daemon.verify()
 

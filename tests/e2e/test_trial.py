@@ -76,6 +76,27 @@ def test_nothing_is_taken(check):
     assert status == 78 and len(lines) == 1 and "MySQL takes no row for n that was tried" in lines[0] and "closed" in lines[0], lines
 
 
+GENERATED = {
+    "the key": ("store_id BIGINT NOT NULL, ts DATETIME, day DATE AS (DATE(ts)) STORED, n BIGINT NOT NULL, UNIQUE KEY (store_id, day)", "n.day"),
+    "beside an id": ("id BIGINT AUTO_INCREMENT PRIMARY KEY, store_id BIGINT NOT NULL, ts DATETIME, day DATE AS (DATE(ts)) STORED,"
+                     " n BIGINT NOT NULL, UNIQUE KEY (store_id, day)", "n.day"),
+    "the count": ("store_id BIGINT NOT NULL, day DATE NOT NULL, a BIGINT DEFAULT 0, n BIGINT AS (a + 1) VIRTUAL, PRIMARY KEY (store_id, day)",
+                  "n.n"),
+}
+
+
+@pytest.mark.parametrize("which", GENERATED)
+def test_generated(check, which):
+    """A column that the server computes is given no value. One of the key finds rows, where none is made."""
+    columns, column = GENERATED[which]
+    family = {"columns": {"store": "store_id", "field": "day", "count": "n"}}
+    status, lines = check("date", f"CREATE TABLE n ({columns})", **family)
+    assert status == 78 and len(lines) == 1 and f"column {column} is " in lines[0], lines
+    assert "1906" in lines[0] and "Make it a plain column, or name one. Columns that do for columns." in lines[0]
+    status, lines = check("date", missing="reject", **family)
+    assert status == (78 if which == "the count" else 0) and len(lines) == (which == "the count"), lines
+
+
 def test_not_tried(check, mysql):
     """What would leave something behind: ids, procedures, tables without transactions."""
     surrogate = "id BIGINT AUTO_INCREMENT PRIMARY KEY, "

@@ -286,23 +286,57 @@ def test_a_sum_that_stays_valid(make_shop, mysql):
     daemon.verify()
 
 
-def test_a_proxy_that_splits_reads(make_shop, mysql, make_proxy):
-    """It sends transactions that are READ ONLY to a replica, which is behind: here it cuts them."""
-    cause = CAUSES["ids beyond INT"]
-    daemon = make_shop(cause)
-    seen = []
+def through(daemon, mysql, make_proxy):
+    """It goes to MySQL by a proxy, from its next start on."""
     proxy = make_proxy(mysql.socket)
-    proxy.filter = lambda link, way, data: (seen.append(data), link.end(), b"")[2] if b"READ ONLY" in data.upper() else data
     assert daemon.terminate() == 0
     daemon.config["mysql"] = mysql.url.replace(mysql.socket, proxy.path)
     daemon.write_config()
     daemon.start()
+    return proxy
+
+
+def test_a_proxy_that_splits_reads(make_shop, mysql, make_proxy):
+    """It sends transactions that are READ ONLY to a replica, which is behind: here it cuts them."""
+    daemon = make_shop(CAUSES["ids beyond INT"])
+    proxy, seen = through(daemon, mysql, make_proxy), []
+    proxy.filter = lambda link, way, data: (seen.append(data), link.end(), b"")[2] if b"READ ONLY" in data.upper() else data
     hit(daemon, 1, [1, 2], 10)
     daemon.sync_all()
     with daemon.client() as client:
         assert client.call("CTR.TOTAL", "s1:n", "1") == [10]
     daemon.verify()
     assert seen == []
+
+
+@pytest.mark.parametrize("statement", [b"START TRANSACTION", b""], ids=["begins", "all"])
+def test_a_proxy_that_refuses(statement, make_shop, mysql, make_proxy):
+    """It answers by itself for a while, with codes that MySQL does not have: nothing is held, no row is to blame, and all is merged soon after."""
+    cause = CAUSES["ids beyond INT"]
+    daemon = make_shop(cause, every="1s")
+    hit(daemon, 1, cause.good)
+    wait_until(lambda: merged(mysql, 1) == len(cause.good), 60, "it is merged")
+    proxy, refused = through(daemon, mysql, make_proxy), []
+
+    def refuse(link, way, data):
+        if way == "down" or data[4:5] != b"\x03" or statement not in data:
+            return data
+        refused.append(time.monotonic())
+        said = b"\xff" + (502, 1105, 9501, 9502)[len(refused) % 4].to_bytes(2, "little") + b"#HY000the proxy has no server"
+        link.say(len(said).to_bytes(3, "little") + b"\1" + said)
+        return b""
+
+    proxy.filter = refuse
+    for store in range(1, 6):
+        hit(daemon, store, cause.good)
+    wait_until(lambda: refused and time.monotonic() > refused[0] + 3, 60, "it refuses for three seconds")
+    proxy.filter = None
+    over = time.monotonic()
+    wait_until(lambda: [merged(mysql, store) for store in range(1, 6)] == [2 * len(cause.good)] + 4 * [len(cause.good)], 60, "all is merged")
+    print(f"{len(refused)} refused, all merged {time.monotonic() - over:.1f} s after it")
+    assert not any(word in daemon.log() for word in ("event=batch_held", "table_refuses", "rows_rejected"))
+    assert rejects(daemon, "list")["waiting"] == 0
+    daemon.verify()
 
 
 def statements(mysql):

@@ -12,7 +12,7 @@ from harness.ports import port
 from harness.programs import HIREDIS_ASYNC, PYTHON_CLIENT
 from harness.resp import Resp
 from harness.unmodified import CLIENTS, SCRIPT, at, run, assert_same_as_redis
-from harness.wait import patience
+from harness.wait import patience, wait_until
 
 DEBIAN = {
     "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
@@ -31,8 +31,11 @@ NPM = {
     "iovalkey": ["node", f"{CLIENTS}/ioredis.js", "iovalkey"],
 }
 
-README = os.path.join(os.path.dirname(__file__), "../../README.md")
 EXAMPLES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "ruby": ["ruby", "-e"], "js": ["node", "-e"]}
+
+
+def redis_py():
+    return int(run([PYTHON_CLIENT, "-c", "import redis; print(redis.__version__.split('.')[0])"]))
 
 
 def offered(commands):
@@ -50,41 +53,76 @@ def test_newer_client(name, calm, make_redis, mysql, node_modules):
     assert_same_as_redis(NPM[name], calm, at(make_redis("plain")), mysql, {"NODE_PATH": node_modules})
 
 
-@pytest.mark.parametrize("language", EXAMPLES)
-def test_example(language, calm, request):
-    """The README's lines in each language count one hit."""
-    with open(README, encoding="utf-8") as file:
-        (code,) = re.findall(rf"^```{language}\n(.*?)^```", file.read(), re.M | re.S)
-    modules = {"NODE_PATH": request.getfixturevalue("node_modules")} if language == "js" else {}
+def page(path):
+    with open(os.path.join(os.path.dirname(__file__), "../..", path), encoding="utf-8") as file:
+        return file.read()
+
+
+def example(language):
+    (code,) = re.findall(rf"^```{language}\n(.*?)^```", page("README.md"), re.M | re.S)
+    return code
+
+
+@pytest.fixture
+def counts(calm, make_proxy, request):
+    """counts(language, code) -> how many hits tallyd counts when it runs; lost=True: none of them gets its answer, its link goes instead."""
     def total():
         with calm.client() as client:
             return client.call("CTR.TOTAL", "s12345:unique_visitors:daily", "20140920")[0]
-    before = total()
-    subprocess.run([*EXAMPLES[language], code.replace("7370", str(calm.port))], check=True, timeout=patience(60),
-                   env={**os.environ, **modules})
-    assert total() == before + 1
+
+    def make(language, code, lost=False):
+        before, proxy, asked = total(), make_proxy(calm.socket, tcp=True), set()
+
+        def lose(link, way, data):
+            if way == "up" and b"HINCRBY" in data.upper():
+                asked.add(link)
+            return link.end() or b"" if way == "down" and link in asked and data.startswith(b":") else data
+
+        proxy.filter = lose if lost else None
+        modules = {"NODE_PATH": request.getfixturevalue("node_modules")} if language == "js" else {}
+        with subprocess.Popen([*EXAMPLES[language], code.replace("7370", str(proxy.port))], env={**os.environ, **modules},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if lost else None) as program:
+            wait_until(lambda: program.poll() is not None or total() > before + 1, 60, "it ends, or has sent its hit again")
+            program.kill()
+        assert lost or program.returncode == 0
+        return total() - before
+
+    return make
 
 
 @pytest.mark.parametrize("language", EXAMPLES)
-def test_example_counts_once(language, calm, make_proxy, request):
-    """The answer of its hit is lost with the link: the README's lines do not send the hit again."""
-    with open(README, encoding="utf-8") as file:
-        (code,) = re.findall(rf"^```{language}\n(.*?)^```", file.read(), re.M | re.S)
-    modules = {"NODE_PATH": request.getfixturevalue("node_modules")} if language == "js" else {}
-    proxy, sent = make_proxy(calm.socket, tcp=True), []
+def test_example(language, counts):
+    """The README's lines in each language count one hit, also when its answer is lost: they do not send it again."""
+    assert counts(language, example(language)) == 1
+    assert counts(language, example(language), lost=True) == 1
 
-    def lose(link, way, data):
-        sent.extend(re.findall(rb"HINCRBY", data, re.I) if way == "up" else [])
-        return link.end() or b"" if way == "down" and len(sent) == 1 else data
 
-    proxy.filter = lose
-    try:
-        subprocess.run([*EXAMPLES[language], code.replace("7370", str(proxy.port))], timeout=patience(10), stderr=subprocess.DEVNULL,
-                       env={**os.environ, **modules}, check=False)
-    except subprocess.TimeoutExpired:  # it waits for an answer, or for the link to come back
-        pass
-    with calm.client() as client:
-        assert client.call("CTR.TOTAL", "s12345:unique_visitors:daily", "20140920") == [1] and len(sent) == 1
+# Of the page's table: how a program gets its client, where that takes the port, and how it hits.
+RETRIES = {
+    "redis-py": ("python", "from redis import *\nfrom redis.backoff import *\nfrom redis.retry import *\nshop = ", "Redis(", "port=7370, ",
+                 ")", "\nshop.hincrby(HIT)"),
+    "redis-rb": ("ruby", "require 'redis'\nshop = ", "Redis.new(", "port: 7370, ", ")", "\nshop.hincrby(HIT)"),
+    "ioredis": ("js", "const { Redis } = require('ioredis'); const shop = ", "new Redis({", " port: 7370, ", "})",
+                "; shop.on('error', () => {}); shop.hincrby(HIT).catch(() => {}).then(() => process.exit())"),
+    "predis": ("php", "require 'Predis/autoload.php'; $shop = ", "new Predis\\Client(", "'tcp://127.0.0.1:7370'", ")",
+               "; $shop->hincrby(HIT);"),
+}
+
+
+@pytest.mark.parametrize("client", RETRIES)
+def test_table_of_retries(client, counts):
+    """What it says of a client: whether that sends a hit again as it comes, and the line with which it does not."""
+    ((says, line),) = re.findall(rf"^  \| [^|]*{client}[^|]* \| ([^|]*) \| `?(.*?)`? \|$", page("src/command/README.md"), re.M)
+    language, before, opening, port_is, closing, after = RETRIES[client]
+    again = says.startswith("sends it again")
+
+    def run_with(made):
+        code = before + made.replace(opening, opening + port_is) + after.replace("HIT", "'s12345:unique_visitors:daily', '20140920', 1")
+        return counts(language, code, lost=True)
+
+    if client != "redis-py" or redis_py() >= 6:
+        assert (run_with(opening + closing) > 1) == again
+    assert not again or run_with(line) == 1
 
 
 def test_valkey_glide(calm, make_redis, mysql, node_modules):

@@ -65,7 +65,7 @@ def test_trigger_and_check(check):
     status, lines = check("integer", f"CREATE TABLE n ({WIDE}, CHECK (store_id < 1000){KEY}",
                           "CREATE TRIGGER no BEFORE INSERT ON n FOR EACH ROW IF NEW.f > 5000 THEN SIGNAL SQLSTATE '45000'"
                           " SET MESSAGE_TEXT = 'no such product'; END IF")
-    assert status == 0 and len(lines) == 2 and "<store> above 999 " in lines[0] and "4025" in lines[0], lines
+    assert status == 0 and len(lines) == 2 and "<store> above 999 " in lines[0] and ("4025" in lines[0] or "3819" in lines[0]), lines
     assert "<field> above 5000 would become rejects" in lines[1] and "no such product" in lines[1]
 
 

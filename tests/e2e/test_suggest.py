@@ -9,7 +9,7 @@ from harness.books import nothing_left
 from harness.daemon import TALLYD, yaml_of
 from harness.resp import RespError
 from harness.wait import patience, wait_until
-from test_tables import KEY, REJECTED, SHAPES, by_the_program
+from test_tables import KEY, REJECTED, SHAPES, by_the_program, run_all
 
 # What no table and no key tells; the comment that says so.
 LEFT = {
@@ -55,7 +55,7 @@ def mended(mysql, lines):
     mends = dict.fromkeys(re.findall(r"^ *# +mend it with: (.*);$", lines, re.MULTILINE))
     for mend in mends:
         assert not any(word in mend for word in ("DROP", "MODIFY", "CHANGE")), mend
-        mysql.query(mend)
+        run_all(mysql, [mend])
     return " ".join(mends)
 
 
@@ -63,8 +63,7 @@ def suggested(name, make_daemon, redis, mysql):
     """The shape's tables, and a daemon that has the lines for its counters."""
     tables, families, seed, _, hits, _, _, _ = SHAPES[name]
     daemon = unconfigured(make_daemon, redis)
-    for statement in [*tables, *seed]:
-        mysql.query(statement)
+    run_all(mysql, [*tables, *seed])
     lines = "".join(suggest(daemon, family["table"], hits_of(family, hits), counter) for counter, family in families.items())
     configure(daemon, lines)
     return daemon.migrate(), lines
@@ -107,8 +106,7 @@ def test_without_an_example(name, make_daemon, redis, mysql):
     """A key is invented; the rest is as if it were sent. What the comments ask for, check does too, and nothing else."""
     tables, families, seed, *_ = SHAPES[name]
     daemon = unconfigured(make_daemon, redis)
-    for statement in [*tables, *seed]:
-        mysql.query(statement)
+    run_all(mysql, [*tables, *seed])
     lines = suggest(daemon, next(iter(families.values()))["table"])
     assert "# invented: no --key was given" in lines
     configure(daemon, lines)

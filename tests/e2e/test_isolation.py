@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness.daemon import counters
+from harness.mariadb import numbers
 from harness.wait import wait_until
 
 PLAIN = "CREATE TABLE n (store_id BIGINT NOT NULL, {field} NOT NULL, n BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (store_id, f)){end}"
@@ -22,7 +23,7 @@ class Cause:
 
 
 SMALL = range(1, 21)
-PRODUCTS = ("CREATE TABLE products (id BIGINT PRIMARY KEY)", "INSERT INTO products SELECT seq FROM seq_1_to_100")
+PRODUCTS = ("CREATE TABLE products (id BIGINT PRIMARY KEY)", f"INSERT INTO products SELECT seq FROM {numbers(100)}")
 CAUSES = {
     # a column that the shop made too narrow for what a client sends
     "ids beyond INT": Cause("integer", "f INT", "1264", range(2**31, 2**31 + 30), SMALL, undo="ALTER TABLE n MODIFY f BIGINT NOT NULL"),

@@ -3,6 +3,7 @@ to another. The rows are the same, the program's other statements still run, and
 import pytest
 
 from harness.books import nothing_left
+from harness.mariadb import numbers
 from harness.resp import RespError
 from harness.wait import wait_until
 
@@ -433,7 +434,7 @@ def test_a_sum_below_zero(make_daemon, redis, mysql):
     """An UNSIGNED count takes what it can; the rest is a reject, which can be replayed when there is room; adjust the same."""
     families = {"hits": counter("pages:hits", "integer", "hit_counter", {"field": "page_id", "count": "n"})}
     mysql.query("CREATE TABLE hit_counter (page_id INT NOT NULL PRIMARY KEY, n INT UNSIGNED NOT NULL)")
-    mysql.query("INSERT INTO hit_counter SELECT seq, 5 FROM seq_1_to_40")
+    mysql.query(f"INSERT INTO hit_counter SELECT seq, 5 FROM {numbers(40)}")
     daemon = make_daemon(redis, families=families)
     with daemon.client() as client:
         client.pipeline([("HINCRBY", "pages:hits", page, -6 if page == 7 else -5 if page % 2 else 5) for page in range(1, 41)])

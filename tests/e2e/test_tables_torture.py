@@ -8,6 +8,7 @@ import pymysql
 import pytest
 
 from harness.books import add_up, read_ledger, read_redis
+from harness.mariadb import numbers
 from harness.shadow import Shadow
 from harness.wait import patience
 from test_torture import CRASH_POINTS, Rig, torture
@@ -51,13 +52,13 @@ TABLES = [
     " updated_at DATETIME NULL, created_at INT NULL, source VARCHAR(9) NULL, PRIMARY KEY (lang, term))",
     "CREATE TABLE stock (store_id INT NOT NULL, product_id INT NOT NULL, n INT UNSIGNED NOT NULL, PRIMARY KEY (store_id, product_id))",
     "CREATE TABLE articles (id INT NOT NULL PRIMARY KEY, view_count INT UNSIGNED NOT NULL DEFAULT 0, like_count BIGINT NULL)",
-    "INSERT INTO articles (id) SELECT 2 * seq FROM seq_1_to_30",
+    f"INSERT INTO articles (id) SELECT 2 * seq FROM {numbers(30)}",
     "CREATE TABLE metrics (y SMALLINT NOT NULL, m TINYINT NOT NULL, d TINYINT NOT NULL, h TINYINT NOT NULL, channel VARCHAR(20)"
     " CHARACTER SET ascii COLLATE ascii_bin NOT NULL, sent INT NOT NULL DEFAULT 0, been_read INT NOT NULL DEFAULT 0,"
     " UNIQUE KEY u (channel, y, m, d, h))",
-    f"INSERT INTO stock SELECT a.seq, b.seq, {STOCK} FROM seq_1_to_5 a, seq_1_to_40 b",
+    f"INSERT INTO stock SELECT a.seq, b.seq, {STOCK} FROM {numbers(5, 'a')}, {numbers(40, 'b')}",
     "INSERT INTO stock VALUES (1, 0, 0)",
-    "INSERT INTO products (product, made_by) SELECT 2 * seq, 'shop' FROM seq_1_to_750"]
+    f"INSERT INTO products (product, made_by) SELECT 2 * seq, 'shop' FROM {numbers(750)}"]
 # What the rows are of the counts: key, field and sum.
 SUMS = [
     "SELECT CONCAT('store:', store_id, ':product:', product_id, ':views'), DATE_FORMAT(day, '%Y%m%d'), views FROM daily_views",
@@ -68,8 +69,8 @@ SUMS = [
     *(f"SELECT CONCAT('metrics:', y, '-', LPAD(m, 2, 0), '-', LPAD(d, 2, 0), 'T', LPAD(h, 2, 0), ':', channel), '{field}', {column} FROM metrics"
       for field, column in (("sent", "sent"), ("read", "been_read"))),
     f"SELECT CONCAT('stock:', store_id), product_id, CAST(n AS SIGNED) - IF(product_id = 0, 0, {STOCK}) FROM stock",
-    "SELECT pending_hash, field, CAST(delta AS INT) FROM tally_rejects WHERE replayed_at IS NULL",
-    "SELECT 'product:seen', '', CAST(SUM(merged + rejected) AS INT) FROM tally_counters WHERE counter = 'seen'"]
+    "SELECT pending_hash, field, CAST(delta AS SIGNED) FROM tally_rejects WHERE replayed_at IS NULL",
+    "SELECT 'product:seen', '', CAST(SUM(merged + rejected) AS SIGNED) FROM tally_counters WHERE counter = 'seen'"]
 WORDS = [word.encode() for word in ("Shoes", "shoes", "SHOES", "sh\u00f6es", "m\u00fctze", "MUTZE", "bag", "Bag")]
 
 

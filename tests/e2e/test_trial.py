@@ -4,6 +4,8 @@ import datetime
 
 import pytest
 
+from harness.mariadb import numbers
+
 TODAY = datetime.datetime.now(datetime.timezone.utc).date()
 COUNTS = {"key": "s<store>:n", "field": "integer", "sync": {"hits": 10**9, "every": "3600s"}, "table": "n",
           "columns": {"store": "store_id", "field": "f", "count": "n"}}
@@ -53,7 +55,7 @@ def test_partitions(check):
 
 def test_foreign_key(check):
     """Products from 1 to 100 are there; and where the first is not, others may be."""
-    status, lines = check("integer", "CREATE TABLE products (id BIGINT PRIMARY KEY)", "INSERT INTO products SELECT seq FROM seq_1_to_100",
+    status, lines = check("integer", "CREATE TABLE products (id BIGINT PRIMARY KEY)", f"INSERT INTO products SELECT seq FROM {numbers(100)}",
                           f"CREATE TABLE n ({WIDE}{KEY}", "ALTER TABLE n ADD FOREIGN KEY (f) REFERENCES products (id)")
     assert status == 0 and len(lines) == 2 and all("1452" in line for line in lines), lines
     assert "<field> below 1 " in lines[0] and "<field> above 100 " in lines[1]

@@ -36,6 +36,11 @@ def install_template(directory):
     return data
 
 
+def numbers(last, alias="numbers"):
+    """A table of 1 to last, at most 1000, in its column seq. MariaDB alone has seq_1_to_<last>."""
+    return f"(WITH RECURSIVE s (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM s WHERE seq < {last}) SELECT seq FROM s) {alias}"
+
+
 class MariaDB(Process):
     name = "mariadbd"
 

@@ -97,6 +97,13 @@ def test_example(language, counts):
     assert counts(language, example(language), lost=True) == 1
 
 
+@pytest.mark.parametrize("path", ["README.md", "config/README.md", "src/command/README.md"])
+def test_no_page_sends_again(path):
+    """redis-rb and redis-py do, without an argument; each page shows them with it."""
+    for made in re.findall(r"Redis(?:\.new)?\(port\W+7370[^`\n]*", page(path)):
+        assert "reconnect_attempts: 0" in made or "retry=" in made, made
+
+
 # Of the page's table: how a program gets its client, where that takes the port, and how it hits.
 RETRIES = {
     "redis-py": ("python", "from redis import *\nfrom redis.backoff import *\nfrom redis.retry import *\nshop = ", "Redis(", "port=7370, ",

@@ -44,7 +44,11 @@ static void sync_up(struct redis_link *link)
 {
     struct lane *l = link->arg;
     if (l->core.stage <= STAGE_RUNNING) name_tick(&l->core.name, mono_ms());
-    gate_redis(&l->core.gate);
+    if (l->changes != l->core.place.changes)
+        gate_changed(&l->core.gate);
+    else
+        gate_redis(&l->core.gate);
+    l->changes = l->core.place.changes;
     links_changed(l);
 }
 

@@ -30,6 +30,7 @@ struct lane {
     struct totals totals;
     uint64_t frame_sent_us;               /* of the frame in flight */
     uint32_t doubt_answers, doubt_claims; /* as the frame link was cut last */
+    unsigned changes;                     /* of the place, as the gate knows */
     unsigned open;                        /* of what lane_close() closes */
     void (*closed)(struct lane *l);
 };

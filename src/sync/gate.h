@@ -65,6 +65,9 @@ void gate_init(struct gate *g, struct sync *s, const struct gate_ports *ports);
 void gate_redis(struct gate *g); /* a link of claims or gen() came up; before sync_redis() */
 void gate_mysql(struct gate *g, bool up);
 void gate_epoch_over(struct gate *g); /* a merge or a fence was refused */
+void gate_changed(
+    struct gate
+        *g); /* Redis has other data than before, though it is the same server with the same history */
 /* Why Redis is not set up any more as tallyd needs it; NULL: it is. */
 void gate_fit(struct gate *g, const char *why);
 void gate_merged(struct gate *g, uint64_t gen); /* a batch of that gen is merged as a whole */

@@ -41,6 +41,8 @@ ROWS = [Row(*row) for row in (
     ("redis-killed-discard", "kill -9 Redis, AOF", "before and in the discard", "ledger 1062, discarded; exact"),
     ("redis-killed-rdb", "kill -9 Redis, RDB only", "after COMMIT and UNLINK", "prevented, or seen and held; never silent"),
     ("snapshot-batch", "an old snapshot restored", "a batch in it is merged already", "ledger 1062; nothing is added"),
+    ("snapshot-swapped", "SWAPDB puts an older copy under tallyd's links", "hits in it are merged already",
+     "noticed by the next frame; held as a rollback, counting goes on"),
     ("snapshot-pending", "an old snapshot restored", "hits in it are merged already",
      "gen is behind: held, alarm, until an operator decides"),
     ("pods-new", "one more Redis on one MySQL", "start", "held until the operator says that it is one more; counts meanwhile"),

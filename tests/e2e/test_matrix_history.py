@@ -45,7 +45,20 @@ class Dump:
         self.redis.restart()
 
 
+class Swap:
+    """A copy in another database of the same server, whose links live."""
+
+    def __init__(self, redis):
+        self.client = redis.client()
+        for key in self.client.keys():
+            self.client.copy(key, key, 1)
+
+    def restore(self):
+        self.client.swapdb(0, 1)
+
+
 @pytest.mark.parametrize("copy,options", [
+    pytest.param(Swap, {"appendfsync": "always"}, marks=fault("snapshot-swapped"), id="swapped"),
     pytest.param(Dump, {"appendonly": "no"}, marks=fault("redis-killed-rdb"), id="RDB only"),
     pytest.param(Snapshot, {"appendfsync": "always"}, marks=fault("snapshot-pending"), id="old snapshot"),
 ])
@@ -56,12 +69,13 @@ def test_hits_that_are_merged_come_back(copy, options, make_redis, make_daemon, 
     account = Account(redis, mysql, FAMILIES)
     account.pending(daemon, fields(20))
     old = copy(redis)
+    account.hit(daemon, fields(1))
     daemon.sync_all()
     merged = account.merged()
     assert merged == account.acked
     old.restore()
-    daemon.log_contains("rolled back", 30)
     wait_until(lambda: isinstance(account.hit(daemon, fields(5))[0], int), 30, "counts again")
+    daemon.log_contains("rolled back", 30)
     with daemon.client() as client:
         assert isinstance(client.call("CTR.SYNC", "ALL"), RespError)
     stays(lambda: account.merged() == merged, 1, "nothing is merged")

@@ -321,6 +321,9 @@ void daemon_deliver(struct process *life, enum role role)
         TRACE(life->w, "life %d: %s finds frame %lld, was %lld", life->index, request_name(q->kind),
               (long long)q->number, (long long)q->least);
         daemon_leave_server(life, run);
+        struct arena *before = daemon_enter(life);
+        if (world_rule(life->w, WORLD_GATE_AGAIN)) gate_changed(&life->gate);
+        daemon_leave(life, before);
         return;
     }
     list_remove(&q->link);

@@ -271,13 +271,24 @@ static void run_dump(struct world *w, struct daemon *d)
     redis_dump(w->redis);
 }
 
+/* All there is to see it by, under links that live: numbers of frames are lower than they were. */
+static bool copy_shows(const struct world *w)
+{
+    const struct redis *r = w->redis;
+    list_for_each (node, &r->links) {
+        int slot = redis_seq_slot(w, CONTAINER_OF(node, struct link, all));
+        if (r->dump.state.seq[slot] >= r->now.seq[slot]) return false;
+    }
+    return true;
+}
+
 /* A copy that lacks claims that are merged: the test is that merges are then held. */
 static bool can_restore(struct world *w, struct daemon *d)
 {
     (void)d;
     bool may =
         !w->calm && w->redis->dumped && !w->redis->restored && w->lives_n + 2 * SIM_DAEMONS < SIM_LIVES;
-    return may && w->redis->dump.state.gen < mysql_highest_gen(w);
+    return may && w->redis->dump.state.gen < mysql_highest_gen(w) && (!w->config.swaps || copy_shows(w));
 }
 
 static void run_restore(struct world *w, struct daemon *d)

@@ -94,6 +94,8 @@ enum world_rule {
         INT64_C(1) << 35,          /* off: a chunk is rejected whole, whether MySQL takes other rows or not */
     WORLD_LEFT = INT64_C(1) << 36, /* off: the ledger does not say what a merge left for its locks */
     WORLD_PART = INT64_C(1) << 37, /* off: who goes on with a chunk merges all of it */
+    WORLD_GATE_AGAIN =
+        INT64_C(1) << 38,            /* off: the gate does not look again at a Redis that has other data */
     WORLD_COUNTS = INT64_C(1) << 34, /* off: of several counts of one row a chunk writes the first */
 };
 
@@ -205,6 +207,7 @@ struct sim_config {
     unsigned clean_percent;                 /* of steps of the clock: another program deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
     bool restores;                          /* an old copy of Redis may be put back */
+    bool swaps;                             /* ... under its links, as SWAPDB does it */
     bool moves;                             /* Redis may fail over, see moves.h */
     bool third_copy;  /* one that is not promoted acknowledges too: failovers are announced */
     bool keeps_links; /* a server that takes over other data keeps its links */

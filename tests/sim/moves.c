@@ -112,8 +112,8 @@ static void refuse_fences(struct world *w)
 }
 
 /* A server takes over another one's data: links that watch the number that a frame sets notice it. */
-static void tell_watchers(const struct world *w, struct list *links, const struct twin_state *had,
-                          const struct twin_state *has)
+void moves_tell(const struct world *w, struct list *links, const struct twin_state *had,
+                const struct twin_state *has)
 {
     list_for_each (node, links) {
         struct link *l = CONTAINER_OF(node, struct link, all);
@@ -131,7 +131,7 @@ static void promote(struct world *w)
         least++;
     unsigned to = world_percent(w, 50) ? least : least + (unsigned)world_below(w, r->past_n - least);
     redis_past_only(r, to);
-    tell_watchers(w, &r->links, &r->now, r->past[0].state);
+    moves_tell(w, &r->links, &r->now, r->past[0].state);
     redis_state_copy(&r->now, r->past[0].state);
     r->durable = r->offset = r->past[0].offset;
     r->alone = true;
@@ -187,7 +187,7 @@ void moves_follow(struct world *w)
         refuse_unread(w);
     else
         end_links(&w->other->links);
-    tell_watchers(w, &w->other->links, &w->other->now, has->state);
+    moves_tell(w, &w->other->links, &w->other->now, has->state);
     redis_state_copy(&w->other->now, has->state);
     w->other->history = r->history;
     w->other->follows = true;

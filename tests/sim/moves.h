@@ -34,6 +34,9 @@ bool moves_can_fail_over(const struct world *w);
 void moves_fail_over(struct world *w);
 void moves_announce(struct world *w); /* daemons hold; the copy is chosen that will be promoted */
 void moves_demote(struct world *w);
+/* Links that watch the number that a frame sets: the data under them were changed. */
+void moves_tell(const struct world *w, struct list *links, const struct twin_state *had,
+                const struct twin_state *has);
 void moves_follow(struct world *w); /* the other takes over the primary's data */
 void moves_rest(struct world *w);   /* in the calm: both, all leave it, and nothing is announced */
 void moves_clock(struct world *w);

@@ -306,10 +306,11 @@ void oracle_merged(struct world *w, int h, int f)
             fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
 }
 
-/* With a split brain and no replica to wait for, hits of the other side come after it. */
+/* With a split brain and no replica to wait for, hits of the other side come after it. Nor does it know of what is gone since an
+ * older copy was put under its links, before that was noticed. */
 void oracle_until(struct world *w, int counter)
 {
-    if (w->config.unfenced) return;
+    if (w->config.unfenced || w->config.swaps) return;
     int64_t until_ms = mysql_complete_until(w, counter);
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_HIT_FIELDS && world_counter_of(w, h) == counter; f++)

@@ -149,12 +149,16 @@ void redis_dump(struct redis *r)
     copy_make(&r->dump, r);
 }
 
-static void put_back(struct redis *r, const struct twin_copy *copy, uint64_t now_ms)
+static void start_anew(struct redis *r)
 {
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
     r->run = ++r->runs;
     r->history = ++r->histories;
+}
+
+static void put_back(struct redis *r, const struct twin_copy *copy, uint64_t now_ms)
+{
     redis_state_copy(&r->now, &copy->state);
     r->offset = r->durable = copy->offset;
     past_begin(r, r->offset, now_ms);
@@ -167,6 +171,10 @@ void redis_restore(struct world *w)
     r->restored = true;
     copy_make(&r->newest, r);
     r->newest_executions = r->executions_n;
+    if (w->config.swaps)
+        moves_tell(w, &r->links, &r->now, &r->dump.state);
+    else
+        start_anew(r);
     put_back(r, &r->dump, w->now_ms);
     oracle_restored(w);
 }
@@ -176,6 +184,7 @@ void redis_mend(struct world *w)
     struct redis *r = w->redis;
     TRACE(w, "redis: what was there before the copy is put back");
     r->restored = false;
+    start_anew(r);
     put_back(r, &r->newest, w->now_ms);
     oracle_mended(w);
 }

@@ -89,6 +89,13 @@ static void profile_restored(struct sim_config *c)
     c->faults_from = 150;
 }
 
+static void profile_swapped(struct sim_config *c)
+{
+    profile_restored(c);
+    c->swaps = true;
+    c->daemons = 1; /* one that had no frames of its own there does not see it */
+}
+
 static void profile_crash(struct sim_config *c)
 {
     only(c, 6);
@@ -790,6 +797,8 @@ const struct sim_rule sim_rules[] = {
     UNAIDED("gate_all_links", 0, WORLD_ALL_LINKS, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000,
             profile_restored,
             "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    WORLD("gate_again", WORLD_GATE_AGAIN, SHOWS(DOUBLE), 5000, profile_swapped,
+          "an old copy is put in place under tallyd's links: what it has is merged again"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
     UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE) | SHOWS(LOSS), 2000, profile_tail,

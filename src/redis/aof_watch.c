@@ -62,7 +62,10 @@ void aof_watch_look(struct aof_watch *w, const struct aof_look *l)
                                 .ahead_most_us = most_us};
     memcpy(w->run_id, l->facts.run_id, sizeof w->run_id);
     w->loadable = l->facts.aof_on && (w->loadable || l->at_rest);
-    if (l->rewrites != w->rewrites) w->rewrites_ms = l->answered_ms;
+    if (l->rewrites != w->rewrites) {
+        w->rewrites_ms = l->answered_ms;
+        w->clock_us = 0; /* the new file's seconds begin with the clock as it was then */
+    }
     w->rewrites = l->rewrites;
     if (clock_is_back(w, l)) {
         int64_t was_us = (int64_t)l->answered_ms * 1000 + w->ahead_most_us;
@@ -82,6 +85,11 @@ static bool old_file_closes(const struct aof_watch *w, const struct aof_look *l)
 
 /* --- a write --- */
 
+bool aof_watch_wants_rewrite(const struct aof_watch *w, const struct aof_look *l)
+{
+    return w->clock_us > l->time_us + 5 * CLOCK_SECOND_US && !l->child;
+}
+
 bool aof_look_wants_push(const struct aof_look *l)
 {
     bool always = strcmp(l->facts.appendfsync, "always") == 0;
@@ -99,9 +107,8 @@ static const char *obstacle(const struct aof_watch *w, const struct aof_look *l)
                "CONFIG SET "
                "no-appendfsync-on-rewrite no";
     if (l->time_us <= w->clock_us)
-        return "Redis' clock was put back, and it syncs nothing until that clock is where it was: restart "
-               "Redis, or run "
-               "CONFIG SET appendfsync always";
+        return "Redis' clock was put back, and it syncs nothing until that clock is where it was: run "
+               "BGREWRITEAOF";
     if (old_file_closes(w, l)) return "Redis rewrites its AOF";
     return NULL;
 }

@@ -5,6 +5,7 @@
  * take over other data and be promoted again, all on this connection. WAIT would then speak of offsets of other data. */
 #include "redis/fence_op.h"
 #include "base/latencies.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include "redis/check_op.h"
 #include "redis/lua.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 
 #define POLL_MS 100
+#define REWRITE_MS 60000
 #define LOST_MS 100           /* a lost link is noticed within that */
 #define FENCE_KEY_S 86400     /* as in fence.lua */
 #define WAIT_SLICE_MS 1000    /* one WAIT; asked again until the fence gives up, since it blocks the link */
@@ -115,10 +117,28 @@ void redis_fences_look(struct redis_fences *fs, const struct aof_look *look)
     aof_watch_look(&fs->watch, look);
 }
 
+static void on_nothing(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    (void)l, (void)arg, (void)r, (void)at;
+}
+
+/* One is enough; refused, the fences' text says it. */
+static void rewrite_put(struct redis_fences *fs)
+{
+    uint64_t now_ms = mono_ms();
+    if (fs->rewrite_ms > 0 && now_ms < fs->rewrite_ms + REWRITE_MS) return;
+    fs->rewrite_ms = now_ms;
+    log_event(LOG_WARN, "redis_rewrites", "why=%s",
+              LOGQ("Redis' clock was put back; until its AOF is rewritten it would sync nothing"));
+    request_words(redis_link_begin(fs->link), "BGREWRITEAOF");
+    redis_link_ask(fs->link, 1, on_nothing, fs);
+}
+
 static void fence_look_file(struct redis_fences *fs, const struct redis_answer *key)
 {
     redis_fences_look(fs, &fs->look);
     fs->push = aof_look_wants_push(&fs->look);
+    if (aof_watch_wants_rewrite(&fs->watch, &fs->look)) rewrite_put(fs);
     if (key_is_whole(key, fs->asked_n))
         timed_look_all(fs);
     else

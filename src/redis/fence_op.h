@@ -22,6 +22,7 @@ struct redis_fences {
     uint64_t asked_n; /* the newest write when it was asked */
     struct aof_watch watch;
     struct aof_look look;
+    uint64_t rewrite_ms;   /* when BGREWRITEAOF was asked for last; 0: never */
     bool look_known, push; /* it was INFO's text; a look ends in a write */
     bool known, enough;    /* what WAIT said: known by its shape, else why; enough replicas, and the disk */
     char why[200];

@@ -30,15 +30,14 @@ struct aof_look {
     bool at_rest;                   /* none runs or is due */
     bool written_ok;                /* neither a write nor an fsync failed */
     bool syncing, child;
-    bool valkey;
-    bool pushed; /* the look ended in a write, so that there is something to sync */
+    bool valkey, pushed; /* the latter: the look ended in a write, so that there is something to sync */
 };
 
 struct aof_watch { /* what looks at one server process add up to; zero before the first */
     char run_id[RUN_ID_BYTES];
     bool loadable;                   /* the AOF was seen at rest: a start loads it */
     int64_t rewrites;                /* the newest number, */
-    uint64_t rewrites_ms;            /* and when it was seen first, mono; 0: with the first look */
+    uint64_t rewrites_ms;            /* and when it was seen first, mono */
     int64_t ahead_us, ahead_most_us; /* Redis' clock less ours: at least, at most */
     int64_t clock_us;                /* no fsync begins before Redis' clock is here */
 };

@@ -89,7 +89,11 @@ static bool key_is_whole(const struct redis_answer *r, uint64_t n)
 
 static void timed_look(struct redis_fences *fs, struct fence *f)
 {
-    enum aof_verdict said = aof_wait_look(&f->sync, &fs->watch, &fs->look);
+    enum aof_verdict said = AOF_WAITS;
+    if (fs->look_known)
+        said = aof_wait_look(&f->sync, &fs->watch, &fs->look);
+    else
+        f->sync = (struct aof_wait){.again_ms = mono_ms() + POLL_MS, .why = "Redis does not answer INFO"};
     if (said == AOF_SYNCED)
         fence_end(fs, f, true, "");
     else if (said == AOF_OFF)
@@ -136,9 +140,9 @@ static void rewrite_put(struct redis_fences *fs)
 
 static void fence_look_file(struct redis_fences *fs, const struct redis_answer *key)
 {
-    redis_fences_look(fs, &fs->look);
-    fs->push = aof_look_wants_push(&fs->look);
-    if (aof_watch_wants_rewrite(&fs->watch, &fs->look)) rewrite_put(fs);
+    if (fs->look_known) redis_fences_look(fs, &fs->look);
+    fs->push = fs->look_known && aof_look_wants_push(&fs->look);
+    if (fs->look_known && aof_watch_wants_rewrite(&fs->watch, &fs->look)) rewrite_put(fs);
     if (key_is_whole(key, fs->asked_n))
         timed_look_all(fs);
     else
@@ -152,7 +156,7 @@ static void on_fence_look(struct redis_link *l, void *arg, const struct redis_an
     (void)l;
     if (r != NULL && at == 0) fs->look_known = answer_is(r, REDIS_STRING) && aof_look_read(&fs->look, r->str);
     if (r != NULL && at == 1) redis_fsync_file(&fs->look.facts, r);
-    if (r != NULL && at == 2 && fs->look_known) fence_look_file(fs, r);
+    if (r != NULL && at == 2) fence_look_file(fs, r);
     if (r != NULL && at + 1 < fs->look_n) return;
     fs->look_n = 0;
     poll_next(fs);

@@ -69,6 +69,24 @@ static void test_timed(void **state)
     got_close(&g);
 }
 
+/* A user that may not ask INFO any more: the fence ends, and says so. */
+static void test_info_refused(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    fences_stall(g.w);
+    g.fs.wait_ms = 1000;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.f[0].sync.looked);
+    redis_ask(&g.w->server, "ACL SETUSER default -info");
+    WAIT_UNTIL(g.w, g.answers == 1);
+    assert_false(g.f[0].passed);
+    assert_string_equal(g.f[0].text, "Redis does not answer INFO");
+    redis_ask(&g.w->server, "ACL SETUSER default +info");
+    got_close(&g);
+}
+
 /* With always, too, Redis syncs nothing beside a child when no-appendfsync-on-rewrite says so. */
 static void test_nothing_is_synced(void **state)
 {
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_timed),
         cmocka_unit_test(test_always_and_nothing),
         cmocka_unit_test(test_nothing_is_synced),
+        cmocka_unit_test(test_info_refused),
         cmocka_unit_test(test_held),
         cmocka_unit_test(test_replicas_missing),
         cmocka_unit_test(test_other_data),

@@ -9,12 +9,8 @@
 #define CLOCK_SLACK_US 20000 /* clocks drift apart; so much is not noticed */
 #define CLOCK_SECOND_US 1000000
 
-enum {
-    LOOK_1,
-    LOOK_2,
-    LOOK_3_NO_FORK,
-    LOOK_3
-}; /* steps: what the next look is. NO_FORK: if no child began since look 2 */
+/* What the next look is. NO_FORK: if no child began since look 2. */
+enum step { LOOK_1, LOOK_2, LOOK_3_NO_FORK, LOOK_3 };
 
 static int64_t number_of(struct slice info, const char *key)
 {
@@ -40,6 +36,16 @@ bool aof_look_read(struct aof_look *l, struct slice info)
                !info_is(info, "module_fork_in_progress", "0");
     l->valkey = info_get(info, "valkey_version", &valkey);
     return true;
+}
+
+bool aof_look_vouches(const struct aof_look *l)
+{
+    return l->facts.aof_on && l->at_rest && l->rewritten_ok;
+}
+
+static bool is_always(const struct aof_look *l)
+{
+    return strcmp(l->facts.appendfsync, "always") == 0;
 }
 
 /* --- the server --- */
@@ -92,8 +98,7 @@ bool aof_watch_wants_rewrite(const struct aof_watch *w, const struct aof_look *l
 
 bool aof_look_wants_push(const struct aof_look *l)
 {
-    bool always = strcmp(l->facts.appendfsync, "always") == 0;
-    return (always && l->facts.lax_fsync) || l->rewriting || !l->rewritten_ok;
+    return (is_always(l) && l->facts.lax_fsync) || l->rewriting || !l->rewritten_ok;
 }
 
 /* While this stands no fsync begins, or not of what was written. NULL: nothing does. */
@@ -103,12 +108,11 @@ static const char *obstacle(const struct aof_watch *w, const struct aof_look *l)
         return "Redis has not finished the first rewrite of its AOF, which a start needs; it does by itself";
     if (!l->written_ok) return "Redis could not write its AOF; look at its disk and its log";
     if (l->facts.lax_fsync && l->child)
-        return "no-appendfsync-on-rewrite is yes, so Redis syncs nothing while it saves or rewrites: run "
-               "CONFIG SET "
-               "no-appendfsync-on-rewrite no";
+        return "no-appendfsync-on-rewrite is yes, so Redis syncs nothing while it saves or rewrites: "
+               "run CONFIG SET no-appendfsync-on-rewrite no";
     if (l->time_us <= w->clock_us)
-        return "Redis' clock was put back, and it syncs nothing until that clock is where it was: run "
-               "BGREWRITEAOF";
+        return "Redis' clock was put back, and it syncs nothing until that clock is where it was: "
+               "run BGREWRITEAOF";
     if (old_file_closes(w, l)) return "Redis rewrites its AOF";
     return NULL;
 }
@@ -121,29 +125,33 @@ static bool rewritten_since(const struct aof_wait *a, const struct aof_look *l)
 /* Of Redis' clock: when a second is over, whenever the last fsync began. */
 static int64_t due_us(const struct aof_look *l)
 {
-    if (strcmp(l->facts.appendfsync, "always") == 0) return l->time_us;
+    if (is_always(l)) return l->time_us;
     int64_t begun_us = l->time_us + CLOCK_SLACK_US;
     bool by_second = l->facts.version < 70400 && !l->valkey;
     return begun_us - (by_second ? begun_us % CLOCK_SECOND_US : 0) + CLOCK_SECOND_US;
 }
 
 /* At the step that l allows, and when to look again. */
-static void wait_step(struct aof_wait *a, const struct aof_look *l, int step, uint64_t wait_ms)
+static void wait_step(struct aof_wait *a, const struct aof_look *l, enum step step, uint64_t wait_ms)
 {
     a->step = step;
     a->forks = l->forks;
     a->again_ms = l->answered_ms + wait_ms;
 }
 
+static void wait_second(struct aof_wait *a, const struct aof_look *l)
+{
+    wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
+}
+
 static void wait_begin(struct aof_wait *a, const struct aof_look *l)
 {
     a->rewrites = l->rewrites;
-    if (l->syncing) {
-        wait_step(a, l, LOOK_1, AGAIN_MS);
-        return;
-    }
     a->due_us = due_us(l);
-    wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
+    if (l->syncing)
+        wait_step(a, l, LOOK_1, AGAIN_MS);
+    else
+        wait_second(a, l);
 }
 
 /* Look 2 is over when a second is, or an fsync has begun. */
@@ -152,14 +160,14 @@ static void wait_due(struct aof_wait *a, const struct aof_look *l)
     if (l->syncing)
         wait_step(a, l, LOOK_3, AGAIN_MS);
     else if (l->time_us < a->due_us)
-        wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
+        wait_second(a, l);
     else
         wait_step(a, l, LOOK_3_NO_FORK, 0);
 }
 
 enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, const struct aof_look *l)
 {
-    bool lax = l->facts.lax_fsync, always = strcmp(l->facts.appendfsync, "always") == 0;
+    bool lax = l->facts.lax_fsync;
     if (!l->facts.aof_on || strcmp(l->facts.appendfsync, "no") == 0) return AOF_OFF;
     if (!a->looked) a->first_rewrites = l->rewrites;
     a->looked = true;
@@ -167,7 +175,7 @@ enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, co
     if (w->loadable && rewritten_since(a, l)) return AOF_SYNCED;
     if (a->why != NULL)
         wait_step(a, l, LOOK_1, SLOW_MS);
-    else if (always && !lax)
+    else if (is_always(l) && !lax)
         return AOF_SYNCED;
     else if (a->step <= LOOK_2 && !l->pushed && aof_look_wants_push(l))
         a->again_ms = l->answered_ms;

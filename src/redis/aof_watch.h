@@ -14,7 +14,9 @@
  *   - a rewrite of the AOF begins: a job that nothing shows syncs and closes the old file. Since 7.2 fsyncs of the new file
  *     queue behind it, in 7.0 they do not. But a rewrite that began after the write and ended well has it, synced.
  *   - Redis' clock is put back: no fsync begins until it is where it was, or the file is rewritten.
- *   - the AOF was turned on: until its first rewrite has ended, a start does not load what it has. */
+ *   - the AOF was turned on: until its first rewrite has ended, a start does not load what it has.
+ * WAITAOF of Redis 8 has the second one, too: it takes "the new file has nothing to sync" for "all is synced". So a look that is
+ * asked behind its answer must vouch for it, or the wait goes on by looks. */
 #ifndef REDIS_AOF_WATCH_H
 #define REDIS_AOF_WATCH_H
 
@@ -44,6 +46,8 @@ struct aof_watch { /* what looks at one server process add up to; zero before th
 
 /* Nothing else would make Redis sync for long: its clock was put back. */
 bool aof_watch_wants_rewrite(const struct aof_watch *w, const struct aof_look *l);
+/* WAITAOF, answered before it was asked, is to be believed: no AOF file is being closed unseen. */
+bool aof_look_vouches(const struct aof_look *l);
 /* The next look must end in a write. */
 bool aof_look_wants_push(const struct aof_look *l);
 

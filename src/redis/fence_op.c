@@ -116,11 +116,6 @@ static void timed_look_all(struct redis_fences *fs)
     }
 }
 
-void redis_fences_look(struct redis_fences *fs, const struct aof_look *look)
-{
-    aof_watch_look(&fs->watch, look);
-}
-
 static void on_nothing(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)l, (void)arg, (void)r, (void)at;
@@ -140,9 +135,12 @@ static void rewrite_put(struct redis_fences *fs)
 
 static void fence_look_file(struct redis_fences *fs, const struct redis_answer *key)
 {
-    if (fs->look_known) redis_fences_look(fs, &fs->look);
-    fs->push = fs->look_known && aof_look_wants_push(&fs->look);
-    if (fs->look_known && aof_watch_wants_rewrite(&fs->watch, &fs->look)) rewrite_put(fs);
+    fs->push = false;
+    if (fs->look_known) {
+        aof_watch_look(&fs->watch, &fs->look);
+        fs->push = aof_look_wants_push(&fs->look);
+        if (aof_watch_wants_rewrite(&fs->watch, &fs->look)) rewrite_put(fs);
+    }
     if (key_is_whole(key, fs->asked_n))
         timed_look_all(fs);
     else
@@ -271,7 +269,7 @@ static void group_rest(struct redis_fences *fs)
 /* Enough replicas have the write; must the disk of this server be asked, too? */
 static void group_waited(struct redis_fences *fs)
 {
-    if (fs->keeps != REDIS_KEEPS_DISK || by_waitaof(fs))
+    if (fs->keeps != REDIS_KEEPS_DISK || (by_waitaof(fs) && fs->vouched))
         group_end(fs, true, NULL, "");
     else
         group_to_timed(fs);
@@ -304,19 +302,26 @@ static void group_judge(struct redis_fences *fs)
         group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
 }
 
-/* WAIT's answer, then our own key. */
+/* WAIT's answer, our own key; behind WAITAOF INFO, which says whether its answer holds. */
 static void on_waited(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
     (void)l;
-    if (r != NULL && at == 0) {
+    if (r == NULL)
+        group_end(fs, false, r, NULL);
+    else if (at == 0) {
         fs->enough = wait_enough(fs, r, &fs->known);
         if (!fs->known) answer_why(r, fs->why, sizeof fs->why);
-    } else if (r == NULL)
-        group_end(fs, false, r, NULL);
-    else if (!fs->known)
+    } else if (at == 1)
+        fs->whole = key_is_whole(r, fs->n);
+    else {
+        struct aof_look look = {0};
+        fs->vouched = answer_is(r, REDIS_STRING) && aof_look_read(&look, r->str) && aof_look_vouches(&look);
+    }
+    if (r == NULL || at + 1 < fs->wait_n) return;
+    if (!fs->known)
         group_end(fs, false, NULL, fs->why);
-    else if (!key_is_whole(r, fs->n))
+    else if (!fs->whole)
         group_end(fs, false, NULL, OTHER_DATA);
     else
         group_judge(fs);
@@ -333,7 +338,8 @@ static uint32_t slice_ms(const struct redis_fences *fs)
 static void wait_put(struct redis_fences *fs)
 {
     struct buf *out = redis_link_begin(fs->link);
-    if (by_waitaof(fs)) {
+    bool waitaof = by_waitaof(fs);
+    if (waitaof) {
         request_array(out, 4);
         REQUEST_LIT(out, "WAITAOF");
         REQUEST_LIT(out, "1");
@@ -344,7 +350,9 @@ static void wait_put(struct redis_fences *fs)
     request_int(out, fs->replicas);
     request_int(out, slice_ms(fs));
     key_put(fs, out);
-    redis_link_expect(fs->link, 2, on_waited, fs);
+    if (waitaof) request_words(out, "INFO server persistence stats");
+    fs->wait_n = waitaof ? 3 : 2;
+    redis_link_expect(fs->link, fs->wait_n, on_waited, fs);
     redis_link_flush(fs->link);
 }
 

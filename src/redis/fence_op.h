@@ -12,6 +12,7 @@ struct redis_fences {
     uint32_t replicas;      /* redis.replicas: n of WAIT; 0: none */
     enum redis_keeps keeps; /* only for the disk more than the write and WAIT */
     uint32_t wait_ms;       /* a fence that is not confirmed after this long fails, 10,000 */
+    struct aof_watch watch; /* whoever looks at Redis feeds it */
     /* private */
     struct buf key, seq_key;
     uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
@@ -20,11 +21,12 @@ struct redis_fences {
     bool resting;     /* the group waits for its next WAIT */
     uint32_t look_n;  /* replies of the look under way; 0: none is */
     uint64_t asked_n; /* the newest write when it was asked */
-    struct aof_watch watch;
     struct aof_look look;
     uint64_t rewrite_ms;   /* when BGREWRITEAOF was asked for last; 0: never */
     bool look_known, push; /* it was INFO's text; a look ends in a write */
-    bool known, enough;    /* what WAIT said: known by its shape, else why; enough replicas, and the disk */
+    uint32_t wait_n;       /* replies of the WAIT under way: */
+    bool known, enough;    /* known by its shape, else why; enough replicas, and the disk */
+    bool whole, vouched;   /* our key is there; no rewrite makes WAITAOF's word doubtful */
     char why[200];
     bool flying;
     void (*closed)(struct redis_fences *fs);
@@ -33,7 +35,6 @@ struct redis_fences {
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
 /* Several fences at once are grouped: those that wait go together with the next one. */
 void redis_fence(struct redis_fences *fs, struct fence *f);
-void redis_fences_look(struct redis_fences *fs, const struct aof_look *look); /* by another */
 /* After the link was closed (so nothing is pending). Ends in closed, once. */
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));
 

@@ -39,9 +39,14 @@ def saves(server, clock):
 
 
 def rewrites(server, clock):
-    if not server.client().info("persistence")["aof_rewrite_in_progress"]:
-        server.client().bgrewriteaof()
-    time.sleep(0.2)
+    """What the old file has is not on the disk until the rewrite's child, which takes 0.4 s, has nearly ended."""
+    server.client().mset({f"filler{i}": i for i in range(200)})
+    wait_until(lambda: not server.client().info("persistence")["aof_rewrite_in_progress"], 60, "it is rewritten")
+    server.disk.hold("threads")
+    server.client().bgrewriteaof()
+    time.sleep(0.3)
+    server.disk.flow()
+    time.sleep(0.4)
 
 
 def stalls(server, clock):
@@ -62,7 +67,7 @@ LAX = {"extra": ["--no-appendfsync-on-rewrite", "yes", "--rdb-key-save-delay", "
 TROUBLES = {
     "saves": (saves, LAX),
     "saves-always": (saves, {**LAX, "appendfsync": "always"}),
-    "rewrites": (rewrites, {}),
+    "rewrites": (rewrites, {"extra": ["--rdb-key-save-delay", "2000"]}),
     "stalls": (stalls, {}),
     "jumps": (jumps, {}),
     "none": (lambda server, clock: time.sleep(0.1), {}),

@@ -18,10 +18,10 @@ class Disk:
         preload = ":".join(filter(None, [others.get("LD_PRELOAD"), SHIM]))
         return {**others, "LD_PRELOAD": preload, "TEST_DISK": self.log, "TEST_DISK_HELD": self.held}
 
-    def hold(self):
-        """From now on no fsync ends."""
-        with open(self.held, "w", encoding="utf-8"):
-            pass
+    def hold(self, whose=""):
+        """From now on no fsync ends; whose="threads": only those that Redis' main thread and children wait for do."""
+        with open(self.held, "w", encoding="utf-8") as file:
+            file.write(whose)
 
     def flow(self):
         os.unlink(self.held)

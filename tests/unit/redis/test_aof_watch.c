@@ -25,9 +25,11 @@ struct model {
     bool rewriting, rewritten_ok, waits_rewrite, scheduled;
     int64_t child_ends_us; /* 0: none */
     int64_t rewrites, forks;
-    int base_file; /* a base on the disk has all of the files before this one */
-    bool calm;     /* nothing but writes happens any more */
-    bool seen;     /* the clock as it is, by a look: it is not put forward and back between two */
+    int base_file;   /* a base on the disk has all of the files before this one */
+    bool calm;       /* nothing but writes happens any more */
+    bool seen;       /* the clock as it is, by a look: it is not put forward and back between two */
+    int waited_file; /* what is waited for is in this file, that far: */
+    int64_t waited_bytes;
 };
 
 static uint64_t draw(struct model *m, uint64_t below)
@@ -49,6 +51,13 @@ static void job_look(struct model *m, struct job *j)
     if (!j->runs || j->ends_us > m->mono_us) return;
     if (j->bytes > m->disk[j->file]) m->disk[j->file] = j->bytes;
     j->runs = false;
+}
+
+/* 8.0 takes what was written to older files for synced when the newest has nothing left to sync. */
+static bool waitaof_says_synced(const struct model *m)
+{
+    if (m->buffered == 0 && m->synced_begun == m->bytes && !m->fsync.runs) return true;
+    return m->disk[m->file] > (m->waited_file == m->file ? m->waited_bytes - 1 : 0);
 }
 
 /* One that is behind others in its thread ends after them. */
@@ -173,18 +182,18 @@ static struct aof_look look(const struct model *m, bool pushed)
     return l;
 }
 
-static bool on_disk(const struct model *m, int file, int64_t bytes)
+static bool on_disk(const struct model *m)
 {
-    return m->disk[file] >= bytes ? !m->waits_rewrite : m->base_file > file;
+    return m->disk[m->waited_file] >= m->waited_bytes ? !m->waits_rewrite : m->base_file > m->waited_file;
 }
 
 static void model_init(struct model *m, uint64_t seed)
 {
-    static const int versions[] = {70015, 70206, 70401, 70204, 70005};
+    static const int versions[] = {70015, 70206, 70401, 70204, 70005, 80000};
     *m = (struct model){.seed = seed * 0x9E3779B97F4A7C15u + 1, .rewritten_ok = true, .mono_us = 5 * SECOND};
     for (int i = 0; i < 4; i++)
         (void)draw(m, 2);
-    uint64_t which = draw(m, 5);
+    uint64_t which = draw(m, 6);
     m->version = versions[which];
     m->valkey = which == 3;
     m->always = draw(m, 5) == 0;
@@ -193,6 +202,26 @@ static void model_init(struct model *m, uint64_t seed)
     m->waits_rewrite = m->scheduled = draw(m, 5) == 0;
     m->ahead_us = 1700000000ll * SECOND;
     m->last_fsync_us = clock_us(m);
+}
+
+static void fail_early(const struct model *m, uint64_t seed, int looks, const char *who)
+{
+    fail_msg("seed %llu: version %d%s, %s, lax %d: look %d: %s says synced, %lld of file %d is not",
+             (unsigned long long)seed, m->version, m->valkey ? " valkey" : "",
+             m->always ? "always" : "everysec", m->lax, looks, who, (long long)m->waited_bytes,
+             m->waited_file);
+}
+
+/* WAITAOF is answered; then a look, in this turn or later. True: it is believed. */
+static bool waitaof(struct model *m)
+{
+    for (int i = 0; i < 4000 && !waitaof_says_synced(m); i++) {
+        turn_begin(m, (int64_t)draw(m, 60000));
+        turn_end(m);
+    }
+    if (draw(m, 2) == 0) turn_begin(m, (int64_t)draw(m, 700000));
+    struct aof_look l = look(m, false);
+    return waitaof_says_synced(m) && aof_look_vouches(&l);
 }
 
 /* How long the wait took; -1: it had no end while there was trouble, nor soon after. */
@@ -213,9 +242,14 @@ static int64_t schedule(uint64_t seed)
         turn_end(&m);
     }
     m.buffered += 10; /* the write; it runs in the turn of the first look, or in one before it */
-    int64_t pos = m.bytes + m.buffered, from_us = m.mono_us;
-    int file = m.file;
+    int64_t from_us = m.mono_us;
     bool push = false;
+    m.waited_bytes = m.bytes + m.buffered;
+    m.waited_file = m.file;
+    if (m.version >= 80000 && waitaof(&m)) {
+        if (!on_disk(&m)) fail_early(&m, seed, 0, "WAITAOF");
+        return m.mono_us - from_us;
+    }
     for (int looks = 0; looks < 4000; looks++) {
         m.calm = m.mono_us > from_us + 20 * SECOND;
         uint64_t asked_ms = (uint64_t)m.mono_us / 1000;
@@ -231,10 +265,7 @@ static int64_t schedule(uint64_t seed)
         m.seen = true;
         push = aof_look_wants_push(&l);
         if (aof_wait_look(&a, &w, &l) == AOF_SYNCED) {
-            if (!on_disk(&m, file, pos))
-                fail_msg("seed %llu: version %d%s, %s, lax %d: look %d says synced, %lld of file %d is not",
-                         (unsigned long long)seed, m.version, m.valkey ? " valkey" : "",
-                         m.always ? "always" : "everysec", m.lax, looks, (long long)pos, file);
+            if (!on_disk(&m)) fail_early(&m, seed, looks, "aof_wait_look");
             return m.mono_us - from_us;
         }
         while ((uint64_t)m.mono_us / 1000 < a.again_ms) {

@@ -87,17 +87,23 @@ static void test_info_refused(void **state)
     got_close(&g);
 }
 
-/* With always, too, Redis syncs nothing beside a child when no-appendfsync-on-rewrite says so. */
-static void test_nothing_is_synced(void **state)
+static struct world *world_always(struct got *g)
 {
     static const char *const args[] = {"--appendfsync", "always", NULL};
     struct world *w = world_with_server(args);
-    struct got g;
-    (void)state;
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
+    got_init(g, w);
+    return w;
+}
+
+/* With always, too, Redis syncs nothing beside a child when no-appendfsync-on-rewrite says so. */
+static void test_nothing_is_synced(void **state)
+{
+    struct got g;
+    struct world *w = world_always(&g);
+    (void)state;
     fences_stall(w);
     g.fs.wait_ms = 300;
     redis_fence(&g.fs, &g.f[0]);
@@ -115,14 +121,9 @@ static void test_nothing_is_synced(void **state)
 
 static void test_always_and_nothing(void **state)
 {
-    static const char *const args[] = {"--appendfsync", "always", NULL};
-    struct world *w = world_with_server(args);
     struct got g;
+    struct world *w = world_always(&g);
     (void)state;
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
     for (int i = 0; i < 3; i++)
         redis_fence(&g.fs, &g.f[i]);
     WAIT_UNTIL(w, g.answers == 3);
@@ -147,14 +148,9 @@ static void test_always_and_nothing(void **state)
 /* A fence that would pass does not pass while a failover is under way; after it, it does. */
 static void test_held(void **state)
 {
-    static const char *const args[] = {"--appendfsync", "always", NULL};
-    struct world *w = world_with_server(args);
     struct got g;
+    struct world *w = world_always(&g);
     (void)state;
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
     place_hold(&w->place, true);
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(w, g.answers == 1);
@@ -280,15 +276,23 @@ static void test_link_changed(void **state)
 }
 
 #define OUR_KEY "$1\r\n1\r\n"
+#define AT_REST                                                                                              \
+    "redis_version:8.0.0\r\nrun_id:r\r\naof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_"          \
+    "scheduled:0\r\n"
+#define ENDED_WELL "aof_last_bgrewrite_status:ok\r\n"
 
-/* What an 8.0 says to WAITAOF; the fence must not believe less than was asked for, nor anything without its own key. */
-static void wait_answer_and_key(enum redis_keeps keeps, const char *answer, const char *key, bool passed)
+/* What an 8.0 says to WAITAOF; the fence must not believe less than was asked for, nor anything without its own key, nor
+ * beside a rewrite that runs or failed. */
+static void wait_answer_and_more(enum redis_keeps keeps, const char *answer, const char *key,
+                                 const char *info, bool passed)
 {
     struct world *w = world_empty();
     struct got g;
-    char said[200];
-    snprintf(said, sizeof said, "%s%s", answer, key);
-    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", said}};
+    char said[600];
+    snprintf(said, sizeof said, "%s%s$%zu\r\n%s\r\n", answer, key, strlen(info), info);
+    if (keeps != REDIS_KEEPS_DISK) snprintf(said, sizeof said, "%s%s", answer, key);
+    const char *looked = "-NOPERM\r\n*0\r\n" OUR_KEY; /* the second one 100 ms later: it is over then */
+    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", said, looked, looked}};
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -307,14 +311,16 @@ static void wait_answer_and_key(enum redis_keeps keeps, const char *answer, cons
 
 static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 {
-    wait_answer_and_key(keeps, answer, OUR_KEY, passed);
+    wait_answer_and_more(keeps, answer, OUR_KEY, AT_REST ENDED_WELL, passed);
 }
 
 static void test_waitaof(void **state)
 {
     (void)state;
-    wait_answer_and_key(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", "$-1\r\n", false);
-    wait_answer_and_key(REDIS_KEEPS_REPLICAS, ":2\r\n", "$1\r\n0\r\n", false);
+    wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", "$-1\r\n", AT_REST ENDED_WELL, false);
+    wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, AT_REST, false);
+    wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, ENDED_WELL, false);
+    wait_answer_and_more(REDIS_KEEPS_REPLICAS, ":2\r\n", "$1\r\n0\r\n", "", false);
     wait_answer(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", true);
     wait_answer(REDIS_KEEPS_DISK,
                 "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n", false);

@@ -272,7 +272,8 @@ void fan_names(struct session *s)
     struct fan *f = fan_open(s, names_over, NULL);
     EACH_PART(p, f)
     {
-        p->ask.read = (struct read_request){.query = s->ask.read.query, .done = names_part_done};
+        p->ask.read =
+            (struct read_request){.who = s->user, .query = s->ask.read.query, .done = names_part_done};
         ports->read(ports->arg, p->lane, &p->ask.read);
     }
 }

@@ -63,7 +63,7 @@ enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q,
     if (q->kind != QUERY_NAMES && !names_fit(s, kind, q->name, q->type, q->from, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
     if (!answer_begin(s, q, out)) return s->state == SESSION_QUEUED ? LEFT : TAKEN;
-    s->ask.read = (struct read_request){.query = *q, .done = read_done};
+    s->ask.read = (struct read_request){.who = s->user, .query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);
     if (q->kind != QUERY_NAMES) (void)lane_of_op(s, kind, q->name);
     ask_begin(s);

@@ -214,27 +214,76 @@ void ask_recover(struct core *c, struct recover_request *q)
 
 struct read_task {
     struct redis_query redis;
+    struct turn turn;
     struct coalesce_settle settle;
     struct read_request *request;
     struct core *core;
 };
 
-static void read_done(struct redis_query *r)
+static bool is_reading(const struct core *c, const void *who)
 {
-    struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
+    for (size_t i = 0; i < READS_AT_ONCE; i++)
+        if (c->reading[i] != NULL && c->reading[i]->turn.who == who) return true;
+    return false;
+}
+
+static struct read_task *read_of_next(struct core *c)
+{
+    list_for_each (node, &c->reads.first) {
+        struct turn *turn = CONTAINER_OF(node, struct turn, link);
+        if (is_reading(c, turn->who)) continue;
+        turns_take(&c->reads, turn);
+        return CONTAINER_OF(turn, struct read_task, turn);
+    }
+    return NULL;
+}
+
+/* Of each user one piece at a time, and few in all: a frame, and another's read, waits for no more. */
+static void reads_next(struct core *c)
+{
+    for (size_t i = 0; i < READS_AT_ONCE; i++) {
+        if (c->reading[i] != NULL) continue;
+        struct read_task *task = read_of_next(c);
+        if (task == NULL) return;
+        c->reading[i] = task;
+        redis_query(&c->sync_link, &task->redis);
+    }
+}
+
+static void read_end(struct read_task *task)
+{
     struct read_request *q = task->request;
-    q->outcome = r->outcome;
-    q->text = r->text;
-    q->answer = &r->answer;
+    q->outcome = task->redis.outcome;
+    q->text = task->redis.text;
+    q->answer = &task->redis.answer;
     q->done(q);
     heap_free(task);
+}
+
+static void read_came(struct redis_query *r, bool more)
+{
+    struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
+    struct core *c = task->core;
+    for (size_t i = 0; i < READS_AT_ONCE; i++)
+        if (c->reading[i] == task) c->reading[i] = NULL;
+    if (more)
+        turns_push(&c->reads, &task->turn);
+    else
+        read_end(task);
+    reads_next(c);
+}
+
+static void read_begin(struct read_task *task)
+{
+    turns_push(&task->core->reads, &task->turn);
+    reads_next(task->core);
 }
 
 static void settle_done(struct coalesce_settle *settle)
 {
     struct read_task *task = CONTAINER_OF(settle, struct read_task, settle);
     if (!settle->failed) {
-        redis_query(&task->core->sync_link, &task->redis);
+        read_begin(task);
         return;
     }
     struct read_request *q = task->request;
@@ -264,9 +313,10 @@ void ask_read(struct core *c, struct read_request *q)
     struct read_task *task = heap_zalloc(sizeof *task);
     task->request = q;
     task->core = c;
+    task->turn.who = q->who;
     task->redis =
-        (struct redis_query){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
+        (struct redis_query){.query = &q->query, .limits = c->config.counters->ops, .came = read_came};
     bool in_keys = q->query.kind == QUERY_VISITORS;
     if (!in_keys) task->settle = settle_of(&q->query);
-    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_query(&c->sync_link, &task->redis);
+    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) read_begin(task);
 }

@@ -41,6 +41,8 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
 
 struct recovery;
 
+#define READS_AT_ONCE 4
+
 struct core {
     struct lane_config config;
     uv_loop_t *loop;
@@ -58,6 +60,8 @@ struct core {
     struct redis_waits waits, waitaofs; /* of clients */
     struct turns pendings;              /* CTR.PENDINGs that wait: users take turns, a piece each */
     bool pending_out;                   /* a piece is being read */
+    struct turns reads;                 /* of series, timeboxes, events and visitors that wait, likewise */
+    struct read_task *reading[READS_AT_ONCE];
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;

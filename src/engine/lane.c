@@ -170,6 +170,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     wire_gate(c);
     wire_totals(c, &l->totals);
     list_init(&c->pendings.first);
+    list_init(&c->reads.first);
     cleaner_init(&l->cleaner, c);
     c->name = (struct name){
         .link = &c->sync_link, .host = c->config.host, .taken = name_taken, .refused = name_refused};

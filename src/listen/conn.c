@@ -2,8 +2,8 @@
  * In: libuv reads into an area that all connections share, the session takes bytes from there, and the connection keeps
  * only what the session leaves. It does not read while the session is paused, while it has kept bytes to look at, or
  * while the client leaves too many answers unread.
- * Out: uv_try_write of the whole outlet. What the socket does not take becomes a chunk, which libuv writes when there is
- * room; answers made meanwhile become further chunks, up to unread_most().
+ * Out: uv_try_write of the outlet. What the socket does not take becomes a chunk, which libuv writes when there is room, a
+ * part a turn; answers made meanwhile become further chunks, up to unread_most().
  * End: linger.c after the last answer, then conn_drop closes the handle. on_closed, conn_release or conn_answered frees,
  * whichever comes last. */
 #include "listen/inside.h"
@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 
 #define CHUNK_LEAST (OUTLET_FULL / 2) /* fewer bytes are not made a chunk while there is one */
+#define PART_MOST OUTLET_FULL /* libuv writes up to 9 a turn: longer ones would delay the answers of others */
 
 struct outlet *conn_outlet(struct conn *c)
 {
@@ -52,7 +53,7 @@ static bool may_read(const struct conn *c)
 
 size_t conn_unread(const struct conn *c)
 {
-    return c->outlet.out.n + uv_stream_get_write_queue_size(&c->s.stream);
+    return c->outlet.out.n + c->behind + uv_stream_get_write_queue_size(&c->s.stream);
 }
 
 static int client_address(const uv_tcp_t *tcp, struct sockaddr *out, int *n)
@@ -93,7 +94,7 @@ void conn_info(const struct conn *c, struct conn_info *info)
     info->is_unix = c->from->is_unix;
     info->reads = c->reading;
     info->kept_bytes = c->kept.n;
-    info->unsent_bytes = uv_stream_get_write_queue_size(&c->s.stream);
+    info->unsent_bytes = c->behind + uv_stream_get_write_queue_size(&c->s.stream);
     info->memory =
         sizeof(*c) + c->from->handler.session_size + c->outlet.out.cap + c->kept.cap + info->unsent_bytes;
 }
@@ -114,11 +115,28 @@ static void free_if_over(struct conn *c)
         conn_free(c);
 }
 
+static struct unsent *oldest(const struct conn *c)
+{
+    return CONTAINER_OF(c->unsent.next, struct unsent, place);
+}
+
+static void chunk_end(struct unsent *chunk)
+{
+    struct conn *c = chunk->conn;
+    c->behind -= chunk->bytes.n - chunk->at;
+    list_remove(&chunk->place);
+    if (list_empty(&c->unsent)) list_remove(&c->in_writing);
+    buf_free(&chunk->bytes);
+    heap_free(chunk);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct conn *c = handle->data;
     struct listen *l = c->listen;
     c->closed = true;
+    while (!list_empty(&c->unsent))
+        chunk_end(oldest(c));
     buf_free(&c->outlet.out); /* no frame writes to a client that is gone */
     buf_free(&c->kept);
     secure_close(c);
@@ -389,17 +407,29 @@ static void pace(struct conn *c)
         reading_update(c);
 }
 
+static void on_written(uv_write_t *req, int status);
+
+/* The next part of what is unsent goes to libuv. 0, or libuv's error. */
+static int part_write(struct conn *c)
+{
+    struct unsent *chunk = oldest(c);
+    size_t left = chunk->bytes.n - chunk->at;
+    uv_buf_t part = uv_buf_init(chunk->bytes.p + chunk->at, (unsigned)(left < PART_MOST ? left : PART_MOST));
+    chunk->at += part.len;
+    c->behind -= part.len;
+    return uv_write(&c->write, &c->s.stream, &part, 1, on_written);
+}
+
 static void on_written(uv_write_t *req, int status)
 {
-    struct unsent *chunk = CONTAINER_OF(req, struct unsent, write);
-    struct conn *c = chunk->conn;
-    if (status == 0) {
+    struct conn *c = CONTAINER_OF(req, struct conn, write);
+    struct unsent *chunk = oldest(c);
+    if (status == 0 && chunk->at == chunk->bytes.n) {
         c->told = chunk->counted;
-        STAT_ADD(net_output_bytes, chunk->handed);
+        STAT_ADD(net_output_bytes, chunk->bytes.n - chunk->from);
+        chunk_end(chunk);
     }
-    buf_free(&chunk->bytes);
-    heap_free(chunk);
-    if (--c->chunks == 0) list_remove(&c->in_writing);
+    if (status == 0 && !is_closing(c) && !list_empty(&c->unsent)) status = part_write(c);
     if (is_closing(c)) return; /* on_closed follows and frees */
     if (status != 0)
         conn_drop(c);
@@ -407,32 +437,29 @@ static void on_written(uv_write_t *req, int status)
         conn_flush(c);
 }
 
-/* Gives out, from its byte `from` on, to libuv. 0, or libuv's error. */
+/* Puts out, from its byte `from` on, behind what is unsent. 0, or libuv's error. */
 static int write_chunk(struct conn *c, struct buf *out, size_t from)
 {
     struct unsent *chunk = heap_zalloc(sizeof(*chunk));
-    *chunk = (struct unsent){.conn = c, .bytes = *out, .handed = out->n - from, .counted = c->outlet.counted};
+    bool first = list_empty(&c->unsent);
+    *chunk =
+        (struct unsent){.conn = c, .bytes = *out, .from = from, .at = from, .counted = c->outlet.counted};
     *out = (struct buf){0};
     buf_trim(&chunk->bytes);
-    uv_buf_t rest = uv_buf_init(chunk->bytes.p + from, (unsigned)chunk->handed);
-    int rc = uv_write(&chunk->write, &c->s.stream, &rest, 1, on_written);
-    if (rc != 0) {
-        buf_free(&chunk->bytes);
-        heap_free(chunk);
-        return rc;
-    }
-    c->handed += chunk->handed;
-    if (c->chunks++ > 0) return 0;
+    list_push(&c->unsent, &chunk->place);
+    c->behind += chunk->bytes.n - from;
+    c->handed += chunk->bytes.n - from;
+    if (!first) return 0;
     c->progress_ms = uv_now(c->listen->loop);
     list_push(&c->listen->writing, &c->in_writing);
     listen_watch(c->listen);
-    return 0;
+    return part_write(c);
 }
 
 /* 0, or what libuv said. */
 static int write_now(struct conn *c, struct buf *out)
 {
-    size_t most = out->n < INT32_MAX ? out->n : INT32_MAX;
+    size_t most = out->n < PART_MOST ? out->n : PART_MOST;
     uv_buf_t all = uv_buf_init(out->p, (unsigned)most);
     int n = uv_try_write(&c->s.stream, &all, 1);
     if (n < 0 && n != UV_EAGAIN) return n;
@@ -446,10 +473,11 @@ static int write_now(struct conn *c, struct buf *out)
 
 static int write_out(struct conn *c)
 {
-    if (c->chunks > 0 && c->outlet.out.n < CHUNK_LEAST) return 0;
+    bool waits = !list_empty(&c->unsent);
+    if (waits && c->outlet.out.n < CHUNK_LEAST) return 0;
     struct buf *out = c->secure == NULL ? &c->outlet.out : secure_out(c);
     if (out->n == 0) return 0;
-    return c->chunks > 0 ? write_chunk(c, out, 0) : write_now(c, out);
+    return waits ? write_chunk(c, out, 0) : write_now(c, out);
 }
 
 void conn_flush(struct conn *c)
@@ -500,7 +528,7 @@ static void stalled(struct conn *c)
 
 void conn_stall_check(struct conn *c, uint64_t now_ms)
 {
-    uint64_t taken = c->handed - uv_stream_get_write_queue_size(&c->s.stream);
+    uint64_t taken = c->handed - c->behind - uv_stream_get_write_queue_size(&c->s.stream);
     if (taken != c->taken) {
         c->taken = taken;
         c->progress_ms = now_ms;
@@ -544,6 +572,7 @@ static struct conn *conn_new(struct listener *ls)
     list_init(&c->answered);
     list_init(&c->resumed);
     list_init(&c->in_writing);
+    list_init(&c->unsent);
     list_init(&c->in_lingering);
     list_push(&ls->listen->open, &c->place);
     listen_stream_open(ls->listen, &c->s, ls->is_unix, c);

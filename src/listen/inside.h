@@ -91,11 +91,11 @@ struct secure { /* of a connection with TLS */
     bool spoke;          /* false at its end: it only looked whether the port is open */
 };
 
-struct unsent { /* of answers that the socket did not take at once: libuv's until on_written() */
-    uv_write_t write;
+struct unsent { /* of answers that the socket did not take at once */
     struct conn *conn;
+    struct list place; /* in conn->unsent */
     struct buf bytes;
-    size_t handed;    /* of them, the last */
+    size_t from, at;  /* its first byte; the first that libuv does not have */
     uint64_t counted; /* outlet.counted as it was made */
 };
 
@@ -108,16 +108,18 @@ struct conn {
     struct list answered, resumed, in_writing, in_lingering;
     struct buf kept;          /* bytes that the session left; freed when empty */
     size_t unread, promised;  /* its part of listen->unread; of it, in the making */
+    struct list unsent;       /* chunks: of the oldest one, libuv has a part until on_written() */
+    uv_write_t write;         /* of it */
+    size_t behind;            /* bytes in chunks that libuv does not have */
     uint64_t handed;          /* bytes in chunks so far, */
     uint64_t taken;           /* how many of them the socket had taken when the stall timer looked last, */
     uint64_t progress_ms;     /* and when that changed, or something came from the client (uv_now) */
     uint64_t told;            /* outlet.counted of what the socket has taken whole */
     uint64_t linger_until_ms; /* uv_now */
     size_t discarded;         /* bytes, while it lingers */
-    uint32_t chunks;
-    uint32_t read_turn;    /* it was read last in */
-    struct secure *secure; /* NULL: no TLS */
-    union client {         /* as its proxy names it; sa_family 0: it comes by itself */
+    uint32_t read_turn;       /* it was read last in */
+    struct secure *secure;    /* NULL: no TLS */
+    union client {            /* as its proxy names it; sa_family 0: it comes by itself */
         struct sockaddr sa;
         struct sockaddr_in in;
         struct sockaddr_in6 in6;

@@ -48,7 +48,7 @@ static void write_once(struct conn *c)
 {
     struct buf *out = tls_session_out(c->secure->tls);
     uv_buf_t all = uv_buf_init(out->p, (unsigned)out->n);
-    if (out->n > 0 && c->chunks == 0) uv_try_write(&c->s.stream, &all, 1);
+    if (out->n > 0 && list_empty(&c->unsent)) uv_try_write(&c->s.stream, &all, 1);
     buf_reset(out);
 }
 
@@ -60,7 +60,7 @@ static void failed(struct conn *c)
     if (greets) refused(c, tls_session_why(c->secure->tls));
     write_once(c);
     c->finishing = true;
-    if (greets && c->chunks == 0)
+    if (greets && list_empty(&c->unsent))
         linger_begin(c);
     else
         conn_drop(c);

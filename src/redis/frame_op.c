@@ -358,8 +358,8 @@ static void again_copy(struct redis_frames *fr, struct frame *f, const char *out
     fr->again = true;
     for (int i = 0; i < FRAME_PARTS; at = fr->ends[i++]) {
         if (!parts[i].again) continue;
-        if (parts[i].put == visitors_put && fr->bounded)
-            visitors_put(fr, &f->again, f);
+        if (fr->bounded && fr->sent[i] > 0 && (parts[i].put == visitors_put || parts[i].put == tokens_put))
+            parts[i].put(fr, &f->again, f);
         else
             buf_put(&f->again, out + at, fr->ends[i] - at);
         f->again_lines += fr->sent[i];

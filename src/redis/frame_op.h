@@ -35,7 +35,7 @@ struct redis_frames {
     size_t ends[FRAME_PARTS];   /* ... and where they end in what is written */
     int64_t tokens_standing;    /* as Redis said last */
     bool again;                 /* written to be kept: what was answered is refused for no bound ... */
-    bool bounded;               /* ... as visitors are that have users */
+    bool bounded;               /* ... as tokens are, and visitors that have users */
     bool wraps;                 /* sums in tally:accepted are near their end: a script adds to them */
     const char *trouble_key;    /* of the answers being filed: a key that was not written or read ... */
     const struct redis_answer *trouble;   /* ... as its answer says; NULL: none */

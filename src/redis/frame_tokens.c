@@ -19,8 +19,11 @@
     "ERR outcome unknown: its answer was lost with the link, and Redis may have forgotten the token since "  \
     "(tokens.keep); the increment may or may not have been counted"
 
+#define UNBOUNDED ((int64_t)1 << 53) /* exact in Lua */
+
 uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
+    fr->bounded = true;
     request_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 5 * (size_t)f->tokens_n);
     REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
     REQUEST_KEY(out, fr->tag, KEY_DIRTY);
@@ -31,7 +34,7 @@ uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame
     }
     request_int(out, f->dirty_ms);
     request_int(out, fr->limits->token_keep_s);
-    request_int(out, fr->limits->tokens_most);
+    request_int(out, fr->again ? UNBOUNDED : fr->limits->tokens_most);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
         const struct frame_token *t = &f->tokens[i];
         request_slice(out, FRAME_FIELD(f, t));

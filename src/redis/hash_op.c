@@ -6,8 +6,8 @@
 #include "series/names.h"
 #include <stdio.h>
 
-#define PIECE_FIELDS 1000 /* about a millisecond of Redis */
-#define FIELD_BYTES 64    /* of a field beside its texts */
+#define PIECE_FIELDS 200 /* 0.3 ms of Redis */
+#define FIELD_BYTES 64   /* of a field beside its texts */
 #define BEGUN_MAX 10
 
 static void hash_end(struct redis_hash *h, enum ask_outcome outcome)

@@ -3,7 +3,7 @@
 #include "redis/query_in.h"
 #include "series/names.h"
 
-#define EVENTS_A_PIECE 1000
+#define EVENTS_A_PIECE 300
 
 static uint32_t piece_size(const struct redis_query *r)
 {
@@ -54,7 +54,7 @@ static void on_piece(struct redis_link *l, void *arg, const struct redis_answer 
         query_finish(r);
     } else {
         r->begun = true;
-        query_events(r);
+        query_more(r, query_events);
     }
 }
 

@@ -14,6 +14,9 @@ void query_refuse(struct redis_query *r, const char *format, ...) __attribute__(
 void query_refuse_key(struct redis_query *r, struct slice key,
                       struct slice held); /* it holds what is not ours */
 
+/* There is more: ask() asks for it. Last line, as the others. */
+void query_more(struct redis_query *r, void (*ask)(struct redis_query *r));
+
 /* A score as text: its whole seconds, or hits. False: none. */
 bool query_score(const struct redis_answer *reply, int64_t *out);
 

@@ -7,14 +7,20 @@
 
 static void end(struct redis_query *r, enum ask_outcome outcome)
 {
-    struct query_answer answer = r->answer; /* r may be gone after done */
+    struct query_answer answer = r->answer; /* r may be gone after came */
     r->outcome = outcome;
     if (outcome != ASK_DONE) r->answer.n = 0;
     buf_free(&r->key);
     buf_free(&r->last);
     buf_free(&r->last_score);
-    r->done(r);
+    r->came(r, false);
     query_answer_free(&answer);
+}
+
+void query_more(struct redis_query *r, void (*ask)(struct redis_query *r))
+{
+    r->next = ask;
+    r->came(r, true);
 }
 
 void query_finish(struct redis_query *r)
@@ -93,6 +99,10 @@ void redis_query(struct redis_link *l, struct redis_query *r)
         [QUERY_TIMEBOX_BOTTOM] = query_timebox, [QUERY_EVENTS] = query_events,
         [QUERY_WINDOWS] = query_windows,        [QUERY_VISITORS] = query_visitors,
     };
+    if (r->next != NULL) {
+        r->next(r);
+        return;
+    }
     r->link = l;
     r->answer = (struct query_answer){0};
     r->key = r->last = r->last_score = (struct buf){0};

@@ -104,7 +104,7 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_answer *
                      "in Redis with ZSCAN " KEY_KNOWN,
                      r->answer.n);
     else
-        query_names(r);
+        query_more(r, query_names);
 }
 
 void query_names(struct redis_query *r)

@@ -45,7 +45,7 @@ static void on_buckets(struct redis_link *l, void *arg, const struct redis_answe
         return;
     }
     r->begun = true;
-    recent_ask(r);
+    query_more(r, recent_ask);
 }
 
 static int64_t last_rank(int64_t first, int64_t n)

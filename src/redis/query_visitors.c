@@ -46,7 +46,7 @@ static void on_step(struct redis_link *l, void *arg, const struct redis_answer *
     if (!step_file(r, reply, &count)) {
         query_fail(r, reply);
     } else if (days_left(r) > 0) {
-        step_ask(r);
+        query_more(r, step_ask);
     } else {
         query_put_number(&r->answer, count);
         query_put_text(&r->answer, r->has_sketch ? SLICE("estimated") : SLICE("exact"));

@@ -7,8 +7,8 @@
 #include "redis/query_in.h"
 #include "series/names.h"
 
-#define WINDOWS_A_PIECE 400
-#define COUNTED_A_PIECE 100 /* of them, those that are not in the cache */
+#define WINDOWS_A_PIECE 300
+#define COUNTED_A_PIECE 75 /* of them, those that are not in the cache */
 #define SIZES_MAX 32
 
 static uint32_t windows_size(const struct redis_query *r)
@@ -42,7 +42,7 @@ static void windows_done(struct redis_link *l, void *arg, const struct redis_ans
     else if (r->left == 0)
         query_finish(r);
     else
-        windows_ask(r);
+        query_more(r, windows_ask);
 }
 
 static void windows_ask(struct redis_query *r)

@@ -50,6 +50,7 @@ struct sync_request {
 };
 
 struct read_request {
+    const void *who;    /* as above */
     struct query query; /* checked; its name and type are the session's memory, too */
     enum ask_outcome outcome;
     const char *text;

@@ -302,6 +302,21 @@ def test_totals_of_many_fields(shops):
         asker.close()
 
 
+def test_reads_take_turns(shops):
+    """One user's long reads go one piece at a time, whatever their number: another's as long one is through when few of them are."""
+    daemon = shops()
+    askers = [known(daemon, "shop1") for _ in range(40)]
+    links = [asker.socket for asker in askers]
+    with known(daemon, "shop2") as other:
+        for asker, store in [*((asker, 1) for asker in askers), (other, 2)]:
+            asker.send(encode("EVENT.COUNT", f"s{store}:e", "view", 20000 * 26, 26))
+        assert len(other.reply()) == 20000
+        assert answered(links) < len(links) / 2
+    for asker in askers:
+        assert len(asker.reply()) == 20000
+        asker.close()
+
+
 def test_tops_of_a_stores_token(make_doors, redis, workdir):
     """Slow requests of one token leave a worker to the operator's, and do not come before it."""
     with open(os.path.join(workdir, "tokens"), "a", encoding="ascii") as out:

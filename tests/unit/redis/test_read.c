@@ -18,9 +18,13 @@ struct got {
     int done;
 };
 
-static void on_read(struct redis_query *r)
+static void on_read(struct redis_query *r, bool more)
 {
     struct got *g = r->arg;
+    if (more) {
+        redis_query(&g->w->link, r);
+        return;
+    }
     buf_reset(&g->said);
     for (size_t i = 0; i < r->answer.n; i++) {
         const struct query_value *v = &r->answer.values[i];
@@ -58,7 +62,7 @@ static int close_world(void **state)
 static void ask(struct got *g, struct query query)
 {
     g->query = query;
-    g->read = (struct redis_query){.query = &g->query, .limits = &g->limits, .done = on_read, .arg = g};
+    g->read = (struct redis_query){.query = &g->query, .limits = &g->limits, .came = on_read, .arg = g};
     redis_query(&g->w->link, &g->read);
 }
 
@@ -277,8 +281,7 @@ static void pieces_go_on_behind_the_last_one(void **state)
     for (const char *at = g->said.p; (at = strstr(at, "early")) != NULL; at++)
         early++; /* before the first piece */
     assert_int_equal(g->values % 2, 0);
-    assert_true(standing - early == 5000 ||
-                standing - early == 5000 - 699); /* the first piece may have had them */
+    assert_in_range(standing - early, 5000 - 699, 5000); /* the first pieces may have had those that went */
 }
 
 static void a_last_one_that_was_preened_is_no_loss(void **state)

@@ -290,6 +290,26 @@ static void test_so_many_stand_and_no_more(void **state)
     got_close(g);
 }
 
+/* What was answered is not refused when it is sent again to a Redis that lost it, and has others'. */
+static void test_what_was_counted_passes_again(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->limits.tokens_most = 2;
+    g->frames.keeps = true;
+    begin(g);
+    token_by(g, KEY, DAY, 3, "a", "1");
+    send_applied(g);
+    token_is(g, 0, 3, true);
+    redis_ask(s, "FLUSHALL");
+    redis_ask(s, "HSET tally:tokens 9000000000 2");
+    replay_applied(g);
+    assert_redis(s, "3", "HGET " KEY " " DAY);
+    assert_redis(s, "unique_visitors 3", "HGETALL tally:accepted");
+    got_close(g);
+}
+
 #define SHARE(n, m) "OOM " n " tokens are this user's, and " m " of tokens.max are free; nothing was counted"
 
 /* A user's own are at most as many as are free, in one frame and over many; without a user the last one goes as well. */
@@ -402,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_own_keys_of_other_types),
         cmocka_unit_test(test_lives_so_long_and_no_longer),
         cmocka_unit_test(test_so_many_stand_and_no_more),
+        cmocka_unit_test(test_what_was_counted_passes_again),
         cmocka_unit_test(test_a_user_leaves_room_for_others),
         cmocka_unit_test(test_read_back),
         cmocka_unit_test(test_a_full_redis_refuses_the_frame),

@@ -1,0 +1,266 @@
+"""How much one store's attack delays another's hits: the quiet user's p99 alone and beside each attack of e2e/test_attacks.py, in
+alternating windows, and the most memory that tallyd and Redis have meanwhile. The attacker's own process has the lowest priority: it
+would be another machine.
+
+    attacks.py --build DIR [--rounds 5] [--window 4] [--only NAMES]      exit status 1: a median ratio is above 2"""
+import argparse
+import datetime
+import multiprocessing
+import os
+import select
+import socket
+import statistics
+import sys
+import threading
+import time
+
+import redis
+
+from servers import HOST, OneTallyd, free_port, resp, started
+from tenants import Tenants, quiet_p99
+
+LIMIT = 2.0
+MEMORY = 256 << 20
+
+CONFIGURATION = """\
+instance: attacks
+listen: {{ resp: [ "tcp://{host}:{port}" ], control: "unix://{directory}/control", http: "tcp://{host}:{http}" }}
+redis: "redis://{host}:{redis}/0"
+mysql: "mysql://root@{host}:{mysql}/attacks"
+limits: {{ memory: 256MiB }}
+http: {{ tokens: "{directory}/tokens" }}
+counters:
+  unique_visitors:
+    key: "s<store>:unique_visitors:daily"
+    field: date
+    sync: {{ hits: 50, every: 60s }}
+    table: daily_visitors
+    columns: {{ store: store_id, field: day, count: visitors }}
+  product_views:
+    key: "s<store>:product_views"
+    field: integer
+    sync: {{ hits: 50, every: 60s }}
+    table: product_views
+    columns: {{ store: store_id, field: product_id, count: views }}
+  searches:
+    key: "s<store>:searches"
+    field: text
+    sync: {{ hits: 1000000, every: 3600s }}
+    table: searches
+    columns: {{ store: store_id, field: query, count: searches }}
+users:
+  quiet: {{ password: "{quiet}", keys: [ "s1:*" ], connections: 50 }}
+  flood: {{ password: "{flood}", keys: [ "s2???:*" ], rate: 5000, connections: 1000 }}
+"""
+
+
+class Shops(OneTallyd):
+    """The quiet user's store is 1, the attacker's 2001."""
+
+    def __init__(self, directory, program, behind, mysql):
+        self.http, self.behind = free_port(), behind
+        super().__init__(directory, program, behind, mysql, "attacks", CONFIGURATION, http=self.http,
+                         **{name: Tenants.user(program, name) for name in ("quiet", "flood")})
+        with open(self.first("quiet"), "wb") as file:
+            file.write(resp(b"AUTH", b"quiet", b"the password of quiet"))
+        with open(os.path.join(self.directory, "tokens"), "w", encoding="ascii") as file:
+            file.write(f"flood {'f' * 40} 2001\n")
+        os.chmod(file.name, 0o600)
+
+    def is_ready(self):
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, self.port)) == 0 and super().is_ready()
+
+    def first(self, name):
+        return os.path.join(self.directory, f"{name}.auth")
+
+
+def words(*each):
+    return resp(*(str(word).encode() for word in each))
+
+
+def link(shops, receive=None):
+    one = socket.socket()
+    if receive:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+    one.connect((HOST, shops.port))
+    one.sendall(words("AUTH", "flood", "the password of flood"))
+    assert one.recv(5) == b"+OK\r\n"
+    return one
+
+
+def again_and_again(shops, n, make, pause_s=0.0):
+    """n connections, each of which sends make(i) as soon as its last answers came."""
+    links, i = [link(shops) for _ in range(n)], 0
+    while True:
+        for one in select.select(links, links, [])[1]:
+            while select.select([one], [], [], 0)[0] and one.recv(1 << 20):
+                pass
+            one.setblocking(False)
+            try:
+                one.send(make(i))
+            except BlockingIOError:
+                pass
+            one.setblocking(True)
+            i += 1
+        time.sleep(pause_s or 0.002)
+
+
+def days():
+    return [(datetime.date.today() - datetime.timedelta(back)).strftime("%Y%m%d") for back in range(300)]
+
+
+def waits(shops):
+    again_and_again(shops, 20, lambda i: words("WAIT", 1, 100), 0.1)
+
+
+def pendings(shops):
+    again_and_again(shops, 60, lambda i: words("CTR.PENDING", "s2001:searches"), 0.05)
+
+
+def visitors(shops):
+    again_and_again(shops, 4, lambda i: b"".join(words("UNIQ.ADD", f"s2001:v{i}", day, 16777215) for day in days()), 0.1)
+
+
+def totals(shops):
+    again_and_again(shops, 100, lambda i: words("CTR.TOTAL", "s2001:product_views", *range(1000)), 0.05)
+
+
+def tokens(shops):
+    again_and_again(shops, 4, lambda i: b"".join(
+        words("CTR.INCRBY", "s2001:product_views", n, 1, "TOKEN", f"{time.monotonic_ns()}-{n}") for n in range(200)))
+
+
+def windows(shops):
+    again_and_again(shops, 8, lambda i: words("EVENT.COUNT", "s2001:big", "view", 20000 * (26 + i % 5), 26 + i % 5), 0.02)
+
+
+def flood(shops):
+    again_and_again(shops, 8, lambda i: b"".join(words("HINCRBY", f"s2{i % 1000:03}:product_views", n, 1) for n in range(200)))
+
+
+def unread(shops):
+    """150 answers of 5 MB that nobody takes."""
+    links = []
+    for _ in range(150):
+        links.append(link(shops, 4096))
+        links[-1].sendall(words("EVENT.RANGE", "s2001:big", "view", 0, 1 << 33))
+    time.sleep(3600)
+
+
+def halves(shops):
+    """Requests of 1 MB without an end; those that are closed come again."""
+    links = []
+    while True:
+        if len(links) < 400:
+            links.append(link(shops))
+            try:
+                links[-1].sendall(b"*1024\r\n" + (b"$900\r\n%s\r\n" % (b"x" * 900)) * 1000)
+            except OSError:
+                pass
+        for one in select.select(links, [], [], 0.005)[0]:
+            links.remove(one)
+            one.close()
+
+
+def heads(shops):
+    links = [socket.create_connection((HOST, shops.http)) for _ in range(1000)]
+    while True:
+        for one in links:
+            try:
+                one.send(b"GET /healthz HTT"[:1])
+            except OSError:
+                pass
+        time.sleep(1)
+
+
+def tops(shops):
+    request = f"GET /api/stores/2001/counters/searches?top=10 HTTP/1.1\r\nHost: l\r\nAuthorization: Bearer {'f' * 40}\r\n\r\n".encode()
+    links = [socket.create_connection((HOST, shops.http)) for _ in range(40)]
+    while True:
+        for one in links:
+            one.sendall(request)
+        for one in links:
+            one.recv(1 << 20)
+
+
+ATTACKS = [flood, waits, pendings, visitors, totals, tokens, windows, unread, halves, heads, tops]
+
+
+def furnish(shops):
+    """What the attacks ask for: 30,000 long searches, and 20,000 events with long ids."""
+    one = link(shops)
+    for make in (lambda n: words("HINCRBY", "s2001:searches", f"{n:0240}", 1),
+                 lambda n: words("EVENT.ADD", "s2001:big", "view", "ID", f"{n:0250}")):
+        for at in range(0, 20000, 500):
+            one.sendall(b"".join(make(n) for n in range(at, at + 500)))
+            got = 0
+            while got < 500:
+                got += one.recv(1 << 16).count(b"\n")
+    one.close()
+
+
+class Memory(threading.Thread):
+    """The most that tallyd has resident, and Redis in use, while it runs; MiB."""
+
+    def __init__(self, shops):
+        super().__init__(daemon=True)
+        self.shops, self.ended, self.most = shops, threading.Event(), [0, 0]
+
+    def run(self):
+        direct = redis.Redis(HOST, self.shops.behind.port)
+        while not self.ended.wait(0.1):
+            with open(f"/proc/{self.shops.process.pid}/statm", encoding="ascii") as file:
+                mine = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            now = [mine >> 20, direct.info("memory")["used_memory"] >> 20]
+            self.most = [max(pair) for pair in zip(self.most, now)]
+
+
+def as_another_machine(attack, shops):
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    attack(shops)
+
+
+def measured(program, shops, attack, rounds, seconds):
+    alone, beside, memory = [], [], Memory(shops)
+    memory.start()
+    for _ in range(rounds):
+        alone.append(quiet_p99(program, shops, seconds))
+        attacker = multiprocessing.Process(target=as_another_machine, args=(attack, shops), daemon=True)
+        attacker.start()
+        time.sleep(1)
+        assert attacker.is_alive(), f"{attack.__name__} ended"
+        beside.append(quiet_p99(program, shops, seconds))
+        attacker.kill()
+        attacker.join()
+        time.sleep(seconds)  # what it asked for is answered
+    memory.ended.set()
+    memory.join()
+    return alone, beside, memory.most
+
+
+def main():
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--build", required=True)
+    asked.add_argument("--rounds", type=int, default=5)
+    asked.add_argument("--window", type=float, default=4)
+    asked.add_argument("--only", nargs="*", help="of: " + " ".join(attack.__name__ for attack in ATTACKS))
+    asked = asked.parse_args()
+    worst = 0.0
+    with started("attacks", asked.build, Shops) as shops:
+        furnish(shops)
+        print("| attack | alone, p99 us | beside it | ratio | of each pair | tallyd, MiB | Redis, MiB |\n|---|---:|---:|---:|---|---:|---:|")
+        for attack in ATTACKS:
+            if asked.only and attack.__name__ not in asked.only:
+                continue
+            alone, beside, most = measured(os.path.join(asked.build, "tests/bench/load"), shops, attack, asked.rounds, asked.window)
+            ratio = statistics.median(b / a for a, b in zip(alone, beside))
+            worst = max(worst, ratio)
+            pairs = " ".join(f"{b / a:.2f}" for a, b in zip(alone, beside))
+            print(f"| {attack.__name__} | {statistics.median(alone):.0f} | {statistics.median(beside):.0f} | {ratio:.2f} | {pairs} | "
+                  f"{most[0]} | {most[1]} |", flush=True)
+    return 0 if worst <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

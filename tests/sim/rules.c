@@ -1014,9 +1014,12 @@ const struct sim_rule *sim_rule_find(const char *name)
 static const struct {
     const char *rule;
     uint64_t seed;
-} late[] = {{"take_link", 19100},   {"total_epoch", 5550},   {"gen_id", 2200},       {"take_all", 1300},
-            {"cutoff_first", 1130}, {"sync_history", 1200},  {"fence_key", 1100},    {"kept_number", 750},
-            {"rescan", 1000},       {"gate_all_links", 850}, {"bucket_resend", 1000}};
+} late[] = {{"take_link", 22150},    {"total_epoch", 5550},   {"takeover_server", 3000},
+            {"gen_id", 2200},        {"kept_number", 1650},   {"take_all", 1300},
+            {"cutoff_first", 1130},  {"sync_history", 1200},  {"fence_key", 1100},
+            {"rescan", 1000},        {"bucket_resend", 1000}, {"resend_all_zadd", 920},
+            {"gate_all_links", 850}, {"events_owed", 580},    {"epoch", 560},
+            {"stores_apart", 480},   {"lease_held", 480}};
 
 uint64_t sim_rule_first_seed(const struct sim_rule *rule)
 {

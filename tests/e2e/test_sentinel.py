@@ -345,7 +345,7 @@ class Liar:
 
     def serve(self, near):
         link = Resp.__new__(Resp)
-        link.socket, link.buffer = near, b""
+        link.socket, link.buffer, link.at = near, b"", 0
         with contextlib.suppress(OSError, Closed):
             while True:
                 words = [word.decode() for word in link.reply()]

@@ -28,7 +28,7 @@ class Resp:
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(patience(timeout_s))
         self.socket.connect(address)
-        self.buffer = b""
+        self.buffer, self.at = b"", 0  # what came, and how much of it was taken
 
     def __enter__(self):
         return self
@@ -46,18 +46,22 @@ class Resp:
         data = self.socket.recv(1 << 16)
         if not data:
             raise Closed()
-        self.buffer += data
+        self.buffer, self.at = self.buffer[self.at:] + data, 0
 
     def line(self):
-        while b"\r\n" not in self.buffer:
+        while (end := self.buffer.find(b"\r\n", self.at)) < 0:
             self.fill()
-        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        line, self.at = self.buffer[self.at:end], end + 2
         return line
 
     def exactly(self, count):
-        while len(self.buffer) < count:
+        while len(self.buffer) - self.at < count:
             self.fill()
-        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        self.at += count
+        return self.buffer[self.at - count:self.at]
+
+    def rest(self):
+        data, self.buffer, self.at = self.buffer[self.at:], b"", 0
         return data
 
     def bulk(self, size):
@@ -98,15 +102,13 @@ class Resp:
             while True:
                 self.fill()
         except (Closed, ConnectionError):
-            data, self.buffer = self.buffer, b""
-            return data
+            return self.rest()
 
     def until(self, ending):
         """Every byte up to and with `ending`, or up to the end of the connection."""
         try:
-            while ending not in self.buffer:
+            while ending not in self.buffer[self.at:]:
                 self.fill()
         except (Closed, ConnectionError):
             pass
-        data, self.buffer = self.buffer, b""
-        return data
+        return self.rest()

@@ -80,7 +80,7 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->limits = ops_limits;
     w->limits.uniq_counter = &w->counter[0];
     w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
-    table_valid(&w->counters);
+    if (config->seed % 16 == 0) table_valid(&w->counters); /* its shapes are few, and it takes a while */
     w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
     for (int i = 0; i < SIM_DAEMONS; i++)
         w->daemons[i] = (struct daemon){.instance = i};

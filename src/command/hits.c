@@ -2,6 +2,7 @@
  * with the frame (coalesce/). */
 #include "base/stats.h"
 #include "command/inside.h"
+#include "protocol/hit.h"
 
 void hit_refuse_key(struct slice key, struct buf *out)
 {
@@ -87,7 +88,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
 }
 
 /* Today, this hour or this month, in the store's zone. False: the counter's field is no time. */
-static bool today_put(struct session *s, const struct counter *c, struct coalesce_token *hit, struct buf *out)
+static bool today_of(struct session *s, const struct counter *c, struct slice key, struct slice *field)
 {
     int64_t now_s = redis_now_s(s);
     struct slice store = SLICE("");
@@ -95,22 +96,54 @@ static bool today_put(struct session *s, const struct counter *c, struct coalesc
                     : c->field == FIELD_HOUR  ? ZONE_HOUR_BYTES
                     : c->field == FIELD_MONTH ? 6
                                               : 0;
-    if (digits == 0) {
-        reply_errorf(out,
-                     "ERR counter '" SLICE_FMT "' counts by %s, so it has no field of today; CTR.HIT is for "
-                     "counters by date, hour or month, use HINCRBY",
-                     SLICE_ARG(c->name), field_kind_name(c->field));
-        return false;
-    }
-    (void)pattern_match(&c->key, c->store, hit->key, &store);
+    if (digits == 0) return false;
+    (void)pattern_match(&c->key, c->store, key, &store);
     struct slice hour = zone_view_hour(s->command->config.zones, store, now_s < 0 ? 0 : now_s);
-    hit->field = slice_of(hour.p, digits);
+    *field = slice_of(hour.p, digits);
     if (c->spelled.spelling == SPELLED_DIGITS) return true;
     struct buf *today = &s->command->today;
     buf_reset(today);
-    value_spell(&c->spelled, hit->field, today);
-    hit->field = buf_slice(today);
+    value_spell(&c->spelled, *field, today);
+    *field = buf_slice(today);
     return true;
+}
+
+/* Then it has all that a HINCRBY has. False: it is refused. */
+static bool today_fill(struct session *s, struct coalesce *lane, struct hit_bytes *hit)
+{
+    struct buf *raw = &s->command->today_raw;
+    const struct counter *c = coalesce_counter(lane, hit->key);
+    size_t head = (size_t)(hit->key.p - hit->raw.p);
+    if (c == NULL || !today_of(s, c, hit->key, &hit->field)) return false;
+    buf_reset(raw);
+    buf_put_slice(raw, hit->raw);
+    if (hit->field.n == 8) {
+        buf_put_slice(raw, SLICE("$8\r\n"));
+        buf_put_slice(raw, hit->field);
+        buf_put_slice(raw, SLICE("\r\n"));
+    } else
+        reply_bulk(raw, hit->field);
+    hit->raw = buf_slice(raw);
+    hit->key.p = raw->p + head;
+    hit->field.p = raw->p + raw->n - 2 - hit->field.n;
+    hit->delta = 1;
+    return true;
+}
+
+__attribute__((noinline)) size_t todays_take(struct session *s, struct slice in, uint32_t room)
+{
+    size_t used = 0, bytes;
+    struct coalesce_hit hit;
+    if (s->user != NULL && !user_may(s->user, s->command->grants[SPEC_TODAY])) return 0;
+    for (; room > 0 && s->outlet->out.n < OUTLET_FULL; used += bytes, room--) {
+        bytes = request_today(slice_of(in.p + used, in.n - used), &hit.bytes);
+        if (bytes == 0 || (s->user != NULL && !user_names(s->user, hit.bytes.key))) break;
+        struct coalesce *lane = lane_of_hit(s, hit.bytes.key);
+        if (!today_fill(s, lane, &hit.bytes)) break;
+        coalesce_look(lane, &hit);
+        if (lane_added(s, coalesce_take(lane, lane_outlet(s), &hit)) != ADD_OK) break;
+    }
+    return used;
 }
 
 /* CTR.HIT key [n] */
@@ -121,7 +154,12 @@ static bool today_read(struct session *s, const struct request *r, struct coales
     if (r->args_n > 3) return words_syntax(out);
     if (r->args_n == 3 && !word_int(r->args[2], &hit->delta, out)) return false;
     const struct counter *c = hit_counter(s, hit->key, out);
-    return c != NULL && today_put(s, c, hit, out);
+    if (c == NULL || today_of(s, c, hit->key, &hit->field)) return c != NULL;
+    reply_errorf(out,
+                 "ERR counter '" SLICE_FMT "' counts by %s, so it has no field of today; CTR.HIT is for "
+                 "counters by date, hour or month, use HINCRBY",
+                 SLICE_ARG(c->name), field_kind_name(c->field));
+    return false;
 }
 
 /* INCR key, INCRBY key n: of a counter whose key says all. */

@@ -98,10 +98,11 @@ struct codes { /* keys whose lane was matched (lanes.c) */
 
 struct command {
     struct command_config config;
-    struct request request;          /* the one being run */
-    struct buf scratch;              /* a reply that must come after answers still owed */
-    struct buf exec;                 /* the same inside EXEC */
-    struct buf today;                /* the field of a CTR.HIT, as its counter spells it */
+    struct request request; /* the one being run */
+    struct buf scratch;     /* a reply that must come after answers still owed */
+    struct buf exec;        /* the same inside EXEC */
+    struct buf today,
+        today_raw; /* the field of a CTR.HIT, as its counter spells it; key and field as they are sent */
     struct buf name, why;            /* of names_fit() */
     struct codes codes;              /* with several lanes */
     uint64_t ids;                    /* sessions so far */
@@ -152,7 +153,8 @@ static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 
 /* table.c */
 extern const struct spec specs[]; /* ends with a name of NULL */
-#define SPEC_HINCRBY 0            /* its row */
+#define SPEC_HINCRBY 0            /* their rows */
+#define SPEC_TODAY 2
 const struct spec *spec_find(const struct spec *table, struct slice name);
 /* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was
  * found, if any, even if r does not fit it. */
@@ -201,6 +203,8 @@ static inline enum add_result lane_added(struct session *s, enum add_result got)
     return got;
 }
 void lanes_leave(struct session *s); /* the client is gone */
+/* CTR.HITs of one key each, as hits_take() in session.c. */
+size_t todays_take(struct session *s, struct slice in, uint32_t room);
 /* As hits_take() in session.c. */
 size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room);
 uint64_t lanes_frame(const struct command *c); /* another one when any lane collects a new frame */

@@ -417,13 +417,13 @@ static int part_write(struct conn *c)
     uv_buf_t part = uv_buf_init(chunk->bytes.p + chunk->at, (unsigned)(left < PART_MOST ? left : PART_MOST));
     chunk->at += part.len;
     c->behind -= part.len;
-    return uv_write(&c->write, &c->s.stream, &part, 1, on_written);
+    return uv_write(&chunk->write, &c->s.stream, &part, 1, on_written);
 }
 
 static void on_written(uv_write_t *req, int status)
 {
-    struct conn *c = CONTAINER_OF(req, struct conn, write);
-    struct unsent *chunk = oldest(c);
+    struct unsent *chunk = CONTAINER_OF(req, struct unsent, write);
+    struct conn *c = chunk->conn;
     if (status == 0 && chunk->at == chunk->bytes.n) {
         c->told = chunk->counted;
         STAT_ADD(net_output_bytes, chunk->bytes.n - chunk->from);

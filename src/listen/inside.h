@@ -92,6 +92,7 @@ struct secure { /* of a connection with TLS */
 };
 
 struct unsent { /* of answers that the socket did not take at once */
+    uv_write_t write;
     struct conn *conn;
     struct list place; /* in conn->unsent */
     struct buf bytes;
@@ -109,7 +110,6 @@ struct conn {
     struct buf kept;          /* bytes that the session left; freed when empty */
     size_t unread, promised;  /* its part of listen->unread; of it, in the making */
     struct list unsent;       /* chunks: of the oldest one, libuv has a part until on_written() */
-    uv_write_t write;         /* of it */
     size_t behind;            /* bytes in chunks that libuv does not have */
     uint64_t handed;          /* bytes in chunks so far, */
     uint64_t taken;           /* how many of them the socket had taken when the stall timer looked last, */

@@ -6,9 +6,12 @@
 
 #define HEAD "*4\r\n$7\r\nhincrby\r\n"
 #define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"
+#define TODAY_HEAD "*2\r\n$7\r\nctr.hit\r\n"
+#define TODAY_CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\0\x20\x20\x20\0"
 #define HIT_HEAD_BYTES 17
 #define BULK_BYTES_LEAST 7
-_Static_assert(sizeof HEAD - 1 == HIT_HEAD_BYTES, "is_head() compares 17 bytes");
+_Static_assert(sizeof HEAD - 1 == HIT_HEAD_BYTES && sizeof TODAY_HEAD == sizeof HEAD,
+               "is_head() compares 17 bytes");
 
 static inline bool is_crlf(const char *p)
 {
@@ -33,13 +36,13 @@ static inline const char *bulk(const char *at, const char *end, ptrdiff_t behind
 }
 
 /* Letters of either case. Compilers make a call of a memcmp of this size. */
-static inline bool is_head(const char *p)
+static inline bool is_head(const char *p, const char *head, const char *letters)
 {
     uint64_t have[2], want[2], lower[2];
     memcpy(have, p, 16);
-    memcpy(want, HEAD, 16);
-    memcpy(lower, CASE, 16);
-    return (((have[0] | lower[0]) ^ want[0]) | ((have[1] | lower[1]) ^ want[1])) == 0 && p[16] == HEAD[16];
+    memcpy(want, head, 16);
+    memcpy(lower, letters, 16);
+    return (((have[0] | lower[0]) ^ want[0]) | ((have[1] | lower[1]) ^ want[1])) == 0 && p[16] == head[16];
 }
 
 /* Nearly every increment is one digit. */
@@ -61,11 +64,21 @@ static inline const char *delta_read(const char *at, const char *end, int64_t *d
 size_t request_hit(struct slice in, struct hit_bytes *h)
 {
     const char *at = in.p + HIT_HEAD_BYTES, *end = in.p + in.n;
-    if (in.n < HIT_HEAD_BYTES + 3 * BULK_BYTES_LEAST || !is_head(in.p)) return 0;
+    if (in.n < HIT_HEAD_BYTES + 3 * BULK_BYTES_LEAST || !is_head(in.p, HEAD, CASE)) return 0;
     h->raw.p = at;
     if ((at = bulk(at, end, 2 * BULK_BYTES_LEAST, &h->key)) == NULL) return 0;
     if ((at = bulk(at, end, BULK_BYTES_LEAST, &h->field)) == NULL) return 0;
     h->raw.n = (size_t)(at - h->raw.p);
     if ((at = delta_read(at, end, &h->delta)) == NULL) return 0;
+    return (size_t)(at - in.p);
+}
+
+size_t request_today(struct slice in, struct hit_bytes *h)
+{
+    const char *at = in.p + HIT_HEAD_BYTES;
+    if (in.n < HIT_HEAD_BYTES + BULK_BYTES_LEAST || !is_head(in.p, TODAY_HEAD, TODAY_CASE)) return 0;
+    h->raw.p = at;
+    if ((at = bulk(at, in.p + in.n, 0, &h->key)) == NULL) return 0;
+    h->raw.n = (size_t)(at - h->raw.p);
     return (size_t)(at - in.p);
 }

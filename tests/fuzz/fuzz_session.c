@@ -26,11 +26,18 @@ static bool without_short_way;
 
 size_t __real_request_hit(struct slice in, struct hit_bytes *h);
 size_t __wrap_request_hit(struct slice in, struct hit_bytes *h);
+size_t __real_request_today(struct slice in, struct hit_bytes *h);
+size_t __wrap_request_today(struct slice in, struct hit_bytes *h);
 int __wrap_clock_gettime(clockid_t which, struct timespec *out);
 
 size_t __wrap_request_hit(struct slice in, struct hit_bytes *h)
 {
     return without_short_way ? 0 : __real_request_hit(in, h);
+}
+
+size_t __wrap_request_today(struct slice in, struct hit_bytes *h)
+{
+    return without_short_way ? 0 : __real_request_today(in, h);
 }
 
 int __wrap_clock_gettime(clockid_t which, struct timespec *out)

@@ -38,6 +38,27 @@ static void whatever_is_not_whole_is_left(void **state)
     }
 }
 
+#define TODAY "*2\r\n$7\r\nCTR.HIT\r\n$3\r\ns1x\r\n"
+
+static void a_hit_of_today_is_taken_whole(void **state)
+{
+    (void)state;
+    struct hit_bytes h;
+    assert_int_equal(request_today(SLICE(TODAY "*1\r\n"), &h), sizeof TODAY - 1);
+    assert_slice(h.key, "s1x");
+    assert_slice(h.raw, "$3\r\ns1x\r\n");
+    assert_int_equal(request_today(SLICE("*2\r\n$7\r\nctR.hIt\r\n$3\r\ns1x\r\n"), &h), sizeof TODAY - 1);
+    assert_int_equal(request_today(SLICE("*2\r\n$7\r\nCTR\x0eHIT\r\n$3\r\ns1x\r\n"), &h), 0);
+    assert_int_equal(request_today(SLICE("*3\r\n$7\r\nCTR.HIT\r\n$3\r\ns1x\r\n$1\r\n1\r\n"), &h), 0);
+    assert_int_equal(request_today(SLICE(PLAIN), &h), 0);
+    for (size_t n = 0; n < sizeof TODAY - 1; n++) {
+        char *part = malloc(n + 1);
+        memcpy(part, TODAY, n);
+        assert_int_equal(request_today(slice_of(part, n), &h), 0);
+        free(part);
+    }
+}
+
 static void other_shapes_are_left(void **state)
 {
     (void)state;
@@ -98,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_hit_is_taken),
         cmocka_unit_test(whatever_is_not_whole_is_left),
+        cmocka_unit_test(a_hit_of_today_is_taken_whole),
         cmocka_unit_test(other_shapes_are_left),
         cmocka_unit_test(what_it_takes_the_parser_takes_so),
     };

@@ -3,16 +3,25 @@
 #include "admin/admin.h"
 #include "app/alone.h"
 #include "app/certificates.h"
-#include "app/privileges.h"
 #include "app/service.h"
 #include "base/crash.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define KEPT_MOST (32 << 20) /* free memory that stays ours */
+/* Passwords are in the memory. No option turns this off: root can still look into the process, and take a core with gcore. */
+static void cores_off(void)
+{
+    const struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
+        log_event(LOG_WARN, "core_dumps", "error=%s", LOGQ(strerror(errno)));
+}
 
 static enum err run_named(struct service *s, struct settings *settings, const char *path, struct error *e)
 {
@@ -27,8 +36,11 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
 {
     (void)arg;
     struct settings settings;
-    privileges_cores();
+    cores_off();
     if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
+    if (geteuid() == 0)
+        log_event(LOG_WARN, "runs_as_root", "next=%s",
+                  LOGQ("let systemd (User=) or the container start it as a user of its own"));
     if (certificates_load(&settings, e) != ERR_NONE) return settings_close(&settings), e->code;
     struct service *s = heap_zalloc(sizeof *s);
     enum err code = run_named(s, &settings, path, e);

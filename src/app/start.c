@@ -2,7 +2,6 @@
  * Of several lanes one at least must be reachable, and each that is must be fit.
  * MySQL may be away: hits add up in Redis and are merged when it comes. If it is reachable, it must fit. */
 #include "app/certificates.h"
-#include "app/privileges.h"
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -248,17 +247,11 @@ static enum err listen_begin(struct service *s, struct error *e)
     return wire_users_listen(s, e);
 }
 
-/* Sockets are bound, files of secrets are read. */
-static enum err rights_drop(struct service *s, struct error *e)
-{
-    return s->serves ? privileges_drop(s->settings->conf, e) : ERR_NONE;
-}
-
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
         lanes_begin,      redis_begin, mysql_begin,  lanes_keep,      writers_begin,
-        wire_zones_begin, look_first,  listen_begin, wire_http_begin, rights_drop,
+        wire_zones_begin, look_first,  listen_begin, wire_http_begin,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;

@@ -236,10 +236,6 @@
     G(LIMITS_HIT, "limits.hit", NUMBER, limits_hit, "1000000000000", 1, 9007199254740992, RESTART,           \
       "an integer from 1 to 9007199254740992",                                                               \
       "the largest increment of one hit, either way. tallyd refuses a larger one")                           \
-    G(RUN_AS, "run_as", INSTANCE, run_as, "", 0, 0, RESTART,                                                 \
-      "the name of a user of this machine",                                                                  \
-      "the user that tallyd becomes for good when root starts it, once it has its sockets and "              \
-      "secrets. A reload reads files as that user")                                                          \
     G(STOP_TIMEOUT, "stop_timeout", MS, stop_timeout_ms, "10s", 1000, 600000, RELOAD,                        \
       "a duration from 1s to 10m",                                                                           \
       "how long tallyd goes on merging after SIGTERM. The next start merges the rest")                       \

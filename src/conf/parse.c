@@ -148,11 +148,14 @@ static void problem_unknown(struct reader *r, struct conf_place at, const struct
     buf_printf(&text, "unknown option %s", show_name(name, shown, sizeof(shown)));
     if (in->shown[0] != '\0') buf_printf(&text, " under %s", in->shown);
     const char *nearest = near_name(name, names, n);
-    if (nearest != NULL)
+    bool gone = in->path[0] == '\0' && slice_eq(name, SLICE("run_as")); /* older versions had it */
+    if (gone)
+        BUF_LIT(&text, "; start tallyd as that user instead (systemd: User=; else: setpriv --reuid)");
+    else if (nearest != NULL)
         buf_printf(&text, ", expected \"%s\"?", nearest);
     else
         BUF_LIT(&text, ", expected one of ");
-    for (size_t i = 0; nearest == NULL && i < n; i++)
+    for (size_t i = 0; !gone && nearest == NULL && i < n; i++)
         buf_printf(&text, "%s%s", i == 0 ? "" : ", ", names[i]);
     problem(r, at, "%.*s", (int)text.n, text.p);
     buf_free(&pool);

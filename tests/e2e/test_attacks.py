@@ -410,20 +410,6 @@ def test_password_file_that_others_may_read(make_daemon, redis, workdir, how):
     assert "the-password" not in done.stderr + done.stdout
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_groups_of_root_are_given_up(shops, workdir, mysql):
-    """Also an additional one of root's, such as the group that may read the log."""
-    for way in (workdir, mysql.directory):
-        os.chmod(way, 0o755)
-    groups = os.getgroups()
-    os.setgroups([*groups, 4242])
-    try:
-        daemon = shops(more={"run_as": "nobody"})
-    finally:
-        os.setgroups(groups)
-    assert not {"4242", "0"} & set(status_of(daemon.pid)["Groups"].split())
-
-
 def resident(daemon):
     return int(status_of(daemon.pid)["VmRSS"].split()[0]) << 10
 

@@ -209,7 +209,7 @@ static void test_unknown(void **state)
             "t.yaml:2:21: unknown option \"logins\" under limits, expected \"failed_logins\"?\n");
     refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
                                              "listen, http, redis, mysql, instance, ledger, log, "
-                                             "limits, run_as, stop_timeout, series, boxes, "
+                                             "limits, stop_timeout, series, boxes, "
                                              "events, uniques, zone, store_zone, tokens, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
@@ -221,17 +221,24 @@ static void test_unknown(void **state)
         MYSQL COUNTER "    feeds: { uniques: x }\n",
         "t.yaml:8:14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, "
         "event\n");
+    /* what an older version had */
+    refused("run_as: tallyd\n" MYSQL COUNTER,
+            "t.yaml:1:1: unknown option \"run_as\"; start tallyd as that user instead (systemd: User=; else: "
+            "setpriv --reuid)\n");
+    refused(MYSQL "limits: { run_as: x }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"run_as\" under limits, expected one of clients, memory, "
+            "send_timeout, auth_timeout, failed_logins, busy_timeout, hit\n");
     /* a path is no name */
     refused(MYSQL "redis.replicas: 1\n" COUNTER,
             "t.yaml:2:1: unknown option \"redis.replicas\", expected "
             "one of listen, http, redis, mysql, instance, ledger, "
-            "log, limits, run_as, stop_timeout, series, "
+            "log, limits, stop_timeout, series, "
             "boxes, events, uniques, zone, store_zone, tokens, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
-        "mysql, instance, ledger, log, limits, run_as, stop_timeout, series, boxes, events, "
+        "mysql, instance, ledger, log, limits, stop_timeout, series, boxes, events, "
         "uniques, "
         "zone, store_zone, tokens, counters, users\n");
 }

@@ -1,4 +1,4 @@
-# What tallyd says of itself: completions for three shells, and the pages of its manual where there is scdoc (without, the
+# What tallyd says of itself: completions for bash, and the pages of its manual where there is scdoc (without, the
 # build goes on and has none). Made whenever the binary is, so that a package that has it has them too. The pages' date is
 # SOURCE_DATE_EPOCH, where it is set.
 set(SAID ${CMAKE_BINARY_DIR}/said)
@@ -11,11 +11,7 @@ function(said FILE COMMAND)
 endfunction()
 
 said(tallyd.bash "\"$2\" completion bash")
-said(_tallyd "\"$2\" completion zsh")
-said(tallyd.fish "\"$2\" completion fish")
 install(FILES ${SAID}/tallyd.bash DESTINATION share/bash-completion/completions RENAME tallyd)
-install(FILES ${SAID}/_tallyd DESTINATION share/zsh/vendor-completions)
-install(FILES ${SAID}/tallyd.fish DESTINATION share/fish/vendor_completions.d)
 
 find_program(SCDOC scdoc)
 if(NOT SCDOC)

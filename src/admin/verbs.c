@@ -110,10 +110,8 @@ enum {
     "s.\n"
 
 #define COMPLETION_HELP                                                                                      \
-    "Prints the completions of tallyd's command line for that shell. The package installs them; by hand:\n"  \
-    "    tallyd completion bash > ~/.local/share/bash-completion/completions/tallyd\n"                       \
-    "    tallyd completion fish > ~/.config/fish/completions/tallyd.fish\n"                                  \
-    "    tallyd completion zsh > ~/.zfunc/_tallyd\n"
+    "Prints the completions of tallyd's command line for bash. The package installs them; by hand:\n"        \
+    "    tallyd completion bash > ~/.local/share/bash-completion/completions/tallyd\n"
 #define MANUAL_HELP                                                                                          \
     "Prints tallyd(1) or tallyd.yaml(5) for scdoc, which makes the page that man shows:\n"                   \
     "    tallyd manual 5 | scdoc > tallyd.yaml.5\n"
@@ -142,7 +140,7 @@ const struct verb verbs[VERBS] = {
     [MOVE] = {"move", NULL, NULL, "move the counts of one Redis to a Redis Cluster", MOVE_HELP, verb_move},
     [HASH] = {"hash", NULL, NULL, "make the hash of a user's password", HASH_HELP, verb_hash},
     [DEV] = {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
-    [COMPLETION] = {"completion", "bash|zsh|fish", NULL, "print a shell's completions", COMPLETION_HELP,
+    [COMPLETION] = {"completion", "bash", NULL, "print the completions for bash", COMPLETION_HELP,
                     verb_completion},
     [MANUAL] = {"manual", "1|5", NULL, "print the manual's pages, for scdoc", MANUAL_HELP, verb_manual},
     [HELP] = {"help", NULL, "[OPTION|VERB]", "explain an option of the configuration, or a verb", HELP_HELP,

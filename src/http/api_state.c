@@ -1,10 +1,15 @@
-/* http/api_state.c - how the service does: /api/status, /api/books, /healthz, /readyz. */
+/* http/api_state.c - how the service does: /api/status, /api/books, /api/pulse, /healthz, /readyz. */
 #include "base/clock.h"
+#include "base/stats.h"
 #include "http/inside.h"
 #include "http/route.h"
 #include "status/proof.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <xxhash.h>
+
+#define FIGURES_AGE_MS 900
 
 void run_status(struct exchange *x, struct worker *w)
 {
@@ -55,6 +60,95 @@ void run_books(struct exchange *x, struct worker *w)
     else
         exchange_refuse(x, 503, "see /api/status, and ask again; `tallyd verify` says more", "%s", e.text);
     sums_close(&sums);
+}
+
+/* --- what moves --- */
+
+/* The same for the same fields and counts in any order. */
+static uint64_t digest_of(const redisReply *reply)
+{
+    uint64_t sum = reply->elements;
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *field = reply->element[i], *count = reply->element[i + 1];
+        sum += XXH3_64bits_withSeed(count->str, count->len, XXH3_64bits(field->str, field->len));
+    }
+    return sum;
+}
+
+/* Of what is pending; 0: it could not be read. */
+static uint64_t pending_digest(struct worker *w, const struct counter *c, struct slice store)
+{
+    struct buf key = {0};
+    redisReply *reply = NULL;
+    if (counter_key(c, store, &key)) {
+        struct slice words[] = {SLICE("CTR.PENDING"), buf_slice(&key)};
+        reply = door_ask(&w->door, words, 2);
+    }
+    uint64_t digest = reply != NULL && reply->type == REDIS_REPLY_ARRAY ? digest_of(reply) : 0;
+    freeReplyObject(reply);
+    buf_free(&key);
+    return digest;
+}
+
+/* A hit may be claimed before it is ever seen as pending, and a worker does not know which stores a batch is of. So after any
+ * claim or merge all of a store's figures may have moved. */
+static void moved_put(struct json *j, const struct counters *counters, struct worker *w, struct slice store,
+                      bool mysql_up)
+{
+    const int64_t all[] = {STAT_GET(claims), STAT_GET(batches_done), mysql_up};
+    json_open(j, "moved", '{');
+    for (size_t i = 0; i < counters->n; i++) {
+        const struct counter *c = &counters->all[i];
+        char name[TEXT_BYTES_MAX + 1], mark[17];
+        if (!c->key.has_store) continue;
+        snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(c->name));
+        snprintf(mark, sizeof mark, "%016" PRIx64,
+                 XXH3_64bits_withSeed(all, sizeof all, pending_digest(w, c, store)));
+        json_text(j, name, mark);
+    }
+    json_close(j, '}');
+}
+
+static void pulse_figures_put(void *arg, const struct status_figures *seen)
+{
+    struct json *j = arg;
+    json_int(j, "hits", STAT_GET(hits));
+    json_int(j, "hits_refused", STAT_GET(hits_refused));
+    json_int(j, "frames", STAT_GET(frames));
+    json_int(j, "cells", STAT_GET(cells));
+    json_int(j, "rows_merged", STAT_GET(rows_merged));
+    json_int(j, "batches_done", STAT_GET(batches_done));
+    json_int(j, "rows_in_flight", STAT_GET(fields_in_flight));
+    json_int(j, "batches_held", STAT_GET(batches_held));
+    json_int(j, "connections", STAT_GET(connections_open));
+    figure_json(j, "pending_hashes", seen->dirty);
+    seconds_json(j, "oldest_unmerged_s", seen->oldest_ms);
+    figure_json(j, "batches_in_flight", seen->batches);
+    figure_json(j, "rejects", seen->rejects);
+}
+
+/* A Pulse of openapi.yaml: small, since each open panel asks for it every two seconds. */
+void run_pulse(struct exchange *x, struct worker *w)
+{
+    struct slice store = slice_of(NULL, 0);
+    struct http *h = x->http;
+    if (target_arg(&x->target, "store", &store) && !exchange_sees_store(x, store)) return;
+    if (store.p != NULL && (store.n == 0 || store.n > TEXT_BYTES_MAX)) {
+        exchange_refuse(x, 400, "name a store, or leave it out",
+                        "store is empty, or longer than a store can be");
+        return;
+    }
+    struct beat beat = pulse_beat(&h->pulse);
+    struct json j = exchange_json(x);
+    json_open(&j, NULL, '{');
+    json_int(&j, "time", wall_ms() / 1000);
+    json_int(&j, "started", h->pulse.started_s);
+    json_text(&j, "redis", beat.redis_up ? "up" : "down");
+    json_text(&j, "mysql", beat.mysql_up ? "up" : "down");
+    if (store.p != NULL) moved_put(&j, h->where->counters, w, store, beat.mysql_up);
+    if (who_store(&x->who).p == NULL)
+        status_cache_use(&h->status_cache, door_link(&w->door), FIGURES_AGE_MS, pulse_figures_put, &j);
+    json_close(&j, '}');
 }
 
 /* --- for supervisors and load balancers --- */

@@ -34,15 +34,6 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-bool bearers_hold(const struct bearers *s, const struct conf_bearer *bearer)
-{
-    const struct conf_bearers *now = bearers_now(s);
-    for (size_t i = 0; i < now->n; i++)
-        if (same_text(now->all[i].secret, bearer->secret) && same_text(now->all[i].store, bearer->store))
-            return true;
-    return false;
-}
-
 static bool same_bearers(const struct conf_bearers *a, const struct conf_bearers *b)
 {
     bool same = a->n == b->n;

@@ -1,5 +1,5 @@
-/* http/bearers.h - the tokens that are valid now: all threads read them, a reload replaces them. Requests and streams
- * borrow their token, a stream for hours, so old sets are kept until the end. Private to the room. */
+/* http/bearers.h - the tokens that are valid now: all threads read them, a reload replaces them. A request
+ * borrows its token, so old sets are kept until the end. Private to the room. */
 #ifndef HTTP_BEARERS_H
 #define HTTP_BEARERS_H
 
@@ -15,8 +15,6 @@ struct bearers {
 void bearers_init(struct bearers *s, const struct conf_bearers *first); /* borrowed until close */
 void bearers_close(struct bearers *s);
 const struct conf_bearers *bearers_now(const struct bearers *s); /* any thread; until close */
-/* Is it still valid, for the same store? Its name may have changed. Any thread. */
-bool bearers_hold(const struct bearers *s, const struct conf_bearer *bearer);
 /* Takes them over, and leaves none in bearers. */
 void bearers_take(struct bearers *s, struct conf_bearers *bearers);
 

@@ -33,7 +33,6 @@ struct exchange {
     char *file;         /* to be saved under this name; NULL: shown. Owned */
     struct slice fixed; /* instead of body: bytes that last as long as the program */
     struct buf body;
-    struct stream *stream; /* instead of both: events without end */
 };
 
 /* 200, application/json, and a writer into body. */

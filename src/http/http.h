@@ -2,7 +2,7 @@
  * beside the loop, in threads of its own:
  *   one of libmicrohttpd's for each address: sockets and parsing; blocks for nothing
  *   a few workers: all that waits, for the service's own RESP door, for Redis, for MySQL
- *   the pulse: asks the door for its state twice a second, and tells the streams
+ *   the pulse: asks the door for its state twice a second
  * It touches no data of the loop. It asks the service over connections that `connect` gives, as any client does; figures
  * come from base/stats.h and base/latencies.h, which are atomic. */
 #ifndef HTTP_HTTP_H
@@ -29,7 +29,7 @@ struct http;
 struct http *http_create(const struct source *where, const struct http_ports *ports);
 /* Listens at the addresses of listen.http, of which there is one at least, and begins. On an error nothing runs. */
 enum err http_start(struct http *h, struct error *e) MUST_CHECK;
-/* Replaces the tokens by these: takes them over and leaves none in tokens. Streams of tokens that are gone end. */
+/* Replaces the tokens by these: takes them over and leaves none in tokens. */
 void http_bearers(struct http *h, struct conf_bearers *tokens);
 /* Takes no more requests, finishes the answers under way, refuses those that wait for a worker, ends the streams.
  * Returns at once. */

@@ -3,7 +3,7 @@
  *   route.c, exchange.c, target.c  what is asked; who.c: by which client, and may it
  *   heads.c                        connections from which a request is awaited
  *   pool.c, door.c                 requests that wait
- *   pulse.c, stream.c              the streams and what they send
+ *   pulse.c                        does the service live?
  *   api_*.c, metrics.c, assets.c   the answers */
 #ifndef HTTP_INSIDE_H
 #define HTTP_INSIDE_H
@@ -16,7 +16,6 @@
 #include "http/labels.h"
 #include "http/pulse.h"
 #include "http/status_cache.h"
-#include "http/stream.h"
 
 struct MHD_Daemon;
 
@@ -25,7 +24,6 @@ struct http {
     struct http_ports ports;
     struct pool pool;
     struct pulse pulse;
-    struct hub hub;
     struct status_cache status_cache;
     struct answer_cache answer_cache;
     struct label_cache label_cache;

@@ -1,10 +1,9 @@
-/* http/pulse.h - a thread that asks the service for its state twice a second, and tells the streams once a second. It waits
- * only for the service; a worker does what waits for Redis or MySQL. Private to the room. */
+/* http/pulse.h - a thread that asks the service for its state twice a second, and waits only for it. Private to the room. */
 #ifndef HTTP_PULSE_H
 #define HTTP_PULSE_H
 
 #include "http/pool.h"
-#include "http/status_cache.h"
+#include "status/status.h"
 
 struct beat {   /* what the service said of itself last */
     bool asked; /* else nothing of the rest is known but turns */
@@ -22,16 +21,13 @@ struct pulse {
     bool running, stopping;
     bool asked; /* for the first time: the service answered, or did not */
     struct beat beat;
-    uint64_t answered_ms;       /* mono; when this was made, until there is an answer */
-    int64_t started_s;          /* wall, of this room; any thread */
-    struct status_figures seen; /* without differences */
-    struct job figures_job, watch_job;
-    bool figures_out, watch_out; /* the jobs are the pool's */
+    uint64_t answered_ms; /* mono; when this was made, until there is an answer */
+    int64_t started_s;    /* wall, of this room; any thread */
 };
 
 void pulse_init(struct pulse *p, struct http *h);
 bool pulse_start(struct pulse *p) MUST_CHECK;
-void pulse_stop(struct pulse *p); /* waits for the thread; a job may still be the pool's */
+void pulse_stop(struct pulse *p); /* waits for the thread */
 void pulse_close(struct pulse *p);
 
 struct beat pulse_beat(struct pulse *p);

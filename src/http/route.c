@@ -24,7 +24,7 @@ const struct route routes[] = {
     {"POST", "/api/rejects/{id}/drop", "", ACCESS_OPERATOR, true, run_drop},
     {"GET", "/api/status", "", ACCESS_OPERATOR, true, run_status},
     {"GET", "/api/books", "", ACCESS_OPERATOR, true, run_books},
-    {"GET", "/api/stream", "store", ACCESS_KNOWN, false, run_stream},
+    {"GET", "/api/pulse", "store", ACCESS_KNOWN, true, run_pulse},
 };
 /* clang-format on */
 const size_t routes_n = sizeof routes / sizeof routes[0];

@@ -47,6 +47,6 @@ void run_replay(struct exchange *x, struct worker *w);
 void run_drop(struct exchange *x, struct worker *w);
 void run_status(struct exchange *x, struct worker *w);
 void run_books(struct exchange *x, struct worker *w);
-void run_stream(struct exchange *x, struct worker *w);
+void run_pulse(struct exchange *x, struct worker *w);
 
 #endif

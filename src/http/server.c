@@ -23,14 +23,11 @@
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
 /* No option changes these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
 #define CONNECTIONS_MOST 1024 /* of each address; 16 MiB for their heads */
-#define IDLE_TIMEOUT_S                                                                                       \
-    10 /* a connection on which nothing moves is closed; a stream's heart beats more often */
+#define IDLE_TIMEOUT_S 10     /* a connection on which nothing moves is closed */
 #define HEAD_BYTES                                                                                           \
     (16 << 10) /* of a connection: request line and headers, which must fit, and pieces of the answer */
-#define BODY_BYTES (64 << 10)   /* is read and not used: no route wants one */
-#define STREAMS_MOST 256        /* each costs a lock and a copy a second */
-#define STREAM_BYTES (32 << 10) /* that a stream leaves unread; it gets nothing more until it reads */
-#define LAST_WORDS_MS 1000      /* for answers that are made and not yet sent, at the end */
+#define BODY_BYTES (64 << 10) /* is read and not used: no route wants one */
+#define LAST_WORDS_MS 1000    /* for answers that are made and not yet sent, at the end */
 
 /* --- what is asked --- */
 
@@ -223,7 +220,6 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
 
 static struct MHD_Response *response_of(struct exchange *x)
 {
-    if (x->stream != NULL) return stream_response(x->stream, x->connection);
     if (x->fixed.p != NULL)
         return MHD_create_response_from_buffer(x->fixed.n, (void *)(uintptr_t)x->fixed.p,
                                                MHD_RESPMEM_PERSISTENT);
@@ -258,7 +254,6 @@ static void headers_put(const struct exchange *x, struct MHD_Response *r)
 static enum MHD_Result exchange_answer(struct exchange *x)
 {
     struct MHD_Response *r = response_of(x);
-    x->stream = NULL; /* the response's, or gone */
     if (r == NULL) return MHD_NO;
     headers_put(x, r);
     enum MHD_Result queued = MHD_queue_response(x->connection, x->status, r);
@@ -306,28 +301,6 @@ static size_t as_it_is(void *arg, struct MHD_Connection *connection, char *text)
 {
     (void)arg, (void)connection;
     return strlen(text);
-}
-
-void run_stream(struct exchange *x, struct worker *w)
-{
-    struct slice store = slice_of(NULL, 0), bound = who_store(&x->who);
-    (void)w;
-    if (target_arg(&x->target, "store", &store) && !exchange_sees_store(x, store)) return;
-    if (store.p != NULL && (store.n == 0 || store.n > TEXT_BYTES_MAX)) {
-        exchange_refuse(x, 400, "name a store, or leave it out",
-                        "store is empty, or longer than a store can be");
-        return;
-    }
-    x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.bearer);
-    if (x->stream == NULL) {
-        exchange_refuse(x, 503, "ask again in some seconds",
-                        "there are %d streams already, or a token's share of them, or tallyd is stopping",
-                        STREAMS_MOST);
-        return;
-    }
-    x->answered = true;
-    x->status = 200;
-    x->type = "text/event-stream";
 }
 
 /* --- addresses --- */
@@ -442,7 +415,6 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    hub_init(&h->hub, where->counters, &h->bearers, STREAMS_MOST, STREAM_BYTES);
     status_cache_init(&h->status_cache, where);
     answer_cache_init(&h->answer_cache);
     label_cache_init(&h->label_cache);
@@ -452,7 +424,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     return h;
 }
 
-/* In this order: no new connections, no pulse, no jobs that wait, no streams, all answers sent. Only then are the
+/* In this order: no new connections, no pulse, no jobs that wait, all answers sent. Only then are the
  * daemons stopped: they send nothing more. */
 static void all_end(struct http *h)
 {
@@ -467,7 +439,6 @@ static void all_end(struct http *h)
     }
     pulse_stop(&h->pulse);
     pool_stop(&h->pool);
-    hub_stop(&h->hub);
     exchanges_wait(h);
     for (size_t i = 0; i < h->daemons_n; i++) {
         MHD_stop_daemon(h->daemons[i]); /* its thread may have looked at the socket until here */
@@ -501,7 +472,6 @@ static void *ender_main(void *arg)
 void http_bearers(struct http *h, struct conf_bearers *tokens)
 {
     bearers_take(&h->bearers, tokens);
-    hub_bearers(&h->hub);
 }
 
 void http_stop(struct http *h)
@@ -515,7 +485,6 @@ void http_stop(struct http *h)
 void http_destroy(struct http **h)
 {
     if ((*h)->ending) pthread_join((*h)->ender, NULL);
-    hub_close(&(*h)->hub);
     pulse_close(&(*h)->pulse);
     pool_close(&(*h)->pool);
     status_cache_close(&(*h)->status_cache);

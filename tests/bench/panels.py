@@ -1,12 +1,12 @@
-"""Open panels and a scraper, as a shop has them: each panel holds a stream of its store and, when the figures of that moved,
-asks for today's and for the last 30 days, once a second at most, which is what the page does; /metrics every second."""
+"""Open panels and a scraper, as a shop has them: each panel asks every two seconds what moved in its store and, of that,
+for today's figures and for the last 30 days, which is what the page does; /metrics every second."""
 import http.client
 import json
 import threading
 
 
 class Panel(threading.Thread):
-    """One browser: a connection for the stream, another that is kept for requests."""
+    """One browser: a connection that is kept."""
 
     def __init__(self, host, port, store, day):
         super().__init__(daemon=True)
@@ -14,18 +14,13 @@ class Panel(threading.Thread):
         self.ended, self.asked = threading.Event(), 0
 
     def run(self):
-        stream = http.client.HTTPConnection(self.host, self.port, timeout=10)
-        asks = http.client.HTTPConnection(self.host, self.port, timeout=10)
-        stream.request("GET", f"/api/stream?store={self.store}")
-        lines, event = stream.getresponse(), None
-        while not self.ended.is_set():
-            line = lines.readline()
-            if line.startswith(b"event: "):
-                event = line[7:].strip()
-            elif line.startswith(b"data: ") and event == b"store":
-                for counter in json.loads(line[6:])["counters"]:
-                    self.ask(asks, counter)
-        stream.close()
+        asks, marks = http.client.HTTPConnection(self.host, self.port, timeout=10), {}
+        while not self.ended.wait(2.0):
+            asks.request("GET", f"/api/pulse?store={self.store}")
+            moved = json.loads(asks.getresponse().read())["moved"]
+            for counter in (name for name in moved if moved[name] != marks.get(name)):
+                self.ask(asks, counter)
+            marks = moved
         asks.close()
 
     def ask(self, asks, counter):

@@ -585,28 +585,3 @@ def test_tokens_of_one_user(shops):
         assert set(told[100:]) == {"OOM 100 tokens are this user's, and 100 of tokens.max are free; nothing was counted"}
         assert other.pipeline(sent(2)[:50]) == list(range(1, 51))
         assert attacker.call(*sent(1)[100]).startswith("OOM 100 tokens are this user's, and 50 of ")
-
-
-def test_streams_of_one_token(make_doors, workdir):
-    """A store's token opens as many as it gets: another's and the operator's open all the same."""
-    tokens = os.path.join(workdir, "tokens")
-    daemon, port = make_doors()
-    with open(tokens, "a", encoding="ascii") as out:
-        for store in (1, 2):
-            out.write(f"store{store} {'x' * 20}{store} {store}\n")
-    daemon.signal(signal.SIGHUP)
-    ask = lambda token, query="": f"GET /api/stream{query} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\r\n".encode()  # noqa: E731
-    links = []
-
-    def opened(*words):
-        link = socket.create_connection(("127.0.0.1", port), timeout=patience(10))
-        links.append(link)
-        link.sendall(ask(*words))
-        return link.recv(12) == b"HTTP/1.1 200"
-    try:
-        wait_until(lambda: opened(f"{'x' * 20}1", "?store=1"), 10, "its token is known")
-        got = sum(opened(f"{'x' * 20}1", "?store=1") for _ in range(300))
-        assert got < 100 and opened(f"{'x' * 20}2", "?store=2") and opened(OPERATOR)
-    finally:
-        for link in links:
-            link.close()

@@ -1,4 +1,4 @@
-"""HTTP: at rest every figure equals the one from SQL or redis-cli; under way what is live moves, and streams say so."""
+"""HTTP: at rest every figure equals the one from SQL or redis-cli; under way what is live moves, and the pulse says so."""
 import os
 import subprocess
 import time
@@ -248,17 +248,27 @@ def test_metrics_equal_info_redis_and_sql_at_rest(web, redis, mysql):
         assert mysql.query("SELECT SUM(views) FROM shop.product_views")[0][0] in (100, 101)  # on a slow machine "every" is over
 
 
-# --- streams ---
+# --- what moves ---
 
-def test_a_stream_tells_of_hits(web):
+def test_a_pulse_tells_of_hits(web):
+    """A mark moves with a hit, with its claim and with its merge, and at rest stays as it is; that of a store without hits does too."""
     daemon, http = web
-    with http.stream("?store=7") as stream, daemon.client() as client:
-        assert stream.headers["Content-Type"] == "text/event-stream"
-        assert next(iter(stream)) == ("retry", 1000)
-        first = stream.until("status")
-        stream.until("status")
-        stream.until("status")
-        client.call("HINCRBY", "s7:product_views", 1, 5)
-        moved = stream.until("store", 10)
-        assert moved["store"] == "7" and "product_views" in moved["counters"]
-        assert stream.until("status")["hits"] == first["hits"] + 1
+
+    def rests():
+        before, after = http.get("/api/pulse?store=7"), http.get("/api/pulse?store=7")
+        return before["moved"] == after["moved"] and before
+
+    with daemon.client() as client:
+        client.call("HINCRBY", "s7:product_views", 1, 5)  # due at once
+        daemon.sync_all()
+        first = wait_until(rests, 60, "nothing moves")
+        assert set(first["moved"]) == {"unique_visitors", "product_views", "searches"}
+        client.call("HINCRBY", "s8:product_views", 1, 1)
+        client.call("HINCRBY", "s7:product_views", 1, 1)
+        wait_until(lambda: http.get("/api/pulse")["hits"] == first["hits"] + 2, 60, "the hits")
+        hit = http.get("/api/pulse?store=7")
+        assert hit["moved"]["product_views"] != first["moved"]["product_views"]
+        daemon.sync_all()
+        merged = wait_until(rests, 60, "nothing moves")
+        assert not set(merged["moved"].values()) & set(first["moved"].values())
+        assert "moved" not in http.get("/api/pulse")

@@ -24,15 +24,15 @@ OPEN = ["/", "/favicon.ico", "/assets/panel.js", "/assets/dygraph.min.js", "/hea
 SEEN_BY_ALL = ["/api/counters", "/api/stores", "/api/stores/7", "/api/stores/7/counters/unique_visitors",
                "/api/stores/7/counters/product_views", "/api/stores/7/counters/searches", "/api/series",
                "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
-               "/api/events/s7/view?from=0", "/api/uniques/s7:visitors", "/api/stream?store=7", *CSV]
+               "/api/events/s7/view?from=0", "/api/uniques/s7:visitors", "/api/pulse?store=7", *CSV]
 OF_THE_OPERATOR = ["/metrics", "/api/rejects", "/api/status", "/api/books"]
 POSTS = [f"/api/rejects/{ID}/replay", f"/api/rejects/{ID}/drop"]
 WRONG = [*(path.replace("csv", "xml") for path in CSV), "/api/stores?limit=0", "/api/stores/7/counters/unique_visitors?from=20140931",
          "/api/series?limit=x", "/api/series/s7:views/7", "/api/boxes/s7:views?top=0", "/api/events/s7/view?span=60",
-         "/api/uniques/s7:visitors?from=20140101&to=20160101", "/api/rejects?limit=-1", "/api/stream?store="]
+         "/api/uniques/s7:visitors?from=20140101&to=20160101", "/api/rejects?limit=-1", "/api/pulse?store="]
 OF_ANOTHER = [*(path.replace("stores/7", "stores/8").replace("/s7:", "/s8:") for path in CSV),
               "/api/stores/8", "/api/stores/8/counters/unique_visitors", "/api/series/s8:views/60", "/api/boxes/s8:views",
-              "/api/events/s8/view?span=60&window=5", "/api/uniques/s8:visitors", "/api/stream?store=8"]
+              "/api/events/s8/view?span=60&window=5", "/api/uniques/s8:visitors", "/api/pulse?store=8"]
 NEED_REDIS = [*CSV[2:], "/api/series", "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
               "/api/uniques/s7:visitors", "/api/books"]
 
@@ -55,20 +55,10 @@ def world(make_daemon, make_proxy, mysql, redis, workdir):
     return daemon, web, Web(web.at, SHOP), proxy
 
 
-def stream_ends(web, path):
-    """A stream has no end: its head is judged, not its body."""
-    with web.stream(path.removeprefix("/api/stream")) as stream:
-        assert stream.answer.status == 200 and stream.headers["Content-Type"] == "text/event-stream"
-        assert stream.headers["Cache-Control"] == "no-store"
-
-
 def ask_all(web, paths, status, **options):
     for path in paths:
-        if path.startswith("/api/stream") and status == 200:
-            stream_ends(web, path)
-        else:
-            answer = web.ask(path, **options)
-            assert answer.status == status, (path, answer.status, answer.text)
+        answer = web.ask(path, **options)
+        assert answer.status == status, (path, answer.status, answer.text)
 
 
 def test_every_path_and_status_of_the_contract(world, redis, mysql, workdir):
@@ -93,7 +83,6 @@ def test_every_path_and_status_of_the_contract(world, redis, mysql, workdir):
         assert web.ask(path, headers={"If-None-Match": known}).status == 304
     rejects_done(web, mysql, daemon)
     refused_by_mysql(web, mysql)
-    streams_too_many(web)
     with hung(daemon):
         wait_until(lambda: web.ask("/healthz").status == 503, 30, "healthz sees that the loop hangs")
     wait_until(lambda: web.ask("/healthz").status == 200, 30, "healthz sees that it turns again")
@@ -132,24 +121,6 @@ def refused_by_mysql(web, mysql):
     for table in tables:
         mysql.query(f"RENAME TABLE shop.no_{table} TO shop.{table}")
     ask_all(web, ["/api/stores", "/api/stores/7/counters/unique_visitors"], 200)
-
-
-def streams_too_many(web):
-    streams = []
-    try:
-        while len(streams) <= 256 and (not streams or streams[-1].answer.status == 200):
-            streams.append(web.stream(""))
-        assert streams[-1].answer.status == 503 and len(streams) > 240  # some that were closed may still be there
-        assert web.ask("/api/stream").status == 503
-    finally:
-        for stream in streams:
-            stream.close()
-    wait_until(lambda: one_more(web), 30, "a stream has room again")
-
-
-def one_more(web):
-    with web.stream("") as stream:
-        return stream.answer.status == 200
 
 
 def test_csv_is_to_be_saved(world):

@@ -127,7 +127,7 @@ def seen(browser, figure, expected, what, within_s=60):
 # Live
 
 
-def test_hits_appear_within_two_seconds(shop, browser):
+def test_hits_appear_within_three_seconds(shop, browser):
     """Without a reload: once, and the slower ones before have met a busy machine. The page never loads anew."""
     shop.hit(VISITORS, day(-1), 1)
     browser.open(shop.store())
@@ -141,7 +141,7 @@ def test_hits_appear_within_two_seconds(shop, browser):
         seen(browser, lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{SINCE_MIDNIGHT} .big")),
              (7 * round_, 3 * round_), "the new hits")
         took.append(time.monotonic() - began)
-        if took[-1] < 2:
+        if took[-1] < 3:
             break
         assert time.monotonic() < ends_at, took
     assert browser.run("return window.notReloaded")

@@ -1,10 +1,10 @@
-/* api.js - asks tallyd: /api/... as JSON, /api/stream as server-sent events (openapi.yaml says the shapes).
- * A token, where the address needs one, is kept for this tab alone, and goes along as `Authorization: Bearer`; the
- * browser's own EventSource cannot send it, so the stream is read with fetch. */
+/* api.js - asks tallyd: /api/... as JSON (openapi.yaml says the shapes).
+ * A token, where the address needs one, is kept for this tab alone, and goes along as `Authorization: Bearer`. */
 
 const TOKEN = "tallyd.token";
-const SILENT_MS = 15000; // the stream beats once a second: after this long without a byte it is dead
-const AGAIN_MS = 1000;
+const EVERY_MS = 2000;
+const AGAIN_MS = 1000; // after a problem
+const SILENT_MS = 15000; // then no answer comes any more
 
 /** What tallyd answered instead: status, what is wrong, and what to do about it. status 0: no answer came. */
 export class Refused extends Error {
@@ -76,52 +76,35 @@ export async function post(where) {
   return (await ask(where, { method: "POST", headers: { "X-Tallyd": "1" } })).json();
 }
 
-/** Server-sent events until close() is called; reconnects by itself. on(event, data); state("live" | "away", problem): a
- * stream that tallyd ended (it stops, say) is away only when it cannot be opened again. */
-export function stream(where, query, { on, state }) {
-  const ending = new AbortController();
-  const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+/** Asks again and again until close() is called. on(answer); state("live" | "away", problem), before the first answer after a
+ * problem, and at each problem. */
+export function poll(where, query, { on, state }) {
+  let ended = false;
+  let stop = () => {};
   (async () => {
-    while (!ending.signal.aborted) {
-      const problem = await listen(text ? `${where}?${text}` : where, ending.signal, { on, state }).catch((why) => why);
-      if (ending.signal.aborted) return;
-      if (problem) state("away", problem);
-      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    for (let live = false; !ended; await new Promise((done) => setTimeout(done, live ? EVERY_MS : AGAIN_MS))) {
+      const silent = new AbortController();
+      const timer = setTimeout(() => silent.abort(), SILENT_MS);
+      stop = () => silent.abort();
+      try {
+        const answer = await get(where, query, silent.signal);
+        if (ended) return;
+        if (!live) state("live");
+        live = true;
+        on(answer);
+      } catch (problem) {
+        if (ended) return;
+        live = false;
+        state("away", problem);
+      } finally {
+        clearTimeout(timer);
+      }
     }
   })();
-  return { close: () => ending.abort() };
-}
-
-async function listen(where, ended, { on, state }) {
-  const silent = new AbortController();
-  const give_up = () => silent.abort();
-  let timer = setTimeout(give_up, SILENT_MS);
-  ended.addEventListener("abort", give_up, { once: true });
-  try {
-    const answer = await ask(where, { signal: silent.signal, headers: { Accept: "text/event-stream" } });
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    state("live");
-    for (let rest = ""; ;) {
-      const { value, done } = await reader.read();
-      if (done) return null;
-      clearTimeout(timer);
-      timer = setTimeout(give_up, SILENT_MS);
-      const blocks = (rest + value).split("\n\n");
-      rest = blocks.pop();
-      for (const block of blocks) deliver(block, on);
-    }
-  } finally {
-    clearTimeout(timer);
-    ended.removeEventListener("abort", give_up);
-  }
-}
-
-function deliver(block, on) {
-  let name = "message";
-  const data = [];
-  for (const line of block.split("\n")) {
-    if (line.startsWith("event:")) name = line.slice(6).trim();
-    else if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
-  }
-  if (data.length > 0) on(name, JSON.parse(data.join("\n")));
+  return {
+    close() {
+      ended = true;
+      stop();
+    },
+  };
 }

@@ -1,5 +1,5 @@
 /* operator.js - the operator's view: do hits flow, where do they stop, what is in the way, do the books balance. The
- * stream's pulse (once a second) drives the drawing and the two charts; batches, rejects and books are requested. */
+ * pulse (every two seconds) drives the drawing and the two charts; batches, rejects and books are requested. */
 import { get, path, post } from "./api.js";
 import { Chart } from "./chart.js";
 import { coded, el, say, scrolling, table } from "./dom.js";
@@ -7,7 +7,7 @@ import { Flow } from "./flow.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
 
-const KEPT = 900; // pulses: a quarter of an hour, as long as the page is open
+const KEPT = 450; // pulses: a quarter of an hour, as long as the page is open
 const RATE_OVER_S = 4;
 const HELD_BY = { // redis.durability
   disk: (replicas) => (replicas > 0 ? `the AOF and ${many(replicas, "replica")}` : "the AOF"),

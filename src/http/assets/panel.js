@@ -1,6 +1,6 @@
-/* panel.js - the page: which view the address names, the stream of what moves, the theme, the banners.
+/* panel.js - the page: which view the address names, what moves, the theme, the banners.
  *  #/store/12345?days=30    the merchant's view     #/operator    the operator's */
-import { get, onTokenNeeded, path, setToken, stream } from "./api.js";
+import { get, onTokenNeeded, path, poll, setToken } from "./api.js";
 import { recolour } from "./chart.js";
 import { el, say } from "./dom.js";
 import * as format from "./format.js";
@@ -14,7 +14,7 @@ const root = at("view");
 
 let view = null; // StoreView, OperatorView, or null
 let viewing = ""; // what it shows: "operator", "store/<name>"
-let events = null; // the open stream
+let polling = null; // what poll() gave
 let counters = null; // of /api/counters; asked for once a connection
 
 /* Remembered by the browser, where it may */
@@ -75,8 +75,8 @@ function leave(next) {
   view?.close();
   view = null;
   viewing = next;
-  events?.close();
-  events = null;
+  polling?.close();
+  polling = null;
   banners.clear();
 }
 
@@ -190,35 +190,35 @@ function failed(problem, again) {
     }, 2000);
 }
 
-/* The stream. A hidden page does not listen, and requests everything when it is visible again. */
+/* What moves. A hidden page does not ask, and requests everything when it is visible again. */
 
 function listen(store) {
   const wanted = viewing;
-  events = stream(
-    "api/stream",
+  let marks = null; // of the last answer: what moved is what has another one
+  polling = poll(
+    "api/pulse",
     { store },
     {
-      on: (name, data) => viewing === wanted && heard(name, data),
+      on: ({ moved = {}, ...pulse }) => {
+        if (viewing !== wanted) return;
+        if (marks) view?.moved?.(Object.keys(moved).filter((counter) => moved[counter] !== marks[counter]));
+        marks = moved;
+        if (pulse.hits !== undefined) remember(pulse); // else the token is bound to a store
+        banners.pulse(pulse);
+        view?.pulse?.(pulse);
+      },
       state: (now, problem) => {
         if (viewing !== wanted) return;
         link(now, problem);
-        if (now === "live") view?.refresh(); // what moved before it was listened to
+        if (now === "live") view?.refresh(); // what moved before it was asked for
       },
     },
   );
 }
 
-function heard(name, data) {
-  if (name === "store") view?.moved?.(data.counters);
-  if (name !== "status") return;
-  remember(data);
-  banners.pulse(data);
-  view?.pulse?.(data);
-}
-
 document.addEventListener("visibilitychange", () => {
-  events?.close();
-  events = null;
+  polling?.close();
+  polling = null;
   if (document.hidden || !view) return;
   listen(place().kind === "store" ? place().store : undefined);
   view.refresh();

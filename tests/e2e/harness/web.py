@@ -2,7 +2,6 @@
 import http.client
 import json
 import socket
-import time
 from urllib.parse import quote
 
 from harness.contract import Contract
@@ -85,52 +84,3 @@ class Web:
                 name, value = line.rsplit(" ", 1)
                 made[name] = float(value)
         return made
-
-    def stream(self, query=""):
-        return Stream(self, query)
-
-
-class Stream:
-    """Server-sent events, as (event, data)."""
-
-    def __init__(self, web, query):
-        self.connection = Connection(web.at, web.timeout_s)
-        self.connection.putrequest("GET", f"/api/stream{query}", skip_host=True)
-        for name, value in web.headers(None).items():
-            self.connection.putheader(name, value)
-        self.connection.endheaders()
-        self.answer = self.connection.getresponse()
-        self.headers = self.answer.headers
-        if self.answer.status == 200:
-            CONTRACT.saw("GET", "/api/stream", 200)
-
-    def __iter__(self):
-        event = None
-        for raw in self.answer:
-            line = raw.decode().rstrip("\n")
-            if line.startswith("event: "):
-                event = line[7:]
-            elif line.startswith("data: "):
-                yield event, json.loads(line[6:])
-            elif line.startswith("retry: "):
-                yield "retry", int(line[7:])
-            elif line.startswith(":"):
-                yield "comment", None
-
-    def until(self, wanted, deadline_s=60):
-        """The data of the first event of that name."""
-        ends_at = time.monotonic() + patience(deadline_s)
-        for event, data in self:
-            if event == wanted:
-                return data
-            assert time.monotonic() < ends_at, f"no {wanted} within {patience(deadline_s):g} s"
-        raise AssertionError(f"the stream ended without {wanted}")
-
-    def close(self):
-        self.connection.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *why):
-        self.close()

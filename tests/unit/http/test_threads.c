@@ -252,8 +252,8 @@ static atomic_bool asking;
 
 static void *client(void *arg)
 {
-    static const char *const paths[] = {"/metrics", "/api/stream", "/healthz", "/api/boxes/none",
-                                        "/api/stream?store=1"};
+    static const char *const paths[] = {"/metrics", "/api/pulse", "/healthz", "/api/boxes/none",
+                                        "/api/pulse?store=1"};
     unsigned turn = (unsigned)(intptr_t)arg;
     char *text = malloc(65536);
     for (; asking; turn++) {

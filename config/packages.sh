@@ -2,7 +2,7 @@
 # `packages_need NAME...` installs only what is missing, and needs neither root nor a network when nothing is.
 
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis-dev libmariadb-dev
- libmariadb-dev-compat libyaml-dev libxxhash-dev libcrypt-dev libssl-dev libmicrohttpd-dev libjs-dygraphs
+ libmariadb-dev-compat libyaml-dev libxxhash-dev libcrypt-dev libssl-dev libmicrohttpd-dev libgnutls28-dev libjs-dygraphs
  libcmocka-dev scdoc"
 PACKAGES_PACKAGE="dpkg-dev debootstrap"
 PACKAGES_SERVERS="redis-server redis-tools mariadb-server mariadb-client"

@@ -267,7 +267,7 @@ static void warning_print(void *arg, const char *text)
 static enum err certificate_print(struct tls_context *c, const char *of)
 {
     char text[200];
-    if (c == NULL || tls_context_cert(c) == NULL) return ERR_NONE;
+    if (c == NULL || tls_context_files(c).cert == NULL) return ERR_NONE;
     enum secure_level level = secure_certificate(c, text, sizeof(text));
     fprintf(level == SECURE_BAD ? stderr : stdout, "%sthe certificate of %s %s.\n",
             level == SECURE_WARN ? "warning: " : "", of, text);

@@ -45,7 +45,7 @@ static void one_say(struct tls_context *c, const char *of)
     static const enum log_level levels[] = {
         [SECURE_GOOD] = LOG_INFO, [SECURE_WARN] = LOG_WARN, [SECURE_BAD] = LOG_ERROR};
     char text[200];
-    if (c == NULL || tls_context_cert(c) == NULL) return;
+    if (c == NULL || tls_context_files(c).cert == NULL) return;
     enum secure_level level = secure_certificate(c, text, sizeof text);
     log_event(levels[level], "certificate", "of=%s what=%s", of, LOGQ(text));
 }

@@ -105,8 +105,8 @@ static void reload(struct service *s)
         reload_refused(&e);
     } else {
         if (wire_users_reload(s, &wanted, &e)) {
-            wire_http_reload(s, &wanted);
             settings_reload(s->settings, &wanted);
+            wire_http_reload(s, &wanted); /* its certificates are those that were just read */
             wire_zones_reload(s);
         } else {
             reload_refused(&e);

@@ -2,6 +2,7 @@
  * the loop waits for it at the end. Its threads call http_connect and http_stopped; the rest is the loop's. */
 #include "app/service.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "http/http.h"
 
 #include <sys/socket.h>
@@ -74,7 +75,11 @@ enum err wire_http_begin(struct service *s, struct error *e)
 
 void wire_http_reload(struct service *s, struct conf *wanted)
 {
-    if (s->web.http != NULL) http_bearers(s->web.http, &wanted->bearers);
+    struct error e;
+    if (s->web.http == NULL) return;
+    http_bearers(s->web.http, &wanted->bearers);
+    if (http_certificates(s->web.http, &e) != ERR_NONE)
+        log_event(LOG_ERROR, "certificates", "of=listen.http outcome=kept error=%s", LOGQ(e.text));
 }
 
 void wire_http_stop(struct service *s)

@@ -14,14 +14,17 @@ struct awaited { /* of a connection */
     struct list link;
     int fd;
     uint64_t since_ms; /* mono */
+    struct handshake handshake;
 };
 
-void heads_init(struct heads *h, unsigned most)
+void heads_init(struct heads *h, unsigned most, const char *door, const struct https *https)
 {
     pthread_mutex_init(&h->lock, NULL);
     list_init(&h->awaited);
     h->n = 0;
     h->most = most;
+    h->door = door;
+    h->https = https;
 }
 
 void heads_close(struct heads *h)
@@ -68,12 +71,19 @@ static struct awaited *head_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-void heads_got(struct MHD_Connection *connection)
+static void leave_now(struct awaited *head)
 {
-    struct awaited *head = head_of(connection);
     pthread_mutex_lock(&head->of->lock);
     leave(head);
     pthread_mutex_unlock(&head->of->lock);
+}
+
+void heads_got(struct MHD_Connection *connection)
+{
+    struct awaited *head = head_of(connection);
+    leave_now(head);
+    if (head->of->https != NULL) /* until then its handshake's */
+        MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, IDLE_TIMEOUT_S);
 }
 
 void heads_await(struct MHD_Connection *connection)
@@ -89,9 +99,12 @@ void heads_notify(void *heads, struct MHD_Connection *connection, void **context
         head->of = heads;
         list_init(&head->link);
         head->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        if (head->of->https != NULL) handshake_begin(&head->handshake, head->of->https, connection);
         head_await(head);
     } else {
-        heads_got(connection);
+        struct awaited *head = *context;
+        leave_now(head);
+        if (head->of->https != NULL) handshake_end(&head->handshake, head->of->door, connection);
         heap_free(*context);
     }
 }

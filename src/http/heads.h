@@ -4,17 +4,21 @@
 #define HTTP_HEADS_H
 
 #include "base/list.h"
+#include "http/https.h"
 
-#include <microhttpd.h>
 #include <pthread.h>
+
+#define IDLE_TIMEOUT_S 10U /* a connection on which nothing moves is closed */
 
 struct heads {
     pthread_mutex_t lock;
     struct list awaited; /* the oldest first */
     unsigned n, most;
+    const char *door;          /* its address */
+    const struct https *https; /* NULL: without TLS */
 };
 
-void heads_init(struct heads *h, unsigned most);
+void heads_init(struct heads *h, unsigned most, const char *door, const struct https *https);
 void heads_close(struct heads *h);
 /* libmicrohttpd's, of each connection: its begin and end. */
 void heads_notify(void *heads, struct MHD_Connection *connection, void **context,

@@ -1,4 +1,4 @@
-/* http/http.h - tallyd over HTTP: metrics, health, a JSON API (openapi.yaml), server-sent events and the panel. It runs
+/* http/http.h - tallyd over HTTP: metrics, health, a JSON API (openapi.yaml) and the panel. It runs
  * beside the loop, in threads of its own:
  *   one of libmicrohttpd's for each address: sockets and parsing; blocks for nothing
  *   a few workers: all that waits, for the service's own RESP door, for Redis, for MySQL
@@ -29,9 +29,11 @@ struct http;
 struct http *http_create(const struct source *where, const struct http_ports *ports);
 /* Listens at the addresses of listen.http, of which there is one at least, and begins. On an error nothing runs. */
 enum err http_start(struct http *h, struct error *e) MUST_CHECK;
+/* New connections use the files as ports.tls has read them last. On an error those of before. */
+enum err http_certificates(struct http *h, struct error *e) MUST_CHECK;
 /* Replaces the tokens by these: takes them over and leaves none in tokens. */
 void http_bearers(struct http *h, struct conf_bearers *tokens);
-/* Takes no more requests, finishes the answers under way, refuses those that wait for a worker, ends the streams.
+/* Takes no more requests, finishes the answers under way, refuses those that wait for a worker.
  * Returns at once. */
 void http_stop(struct http *h);
 /* After stopped(), or when it was not started. */

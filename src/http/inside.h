@@ -1,7 +1,7 @@
 /* http/inside.h - what the files of http/ share.
  *   server.c                       addresses, libmicrohttpd, the life of an exchange
  *   route.c, exchange.c, target.c  what is asked; who.c: by which client, and may it
- *   heads.c                        connections from which a request is awaited
+ *   heads.c, https.c               connections from which a request is awaited; TLS
  *   pool.c, door.c                 requests that wait
  *   pulse.c                        does the service live?
  *   api_*.c, metrics.c, assets.c   the answers */
@@ -28,12 +28,11 @@ struct http {
     struct answer_cache answer_cache;
     struct label_cache label_cache;
     struct bearers bearers;
+    struct https https;
     struct MHD_Daemon **daemons; /* one an address */
     struct heads *heads;         /* likewise */
     int *sockets;                /* that they listened at, at the end; -1: none */
     size_t daemons_n;
-    struct relay **relays; /* one an address with TLS */
-    size_t relays_n;
     pthread_mutex_t lock;    /* of the next two */
     pthread_cond_t answered; /* no exchange is left */
     size_t exchanges;

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "http/inside.h"
 #include "http/route.h"
-#include "tls/relay.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -23,7 +22,6 @@
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
 /* No option changes these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
 #define CONNECTIONS_MOST 1024 /* of each address; 16 MiB for their heads */
-#define IDLE_TIMEOUT_S 10     /* a connection on which nothing moves is closed */
 #define HEAD_BYTES                                                                                           \
     (16 << 10) /* of a connection: request line and headers, which must fit, and pieces of the answer */
 #define BODY_BYTES (64 << 10) /* is read and not used: no route wants one */
@@ -324,9 +322,8 @@ static void daemon_log(void *arg, const char *fmt, va_list args)
 static unsigned connections_most(const struct conf *conf)
 {
     struct rlimit files;
-    rlim_t n = 0, door = (rlim_t)conf->limits_clients + FILES_BESIDE, most = CONNECTIONS_MOST;
-    for (size_t i = 0; i < conf->listen_http.n; i++)
-        n += conf->listen_http.all[i].tls ? 3 : 1; /* with TLS a relay has one more, and a socketpair */
+    rlim_t n = conf->listen_http.n, door = (rlim_t)conf->limits_clients + FILES_BESIDE,
+           most = CONNECTIONS_MOST;
     rlim_t want = door + n * most;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) return CONNECTIONS_LEAST;
     struct rlimit more = {files.rlim_max < want ? files.rlim_max : want, files.rlim_max};
@@ -336,41 +333,21 @@ static unsigned connections_most(const struct conf *conf)
     return each > CONNECTIONS_LEAST ? (unsigned)each : CONNECTIONS_LEAST;
 }
 
-/* fd -1: it does not listen, and is given its connections. */
 static struct MHD_Daemon *daemon_start(struct http *h, struct heads *heads, int fd, unsigned most)
 {
-    unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
-    struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
-    struct MHD_OptionItem *listening = fd < 0 ? &listens[1] : listens;
-    return MHD_start_daemon(where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
-                                MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-                            0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL,
-                            MHD_OPTION_ARRAY, listening, MHD_OPTION_CONNECTION_LIMIT, most,
-                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, most / 4 * 3, MHD_OPTION_CONNECTION_TIMEOUT,
-                            (unsigned)IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
-                            MHD_OPTION_NOTIFY_COMPLETED, request_completed, NULL,
-                            MHD_OPTION_NOTIFY_CONNECTION, heads_notify, heads, MHD_OPTION_UNESCAPE_CALLBACK,
-                            as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
-}
-
-/* A TLS handshake is done: its text comes and goes by fd, which the daemon owns, whatever becomes of it. */
-static void secure_given(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n)
-{
-    (void)MHD_add_connection(arg, fd, peer, peer_n);
-}
-
-static bool secure_serve(struct http *h, const struct address *a, struct MHD_Daemon *d, int fd, unsigned most)
-{
-    const struct relay_door door = {.url = a->text,
-                                    .c = h->ports.tls,
-                                    .fd = fd,
-                                    .most = most,
-                                    .greeting_ms = (unsigned)h->where->conf->limits_auth_timeout_ms,
-                                    .given = secure_given,
-                                    .arg = d};
-    struct relay *r = relay_start(&door);
-    if (r != NULL) h->relays[h->relays_n++] = r;
-    return r != NULL;
+    struct MHD_OptionItem secure[] = {{MHD_OPTION_HTTPS_CERT_CALLBACK, 0, https_no_certificate()},
+                                      {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)HTTPS_PRIORITIES},
+                                      {MHD_OPTION_END, 0, NULL}};
+    bool tls = heads->https != NULL;
+    return MHD_start_daemon(
+        (tls ? MHD_USE_TLS : MHD_NO_FLAG) | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
+            MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+        0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_ARRAY,
+        tls ? secure : &secure[2], MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, most,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, most / 4 * 3, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
+        request_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, heads_notify, heads,
+        MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 static enum err address_serve(struct http *h, const struct address *a, unsigned most, struct error *e)
@@ -378,17 +355,15 @@ static enum err address_serve(struct http *h, const struct address *a, unsigned 
     int fd = address_listen(a, BACKLOG, e);
     if (fd < 0) return e->code;
     struct heads *heads = &h->heads[h->daemons_n];
-    heads_init(heads, most / 2);
-    struct MHD_Daemon *d = daemon_start(h, heads, a->tls ? -1 : fd, most);
-    if (d != NULL) h->daemons[h->daemons_n++] = d;
-    if (d == NULL || (a->tls && !secure_serve(h, a, d, fd, most))) {
-        if (d == NULL) {
-            address_unlink(a);
-            close(fd);
-        }
+    heads_init(heads, most / 2, a->text, a->tls ? &h->https : NULL);
+    struct MHD_Daemon *d = daemon_start(h, heads, fd, most);
+    if (d == NULL) {
+        address_unlink(a);
+        close(fd);
         return error_set(e, ERR_FAILED, "%s: HTTP cannot start here: out of memory, threads or descriptors?",
                          a->text);
     }
+    h->daemons[h->daemons_n++] = d;
     log_event(LOG_INFO, "listening", "url=%s protocol=http", a->text);
     return ERR_NONE;
 }
@@ -400,7 +375,6 @@ static enum err addresses_serve(struct http *h, struct error *e)
     h->daemons = heap_zalloc(all->n * sizeof(struct MHD_Daemon *));
     h->heads = heap_zalloc(all->n * sizeof(struct heads));
     h->sockets = heap_zalloc(all->n * sizeof(int));
-    h->relays = heap_zalloc(all->n * sizeof(struct relay *));
     for (size_t i = 0; i < all->n; i++)
         if (address_serve(h, &all->all[i], most, e) != ERR_NONE) return e->code;
     return ERR_NONE;
@@ -419,6 +393,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     answer_cache_init(&h->answer_cache);
     label_cache_init(&h->label_cache);
     bearers_init(&h->bearers, &where->conf->bearers);
+    h->https = (struct https){.c = ports->tls, .handshake_ms = (uint32_t)where->conf->limits_auth_timeout_ms};
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->answered, NULL);
     return h;
@@ -429,8 +404,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
 static void all_end(struct http *h)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;
-    for (size_t i = 0; i < h->relays_n; i++)
-        relay_quiet(h->relays[i]);
+    __atomic_store_n(&h->https.over, true, __ATOMIC_RELAXED);
     for (size_t i = 0; i < h->daemons_n; i++) {
         h->sockets[i] = MHD_quiesce_daemon(h->daemons[i]);
         if (h->sockets[i] < 0) continue;
@@ -444,16 +418,15 @@ static void all_end(struct http *h)
         MHD_stop_daemon(h->daemons[i]); /* its thread may have looked at the socket until here */
         if (h->sockets[i] >= 0) close(h->sockets[i]);
     }
-    for (size_t i = 0; i < h->relays_n; i++)
-        relay_destroy(&h->relays[i]);
     for (size_t i = 0; i < h->daemons_n; i++)
         heads_close(&h->heads[i]);
-    h->daemons_n = h->relays_n = 0;
+    h->daemons_n = 0;
 }
 
 enum err http_start(struct http *h, struct error *e)
 {
-    enum err code = addresses_serve(h, e);
+    enum err code = http_certificates(h, e);
+    if (code == ERR_NONE) code = addresses_serve(h, e);
     if (code == ERR_NONE && (!pool_start(&h->pool) || !pulse_start(&h->pulse)))
         code = error_set(e, ERR_FAILED, "HTTP cannot start: no more threads");
     h->running = code == ERR_NONE;
@@ -467,6 +440,11 @@ static void *ender_main(void *arg)
     all_end(h);
     h->ports.stopped(h->ports.arg);
     return NULL;
+}
+
+enum err http_certificates(struct http *h, struct error *e)
+{
+    return h->https.c == NULL ? ERR_NONE : https_read(&h->https, e);
 }
 
 void http_bearers(struct http *h, struct conf_bearers *tokens)
@@ -491,12 +469,12 @@ void http_destroy(struct http **h)
     answer_cache_close(&(*h)->answer_cache);
     label_cache_close(&(*h)->label_cache);
     bearers_close(&(*h)->bearers);
+    https_close(&(*h)->https);
     pthread_cond_destroy(&(*h)->answered);
     pthread_mutex_destroy(&(*h)->lock);
     heap_free((*h)->daemons);
     heap_free((*h)->heads);
     heap_free((*h)->sockets);
-    heap_free((*h)->relays);
     heap_free(*h);
     *h = NULL;
 }

@@ -22,6 +22,7 @@ struct tls_context {
     char *cert, *key, *ca; /* names of files, NULL: none */
     pthread_mutex_t lock;  /* of ctx */
     SSL_CTX *ctx;
+    unsigned read_n; /* times */
 };
 
 void tls_error_text(char *out, size_t size)
@@ -191,6 +192,7 @@ enum err tls_context_create(enum tls_side side, const struct tls_files *files, e
     c->ca = copy(files->ca);
     pthread_mutex_init(&c->lock, NULL);
     *out = c;
+    c->read_n = 1;
     if (ctx_load(c, &c->ctx, which, e) == ERR_NONE) return ERR_NONE;
     c->ctx = NULL;
     tls_context_destroy(out);
@@ -217,6 +219,7 @@ enum err tls_context_reload(struct tls_context *c, struct error *e)
     pthread_mutex_lock(&c->lock);
     before = c->ctx;
     c->ctx = fresh;
+    c->read_n++;
     pthread_mutex_unlock(&c->lock);
     SSL_CTX_free(before);
     return ERR_NONE;
@@ -243,9 +246,13 @@ int64_t tls_context_expires_s(struct tls_context *c)
     return s;
 }
 
-const char *tls_context_cert(const struct tls_context *c)
+struct tls_files tls_context_files(const struct tls_context *c)
 {
-    return c->cert;
+    return (struct tls_files){.cert = c->cert, .key = c->key, .ca = c->ca};
+}
+unsigned tls_context_read_n(const struct tls_context *c)
+{
+    return c->read_n;
 }
 enum tls_side tls_context_side(const struct tls_context *c)
 {

@@ -38,6 +38,8 @@ void tls_context_destroy(struct tls_context **c); /* after all its sessions */
 
 /* When its certificate expires, in s since 1970. INT64_MAX: it has none. */
 int64_t tls_context_expires_s(struct tls_context *c);
-const char *tls_context_cert(const struct tls_context *c); /* the name of its file, NULL: it has none */
+struct tls_files tls_context_files(const struct tls_context *c);
+unsigned
+tls_context_read_n(const struct tls_context *c); /* how often it has read them; the reloader's thread */
 
 #endif

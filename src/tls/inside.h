@@ -1,6 +1,6 @@
 /* tls/inside.h - what the files of tls/ share.
  *   context.c  certificates, keys and authorities      session.c  one connection, as bytes in and bytes out
- *   relay.c    sockets with TLS to sockets without     refused.c  the log of failed handshakes */
+ *   refused.c  the log of failed handshakes */
 #ifndef TLS_INSIDE_H
 #define TLS_INSIDE_H
 

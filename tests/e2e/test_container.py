@@ -15,7 +15,7 @@ from test_http import make_web
 ROOT = os.path.join(os.path.dirname(__file__), "../..")
 HERE = os.path.join(ROOT, "config/container")
 # The image is a Debian 12. What its packages are called in Debian 13:
-RENAMED = {"libhiredis1.1.0": "libhiredis0.14", "libmicrohttpd12t64": "libmicrohttpd12", "libssl3t64": "libssl3", "libuv1t64": "libuv1"}
+RENAMED = {"libgnutls30t64": "libgnutls30", "libhiredis1.1.0": "libhiredis0.14", "libmicrohttpd12t64": "libmicrohttpd12", "libssl3t64": "libssl3", "libuv1t64": "libuv1"}
 
 
 def text(name):

@@ -1,0 +1,128 @@
+/* http/https.c - see https.h. Source: gnutls' manual, gnutls_certificate_set_x509_key_file(3), gnutls_handshake_set_hook_function(3).
+ * libmicrohttpd itself reads its certificates once, and requires none of clients. It makes a connection known before the first
+ * byte is read; so each session can be given credentials here. */
+#include "http/https.h"
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "tls/context.h"
+#include "tls/refused.h"
+
+#include <gnutls/abstract.h>
+#include <gnutls/x509.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+
+struct https_files {
+    gnutls_certificate_credentials_t credentials;
+    bool asks; /* clients for certificates */
+    struct https_files *before;
+};
+
+enum err https_read(struct https *s, struct error *e)
+{
+    unsigned read_n = tls_context_read_n(s->c);
+    if (read_n == s->read_n) return ERR_NONE;
+    s->read_n = read_n;
+    struct tls_files names = tls_context_files(s->c);
+    struct https_files *made = heap_zalloc(sizeof *made);
+    gnutls_certificate_allocate_credentials(&made->credentials);
+    int rc =
+        gnutls_certificate_set_x509_key_file(made->credentials, names.cert, names.key, GNUTLS_X509_FMT_PEM);
+    made->asks = names.ca != NULL;
+    if (rc >= 0 && made->asks)
+        rc = gnutls_certificate_set_x509_trust_file(made->credentials, names.ca, GNUTLS_X509_FMT_PEM);
+    if (rc < 0) {
+        gnutls_certificate_free_credentials(made->credentials);
+        heap_free(made);
+        return error_set(e, ERR_CONFIG, "GnuTLS, which HTTP uses, does not take the files of listen.tls: %s",
+                         gnutls_strerror(rc));
+    }
+    made->before = s->now;
+    __atomic_store_n(&s->now, made, __ATOMIC_RELEASE);
+    return ERR_NONE;
+}
+
+void https_close(struct https *s)
+{
+    while (s->now != NULL) {
+        struct https_files *files = s->now;
+        s->now = files->before;
+        gnutls_certificate_free_credentials(files->credentials);
+        heap_free(files);
+    }
+}
+
+static int certificate_none(gnutls_session_t session, const gnutls_datum_t *authorities, int authorities_n,
+                            const gnutls_pk_algorithm_t *kinds, int kinds_n, gnutls_pcert_st **chain,
+                            unsigned *chain_n, gnutls_privkey_t *key)
+{
+    (void)session, (void)authorities, (void)authorities_n, (void)kinds, (void)kinds_n;
+    (void)chain, (void)chain_n, (void)key;
+    return -1;
+}
+
+void *https_no_certificate(void)
+{
+    gnutls_certificate_retrieve_function2 *none = certificate_none;
+    return (void *)(uintptr_t)none;
+}
+
+static int on_step(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                   const gnutls_datum_t *message)
+{
+    struct handshake *k = gnutls_session_get_ptr(session);
+    (void)when, (void)message;
+    if (type == GNUTLS_HANDSHAKE_CLIENT_HELLO) k->hello = true;
+    if (type == GNUTLS_HANDSHAKE_FINISHED) *(incoming ? &k->in : &k->out) = true;
+    return 0;
+}
+
+void handshake_begin(struct handshake *k, const struct https *s, struct MHD_Connection *connection)
+{
+    static gnutls_typed_vdata_st of_a_client = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
+                                                .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
+    const struct https_files *files = __atomic_load_n(&s->now, __ATOMIC_ACQUIRE);
+    gnutls_session_t session =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+    *k = (struct handshake){.of = s, .files = files, .session = session, .began_ms = mono_ms()};
+    gnutls_session_set_ptr(session, k);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST, on_step);
+    gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, files->credentials);
+    /* Nothing counts as a move on a connection before its handshake is done: so this bounds all of it. */
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (s->handshake_ms + 999) / 1000);
+    if (!files->asks) return;
+    gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+    gnutls_session_set_verify_cert2(session, &of_a_client, 1, 0);
+}
+
+/* libmicrohttpd does not say it. */
+static const char *why_refused(const struct handshake *k, char *text, size_t size)
+{
+    unsigned status = gnutls_session_get_verify_cert_status(k->session), n;
+    gnutls_datum_t said;
+    if (mono_ms() - k->began_ms >= k->of->handshake_ms) return "the handshake took too long";
+    if (!k->hello) return "that was no TLS, or a version before 1.2";
+    if (status != 0 && status != UINT_MAX &&
+        gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &said, 0) == GNUTLS_E_SUCCESS) {
+        snprintf(text, size, "the client's certificate: %s", said.data);
+        gnutls_free(said.data);
+        return text;
+    }
+    if (k->files->asks && k->out && gnutls_certificate_get_peers(k->session, &n) == NULL)
+        return "the client shows no certificate of an authority in listen.tls.ca";
+    return "the client ended it, or has no cipher that fits";
+}
+
+void handshake_end(const struct handshake *k, const char *door, struct MHD_Connection *connection)
+{
+    char host[64], port[8], peer[80] = "?", why[300];
+    if ((k->in && k->out) || __atomic_load_n(&k->of->over, __ATOMIC_RELAXED)) return;
+    const struct sockaddr *at =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    socklen_t n = at->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (getnameinfo(at, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        snprintf(peer, sizeof peer, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    tls_refused(door, peer, why_refused(k, why, sizeof why));
+}

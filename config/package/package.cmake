@@ -6,7 +6,8 @@
 install(FILES config/systemd/tallyd.service DESTINATION lib/systemd/system)
 install(FILES config/systemd/tallyd.sysusers DESTINATION lib/sysusers.d RENAME tallyd.conf)
 install(FILES config/systemd/tallyd.tmpfiles DESTINATION lib/tmpfiles.d RENAME tallyd.conf)
-install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml DESTINATION share/tallyd)
+install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml config/dev.sh DESTINATION share/tallyd)
+configure_file(config/dev.sh dev.sh COPYONLY) # `tallyd dev` of a build finds it beside itself
 install(FILES config/tallyd.full.yaml DESTINATION share/doc/tallyd/examples)
 install(FILES config/grafana/tallyd.json DESTINATION share/tallyd RENAME tallyd.grafana.json)
 foreach(PAGE README.md config/README.md config/prometheus/README.md src/command/README.md src/http/README.md sql/README.md)

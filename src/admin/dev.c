@@ -1,157 +1,156 @@
-/* admin/dev.c - `tallyd dev`: starts redis-server, mariadbd and tallyd under one directory, watches them, and
- * stops them in the order in which hits flow (tallyd, mariadbd, redis-server), so nothing is lost.
- *   DIR/redis/, DIR/mysql/      data; with --cluster DIR/redis-1/ to DIR/redis-2N/, each with its redis.conf
- *   DIR/tallyd.yaml             what tallyd runs with, also for `tallyd verify -c`
- *   DIR/NAME.sock               unix sockets
- *   DIR/NAME.log                what they say
- *   DIR/NAME.pid, DIR/dev.lock  what runs, so that the next dev finds what a killed one left
- * One thread. Signals are blocked and waited for, so a wait ends at a child's end, at Ctrl-C or at its time. */
-#include "admin/dev_in.h"
+/* admin/dev.c - `tallyd dev`: reads the configuration, and becomes config/dev.sh, which starts and stops the servers. What
+ * needs the counters is made here: the configuration that tallyd is to run with, and examples of hits. */
+#include "admin/verbs.h"
+#include "series/row.h"
 
-#include "base/clock.h"
-
-#include <signal.h>
-#include <stdarg.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define STOP_MS 120000
+#define EXAMPLES_MOST 5 /* counters */
+#define STORE_EXAMPLE SLICE("12345")
+#define CONF_FD 3 /* at which the script reads the configuration */
+#define WORD_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
 
-void dev_say(const char *fmt, ...)
+/* A word of a command line: in '' where a shell may take it for something else. */
+static void word_put(struct slice word, struct buf *out)
 {
-    va_list args;
-    va_start(args, fmt);
-    vprintf(fmt, args);
-    va_end(args);
-    putchar('\n');
-    fflush(stdout);
+    bool plain = true;
+    for (size_t i = 0; i < word.n; i++)
+        plain = plain && strchr(WORD_BYTES, word.p[i]) != NULL;
+    if (!plain) buf_put_char(out, '\'');
+    for (size_t i = 0; i < word.n; i++)
+        word.p[i] == '\'' ? BUF_LIT(out, "'\\''") : buf_put_char(out, word.p[i]);
+    if (!plain) buf_put_char(out, '\'');
 }
 
-static sigset_t signals(void)
+/* The start of each example; with users the client must log in. The script puts the port in the place of @. */
+static void client_put(const struct conf *conf, struct buf *out)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGCHLD);
-    return set;
+    BUF_LIT(out, "    redis-cli -p @");
+    if (conf->users_n > 0) buf_printf(out, " --user %s --askpass", conf->users[0].name);
 }
 
-/* Until a signal comes or the time is up; ms < 0: forever. */
-void dev_rest(struct dev *d, int64_t ms)
+static void hit_put(const struct conf *conf, const struct counter *c, struct buf *out)
 {
-    sigset_t set = signals();
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    int got = ms < 0 ? sigwaitinfo(&set, NULL) : sigtimedwait(&set, NULL, &time);
-    if (got > 0 && got != SIGCHLD) d->stop = true;
+    static const char *const fields[] = {[VALUE_DATE] = "20140920",
+                                         [VALUE_HOUR] = "2014092013",
+                                         [VALUE_MONTH] = "201409",
+                                         [VALUE_INTEGER] = "42",
+                                         [VALUE_TEXT] = "shoes"};
+    struct buf key = {0};
+    pattern_put(&c->key, STORE_EXAMPLE, &key);
+    client_put(conf, out);
+    BUF_LIT(out, " HINCRBY ");
+    word_put(buf_slice(&key), out);
+    buf_printf(out, " %s 1\n", fields[counter_field_kind(c)]);
+    buf_free(&key);
 }
 
-enum err dev_ended(const struct child *c, struct error *e)
+/* What the first counter feeds that has a series, in steps of a minute where there are any. */
+static void series_put(const struct conf *conf, const struct setup *setup, struct buf *out)
 {
-    char how[80];
-    child_log_tail(c);
-    return error_set(
-        e, ERR_FAILED,
-        "%s %s; above are the last lines of %s. Answered hits are on disk: `tallyd dev` with the "
-        "same --dir goes on from there",
-        c->name, child_ending(c, how, sizeof(how)), c->log);
+    const struct op_limits *ops = &setup->ops;
+    const struct counter *c = setup->counters.all, *end = c + setup->counters.n;
+    uint32_t step = ops->precisions[0];
+    struct buf name = {0};
+    while (c < end && !counter_feeds(c, FEED_SERIES))
+        c++;
+    if (c == end) return;
+    for (uint32_t i = 0; i < ops->precisions_n; i++)
+        if (ops->precisions[i] == 60) step = 60;
+    pattern_put(&c->feeds[FEED_SERIES], STORE_EXAMPLE, &name);
+    buf_printf(out, "A hit on " SLICE_FMT " also moves a time series; its hits in steps of %u s:\n",
+               SLICE_ARG(c->name), step);
+    client_put(conf, out);
+    BUF_LIT(out, " SERIES.GET ");
+    word_put(buf_slice(&name), out);
+    buf_printf(out, " %u\n", step);
+    buf_free(&name);
 }
 
-/* Servers of a dev that was killed: the kernel sent them SIGTERM, but they may still be running. */
-static enum err left_over_stop(struct dev *d, struct child *c, struct error *e)
+/* FILE's, or two default counters. The script leaves out these groups, and gives its own. */
+static enum err conf_read(const struct call *call, struct conf *conf, struct error *e)
 {
-    uint64_t until_ms = mono_ms() + STOP_MS;
-    pid_t pid = child_left_over(c, d->dir);
-    if (pid == 0) return ERR_NONE;
-    dev_say("stopping the %s that an earlier `tallyd dev` left (pid %ld)", c->name, (long)pid);
-    kill(pid, SIGTERM);
-    while (!d->stop && child_left_over(c, d->dir) == pid) {
-        if (mono_ms() > until_ms)
-            return error_set(e, ERR_FAILED,
-                             "%s of an earlier `tallyd dev` does not stop: end it with kill %ld", c->name,
-                             (long)pid);
-        dev_rest(d, POLL_MS);
-    }
+    static const char *const groups_of_dev[] = {"listen", "http", "redis", "mysql", NULL};
+    static const char *const redis = "unix:///redis.sock", *const mysql = "mysql://root@localhost/tally",
+                             *const name = "dev", *const resp = "unix:///tallyd.sock",
+                             *const control = "unix:///control.sock";
+    unsetenv("TALLYD_REDIS_PASSWORD"); /* the private servers have none */
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    if (call->conf_path == NULL)
+        conf_default(conf);
+    else if (conf_load(call->conf_path, groups_of_dev, conf, e) != ERR_NONE)
+        return e->code;
+    bool set = conf_set(conf, CONF_LISTEN_RESP, &resp, 1) &&
+               conf_set(conf, CONF_LISTEN_CONTROL, &control, 1) && conf_set(conf, CONF_INSTANCE, &name, 1) &&
+               conf_set(conf, CONF_REDIS_URL, &redis, 1) && conf_set(conf, CONF_MYSQL_URL, &mysql, 1);
+    INVARIANT(set);
     return ERR_NONE;
 }
 
-static enum err prepare(struct dev *d, struct error *e)
+static bool conf_give(const struct conf *conf)
 {
-    enum err code = dev_dir_open(d, e);
-    if (code == ERR_NONE) code = dev_lock(d, e);
-    if (code != ERR_NONE) return code;
-    child_init(&d->mysql, "mariadbd", "mariadb-server", d->dir, "mysql");
-    child_init(&d->tallyd, "tallyd", NULL, d->dir, "tallyd");
-    code = dev_nodes_make(d, e);
-    if (code == ERR_NONE) code = left_over_stop(d, &d->tallyd, e);
-    if (code == ERR_NONE) code = left_over_stop(d, &d->mysql, e);
-    for (unsigned i = 0; i < d->nodes_n && code == ERR_NONE; i++)
-        code = left_over_stop(d, &d->nodes[i].redis, e);
-    return code == ERR_NONE ? dev_conf_make(d, e) : code;
+    struct buf text = {0};
+    conf_write(conf, &text);
+    int fd = memfd_create("tallyd.yaml", 0);
+    bool given = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n && lseek(fd, 0, SEEK_SET) == 0 &&
+                 dup2(fd, CONF_FD) == CONF_FD;
+    buf_free(&text);
+    return given;
 }
 
-static enum err start(struct dev *d, struct error *e)
+/* The package's place, or a build's: beside the binary. */
+static bool script_find(const char *self, char *out, size_t size)
 {
-    enum err (*const steps[])(struct dev *, struct error *) = {dev_redis_start, dev_mysql_start, dev_migrate,
-                                                               dev_tallyd_start};
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !d->stop; i++) {
-        enum err code = steps[i](d, e);
-        if (code != ERR_NONE) return code;
-    }
-    return ERR_NONE;
+    int n = (int)(strrchr(self, '/') - self);
+    snprintf(out, size, "%.*s/../share/tallyd/dev.sh", n, self);
+    if (access(out, R_OK) == 0) return true;
+    snprintf(out, size, "%.*s/dev.sh", n, self);
+    return access(out, R_OK) == 0;
 }
 
-/* Until dev is told to stop, or one of them ends by itself. */
-static enum err watch(struct dev *d, struct error *e)
+static enum err become_script(const struct call *call, const struct conf *conf, const struct setup *setup,
+                              struct error *e)
 {
-    while (!d->stop) {
-        if (child_reap(&d->tallyd)) return dev_ended(&d->tallyd, e);
-        if (child_reap(&d->mysql)) return dev_ended(&d->mysql, e);
-        if (d->call->cluster == 0 && child_reap(&d->nodes[0].redis)) return dev_ended(&d->nodes[0].redis, e);
-        if (d->call->cluster != 0 && dev_cluster_watch(d, e) != ERR_NONE) return e->code;
-        dev_rest(d, d->call->cluster != 0 ? 500 : -1);
+    char self[PATH_MAX], script[PATH_MAX + 32], masters[24], every[24];
+    uint32_t every_s = 0;
+    struct buf examples = {0};
+    for (size_t i = 0; i < setup->counters.n; i++) {
+        const struct counter *c = &setup->counters.all[i];
+        if (c->every_s > every_s) every_s = c->every_s;
+        if (i < EXAMPLES_MOST && counter_is_simple(c)) hit_put(conf, c, &examples);
     }
-    return ERR_NONE;
-}
-
-static void child_stop(struct dev *d, struct child *c)
-{
-    uint64_t until_ms = mono_ms() + STOP_MS;
-    char how[80];
-    if (!c->running || child_reap(c)) return;
-    dev_say("stopping %s", c->name);
-    child_signal(c, SIGTERM);
-    while (!child_reap(c)) {
-        dev_rest(d, POLL_MS);
-        if (mono_ms() <= until_ms) continue;
-        fprintf(stderr, "tallyd: %s does not stop, so it is killed. Answered hits are on disk\n", c->name);
-        child_signal(c, SIGKILL);
-        until_ms = UINT64_MAX;
-    }
-    if (c->status != 0)
-        fprintf(stderr, "tallyd: %s %s; its log is %s\n", c->name, child_ending(c, how, sizeof(how)), c->log);
+    series_put(conf, setup, &examples);
+    buf_put_char(&examples, '\0');
+    snprintf(masters, sizeof masters, "%lld", (long long)call->cluster);
+    snprintf(every, sizeof every, "%u", every_s);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    bool found = n > 0 && script_find(self, script, sizeof script);
+    if (found && conf_give(conf))
+        execl("/bin/sh", "sh", script, self, call->dir, masters,
+              call->conf_path == NULL ? "" : call->conf_path, every, examples.p, (char *)NULL);
+    buf_free(&examples);
+    if (!found) return error_set(e, ERR_FAILED, "there is no dev.sh in ../share/tallyd: install the package");
+    return error_set(e, ERR_FAILED, "cannot start %s: %s", script, strerror(errno));
 }
 
 enum err verb_dev(const struct call *call)
 {
-    struct dev d = {.call = call, .lock = -1};
+    struct conf conf = {0};
+    struct setup setup = {0};
     struct error e;
-    sigset_t set = signals();
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    enum err code = prepare(&d, &e);
-    if (code == ERR_NONE) code = start(&d, &e);
-    if (code == ERR_NONE && !d.stop) {
-        dev_print_how(&d);
-        code = watch(&d, &e);
-    }
-    if (code != ERR_NONE) call_failed(&e);
-    child_stop(&d, &d.tallyd);
-    child_stop(&d, &d.mysql);
-    for (unsigned i = 0; i < d.nodes_n; i++)
-        child_stop(&d, &d.nodes[i].redis);
-    setup_close(&d.setup);
-    conf_free(&d.conf);
-    if (d.lock >= 0) close(d.lock);
-    return code;
+    struct buf problems = {0};
+    enum err code = conf_read(call, &conf, &e);
+    if (code == ERR_NONE && !setup_init(&setup, &conf, &problems))
+        code = error_set(&e, ERR_CONFIG, "%.*s", (int)strcspn(problems.p, "\n"), problems.p);
+    if (code == ERR_NONE) code = become_script(call, &conf, &setup, &e);
+    buf_free(&problems);
+    setup_close(&setup);
+    conf_free(&conf);
+    return call_failed(&e);
 }

@@ -51,15 +51,6 @@ redisContext *service_connect(const struct conf *conf, bool *secure)
     return link != NULL ? link : one_connect(&conf->listen_resp, secure);
 }
 
-bool service_answers(const char *unix_path)
-{
-    struct address at = {.path = (char *)unix_path};
-    bool secure = false;
-    redisContext *link = one_connect(&(struct conf_addresses){&at, 1}, &secure);
-    if (link != NULL) redisFree(link);
-    return link != NULL;
-}
-
 bool service_info(redisContext *link, struct buf *out)
 {
     struct slice version;

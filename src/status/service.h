@@ -14,7 +14,6 @@
 /* Connects to the first configured address whose server answers PING. NULL: none does; *secure: one listens at a tls://
  * address, or for proxies, where verbs cannot go. */
 redisContext *service_connect(const struct conf *conf, bool *secure);
-bool service_answers(const char *unix_path); /* PING is answered with PONG there, at once */
 
 /* Puts INFO's text into out, which it resets first. False: no answer, or not a tallyd's. */
 bool service_info(redisContext *link, struct buf *out) MUST_CHECK;

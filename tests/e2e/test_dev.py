@@ -229,3 +229,12 @@ def test_directory_that_cannot_be(home, part, workdir):
                           check=False)
     assert done.returncode in (1, 64) and (part in done.stderr or "directory" in done.stderr), done.stderr
     assert os.listdir(workdir) == ["file"]
+
+
+def test_paths_that_a_server_does_not_take(workdir):
+    """A socket's path has an end, and mariadb-install-db quotes little; nothing is made."""
+    long = f"{workdir}/{'x' * 120}"[:95]
+    said = refused(long)
+    assert f"{long} is 95 bytes long, but a unix socket's path may have only 107: choose a directory of at most 94 bytes" in said
+    assert f"has a byte (the {len(workdir) + 4}th) that mariadb-install-db cannot take" in refused(f"{workdir}/my files")
+    assert os.listdir(workdir) == []

@@ -10,6 +10,8 @@
 #include <xxhash.h>
 
 #define FIGURES_AGE_MS 900
+#define FIELDS_A_MS                                                                                          \
+    50 /* for so many of a hash its mark is kept a millisecond: it is read in a thirtieth of that */
 
 void run_status(struct exchange *x, struct worker *w)
 {
@@ -75,26 +77,57 @@ static uint64_t digest_of(const redisReply *reply)
     return sum;
 }
 
-/* Of what is pending; 0: it could not be read. */
-static uint64_t pending_digest(struct worker *w, const struct counter *c, struct slice store)
+static struct mark mark_read(struct worker *w, struct slice key, uint64_t of)
+{
+    struct slice words[] = {SLICE("CTR.PENDING"), key};
+    redisReply *reply = door_ask(&w->door, words, 2);
+    struct mark m = {.of = of};
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
+        m.digest = digest_of(reply);
+        m.until_ms = mono_ms() + reply->elements / 2 / FIELDS_A_MS;
+    }
+    freeReplyObject(reply);
+    return m;
+}
+
+static struct mark mark_get(struct http *h, uint64_t of)
+{
+    pthread_mutex_lock(&h->lock);
+    struct mark m = h->marks[of % MARKS];
+    pthread_mutex_unlock(&h->lock);
+    return m;
+}
+
+static void mark_set(struct http *h, const struct mark *m)
+{
+    pthread_mutex_lock(&h->lock);
+    h->marks[m->of % MARKS] = *m;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Of what is pending; 0: it could not be read. A large hash is work for the loop, so its digest is kept for a while, for all
+ * who ask. */
+static uint64_t pending_digest(struct http *h, struct worker *w, const struct counter *c, struct slice store)
 {
     struct buf key = {0};
-    redisReply *reply = NULL;
+    struct mark m = {0};
     if (counter_key(c, store, &key)) {
-        struct slice words[] = {SLICE("CTR.PENDING"), buf_slice(&key)};
-        reply = door_ask(&w->door, words, 2);
+        uint64_t of = XXH3_64bits(key.p, key.n);
+        m = mark_get(h, of);
+        if (m.of != of || mono_ms() >= m.until_ms) {
+            m = mark_read(w, buf_slice(&key), of);
+            mark_set(h, &m);
+        }
     }
-    uint64_t digest = reply != NULL && reply->type == REDIS_REPLY_ARRAY ? digest_of(reply) : 0;
-    freeReplyObject(reply);
     buf_free(&key);
-    return digest;
+    return m.digest;
 }
 
 /* A hit may be claimed before it is ever seen as pending, and a worker does not know which stores a batch is of. So after any
  * claim or merge all of a store's figures may have moved. */
-static void moved_put(struct json *j, const struct counters *counters, struct worker *w, struct slice store,
-                      bool mysql_up)
+static void moved_put(struct json *j, struct http *h, struct worker *w, struct slice store, bool mysql_up)
 {
+    const struct counters *counters = h->where->counters;
     const int64_t all[] = {STAT_GET(claims), STAT_GET(batches_done), mysql_up};
     json_open(j, "moved", '{');
     for (size_t i = 0; i < counters->n; i++) {
@@ -103,7 +136,7 @@ static void moved_put(struct json *j, const struct counters *counters, struct wo
         if (!c->key.has_store) continue;
         snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(c->name));
         snprintf(mark, sizeof mark, "%016" PRIx64,
-                 XXH3_64bits_withSeed(all, sizeof all, pending_digest(w, c, store)));
+                 XXH3_64bits_withSeed(all, sizeof all, pending_digest(h, w, c, store)));
         json_text(j, name, mark);
     }
     json_close(j, '}');
@@ -145,7 +178,7 @@ void run_pulse(struct exchange *x, struct worker *w)
     json_int(&j, "started", h->pulse.started_s);
     json_text(&j, "redis", beat.redis_up ? "up" : "down");
     json_text(&j, "mysql", beat.mysql_up ? "up" : "down");
-    if (store.p != NULL) moved_put(&j, h->where->counters, w, store, beat.mysql_up);
+    if (store.p != NULL) moved_put(&j, h, w, store, beat.mysql_up);
     if (who_store(&x->who).p == NULL)
         status_cache_use(&h->status_cache, door_link(&w->door), FIGURES_AGE_MS, pulse_figures_put, &j);
     json_close(&j, '}');

@@ -19,6 +19,12 @@
 
 struct MHD_Daemon;
 
+#define MARKS 256
+struct mark { /* a digest of what is pending in a hash */
+    uint64_t of, digest;
+    uint64_t until_ms; /* mono; it is good until then */
+};
+
 struct http {
     const struct source *where;
     struct http_ports ports;
@@ -33,8 +39,9 @@ struct http {
     struct heads *heads;         /* likewise */
     int *sockets;                /* that they listened at, at the end; -1: none */
     size_t daemons_n;
-    pthread_mutex_t lock;    /* of the next two */
-    pthread_cond_t answered; /* no exchange is left */
+    struct mark marks[MARKS]; /* each at the place that `of` says */
+    pthread_mutex_t lock;     /* of the marks and the next two */
+    pthread_cond_t answered;  /* no exchange is left */
     size_t exchanges;
     pthread_t ender;
     bool running, ending;

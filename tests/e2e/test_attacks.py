@@ -319,11 +319,18 @@ def test_reads_take_turns(shops):
         asker.close()
 
 
+def niceness(pid):
+    """Of each of its threads, the loop's first."""
+    threads = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    return [os.getpriority(os.PRIO_PROCESS, thread) for thread in threads]
+
+
 def test_tops_of_a_stores_token(make_doors, redis, workdir):
-    """Slow requests of one token leave a worker to the operator's, and do not come before it."""
+    """Slow requests of one token leave a worker to the operator's, and do not come before it; workers leave processors to the loop."""
     with open(os.path.join(workdir, "tokens"), "a", encoding="ascii") as out:
         out.write(f"shop 1{OPERATOR} 1\n")
-    _, port = make_doors(local="token")
+    daemon, port = make_doors(local="token")
+    assert sorted(niceness(daemon.pid))[-4:] == [10] * 4 and niceness(daemon.pid)[0] == 0
     redis.client().hset("s1:searches", mapping={f"{i:0100}": 1 for i in range(10000)})
     request = (f"GET /api/stores/1/counters/searches?top=10 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                f"Authorization: Bearer 1{OPERATOR}\r\n\r\n").encode()

@@ -272,3 +272,18 @@ def test_a_pulse_tells_of_hits(web):
         merged = wait_until(rests, 60, "nothing moves")
         assert not set(merged["moved"].values()) & set(first["moved"].values())
         assert "moved" not in http.get("/api/pulse")
+
+
+def test_pulses_read_a_large_hash_seldom(web, redis):
+    daemon, http = web
+
+    def reads():
+        with daemon.client() as client:
+            return int(client.call("INFO", "commandstats").split(b"cmdstat_ctr.pending:calls=")[1].split(b",")[0])
+
+    redis.client().hset("s9:product_views", mapping={n: 1 for n in range(100_000)})
+    first = http.get("/api/pulse?store=9")
+    before = reads()
+    marks = {http.get("/api/pulse?store=9")["moved"]["product_views"] for _ in range(20)}
+    assert marks == {first["moved"]["product_views"]}
+    assert reads() - before < 60  # of the store's three counters

@@ -3,7 +3,6 @@
 
 const TOKEN = "tallyd.token";
 const EVERY_MS = 2000;
-const REST_MS = 10000; // at most, where an answer takes long
 const AGAIN_MS = 1000; // after a problem
 const SILENT_MS = 15000; // then no answer comes any more
 
@@ -83,9 +82,7 @@ export function poll(where, query, { on, state }) {
   let ended = false;
   let stop = () => {};
   (async () => {
-    let rest = EVERY_MS;
-    for (let live = false; !ended; await new Promise((done) => setTimeout(done, live ? rest : AGAIN_MS))) {
-      const asked = performance.now();
+    for (let live = false; !ended; await new Promise((done) => setTimeout(done, live ? EVERY_MS : AGAIN_MS))) {
       const silent = new AbortController();
       const timer = setTimeout(() => silent.abort(), SILENT_MS);
       stop = () => silent.abort();
@@ -94,7 +91,6 @@ export function poll(where, query, { on, state }) {
         if (ended) return;
         if (!live) state("live");
         live = true;
-        rest = Math.min(Math.max(EVERY_MS, 20 * (performance.now() - asked)), REST_MS); // large hashes are work for tallyd
         on(answer);
       } catch (problem) {
         if (ended) return;

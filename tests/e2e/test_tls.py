@@ -410,7 +410,7 @@ def test_one_address_has_three_quarters_of_https(make_daemon, redis, pairs, auth
     with pytest.raises((OSError, ssl.SSLError)):
         while len(held) < 72:
             held.append(assets_at(daemon, authority))
-    assert len(held) == 54
+    assert len(held) in (54, 55)  # libmicrohttpd 1.0 takes one more
     assert curl("--interface", "127.0.0.2", "--cacert", authority.cert, f"https://localhost:{daemon.http_port}/healthz").stdout == "ok\n"
     for link in held:
         link.close()

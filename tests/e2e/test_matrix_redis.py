@@ -420,7 +420,8 @@ def test_redis_answers_nonsense(lie, rig):
     resolved, and the process lives."""
     rig.account.pending(rig.daemon, fields(20))
     for link in rig.proxy.all_links():
-        link.say(lie)
+        with contextlib.suppress(OSError):  # one that ended with another
+            link.say(lie)
     wait_until(lambda: rig.daemon.log().count("event=redis_down") >= 3, 30, "the links end")
     rig.counts_again()
     pid = rig.daemon.pid

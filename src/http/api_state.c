@@ -10,8 +10,8 @@
 #include <xxhash.h>
 
 #define FIGURES_AGE_MS 900
-#define FIELDS_A_MS                                                                                          \
-    50 /* for so many of a hash its mark is kept a millisecond: it is read in a thirtieth of that */
+/* For so many of a hash its mark is kept a millisecond: it is read in a thirtieth of that. */
+#define FIELDS_A_MS 50
 
 void run_status(struct exchange *x, struct worker *w)
 {

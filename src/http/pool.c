@@ -1,8 +1,6 @@
 /* http/pool.c - see pool.h. */
 #include "http/pool.h"
-#include <sys/resource.h>
-
-#define WORKER_NICE 10
+#include "base/thread.h"
 
 void pool_init(struct pool *p, const struct http_ports *ports, const struct source *where)
 {
@@ -58,7 +56,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     bool late;
-    (void)setpriority(PRIO_PROCESS, 0, WORKER_NICE); /* of this thread: hits come first */
+    thread_behind();
     db_thread_begin();
     for (struct job *job; (job = next_job(w, &late)) != NULL;)
         job->run(job, late ? NULL : w);

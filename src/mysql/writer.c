@@ -8,6 +8,7 @@
 #include "base/latencies.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "base/thread.h"
 #include "mysql/merge.h"
 
 #include <stdio.h>
@@ -315,6 +316,7 @@ static void writer_main(void *arg)
 {
     struct writer *w = arg;
     struct writer_pool *p = w->pool;
+    thread_behind();
     db_thread_begin();
     for (struct list *link = NULL;;) {
         enum task task = task_wait(w, &link);

@@ -1,5 +1,6 @@
 /* app/wire_command.c - what clients ask for beyond increments, given by the lane; sessions on connections. */
 #include "app/service.h"
+#include "base/refusals.h"
 #include "base/stats.h"
 #include "engine/asks.h"
 #include "redis/sentinel.h"
@@ -132,6 +133,14 @@ static void lanes_put(const struct service *s, struct buf *out)
     }
 }
 
+static void refusals_put(struct buf *out)
+{
+    const struct refused *r;
+    for (uint32_t i = 0; (r = refusals_at(i)) != NULL; i++)
+        buf_printf(out, "refused%u:reason=%s,minute=%llu,all=%llu,why=%s\r\n", i, r->reason,
+                   (unsigned long long)refusal_minute(r), (unsigned long long)r->all, r->text);
+}
+
 static void leftovers_put(const struct service *s, struct buf *out)
 {
     uint64_t n = 0;
@@ -172,6 +181,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, is_recovering(s));
     merges_held_put(s, out);
     leftovers_put(s, out);
+    refusals_put(out);
     redis_put(first, out);
     lanes_put(s, out);
     sentinels_put(first->sentinels, out);

@@ -52,7 +52,7 @@ static void mark_behind(struct coalesce *c, bool behind)
 static void fail_collected(struct coalesce *c, const char *why)
 {
     struct group *g = c->now;
-    STAT_ADD(hits_refused, g->answers_n - g->literals_count);
+    group_refused(g, slice_str(why));
     group_fail(g, slice_str(why));
     group_drop_frame(g, coalesce_epoch(c));
     struct list touched;
@@ -305,7 +305,7 @@ static void give_up(struct coalesce *c, struct group *g)
               (unsigned long long)g->frame.seq, g->answers_n);
     uint64_t hits = g->answers_n - g->literals_count;
     if (none_ran)
-        STAT_ADD(hits_refused, hits);
+        group_refused(g, slice_str(astray_text));
     else
         STAT_ADD(hits_unknown, hits);
     group_fail(g, slice_str(none_ran ? astray_text : unknown_text));

@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/latencies.h"
 #include "base/log.h"
+#include "base/refusals.h"
 #include "base/stats.h"
 #include "coalesce/inside.h"
 
@@ -191,6 +192,7 @@ static void cell_applied(struct coalesce *c, const struct frame *f, const struct
     struct hash_entry *e = f->hashes[cell->hash].entry;
     if (cell->error_n > 0) {
         if (HOLDS(RULE_SHARE_BACK)) group_correct(c->now, e->counter, -cell->delta);
+        refusals_add(1, FRAME_ERROR(f, cell), f->hashes[cell->hash].key, "");
         return;
     }
     e->hits += (uint64_t)llabs(cell->delta);
@@ -277,7 +279,7 @@ static void frame_refused(struct coalesce *c, struct group *g)
     log_refusal(c, g);
     c->side_at_ms = c->ports.mono_ms(c->ports.arg) + SIDE_PAUSE_MS;
     STAT_ADD(frames_refused, 1);
-    STAT_ADD(hits_refused, g->answers_n - g->literals_count);
+    group_refused(g, buf_slice(&g->frame.errors));
     for (uint32_t i = 0; i < g->frame.hashes_n; i++)
         hash_refused(c, &g->frame.hashes[i]);
     ops_not_applied(c, g);

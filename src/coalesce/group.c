@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/refusals.h"
+#include "base/stats.h"
 #include <stdlib.h>
 
 void group_init(struct group *g, uint32_t cells_max)
@@ -274,6 +276,13 @@ void group_answer_free_ones(struct group *g, struct list *touched)
             (void)deliver(g, &g->answers[i], 1, touched);
     }
     g->answers_n = g->literals_count = kept;
+}
+
+void group_refused(const struct group *g, struct slice error)
+{
+    const struct frame *f = &g->frame;
+    STAT_ADD(hits_refused, g->answers_n - g->literals_count);
+    refusals_add(g->answers_n - g->literals_count, error, f->hashes_n > 0 ? f->hashes[0].key : SLICE(""), "");
 }
 
 void group_fail(struct group *g, struct slice line)

@@ -83,6 +83,7 @@ void group_arrived(struct group *g, uint64_t us); /* what came since the last ca
  * something is put on `touched`, once. The second function skips outlets whose answers are `behind` another group. */
 void group_answer(struct group *g, struct list *touched);
 void group_answer_free_ones(struct group *g, struct list *touched);
+void group_refused(const struct group *g, struct slice error); /* counts its hits as refused */
 void group_fail(struct group *g, struct slice line); /* every hit's answer becomes the literal "-line\r\n" */
 /* Removes hashes and cells; the answers (literals by now) and the corrections in shares remain. */
 void group_drop_frame(struct group *g, uint64_t epoch);

@@ -1,20 +1,43 @@
 /* command/hits.c - increments: HINCRBY, CTR.INCRBY, which may have a token, and CTR.HIT, whose field is today. Their replies come
  * with the frame (coalesce/). */
+#include "base/refusals.h"
 #include "base/stats.h"
 #include "command/inside.h"
 #include "protocol/hit.h"
 
-void hit_refuse_key(struct slice key, struct buf *out)
+#define PREFIX_MOST 100
+
+/* What follows a prefix of the key, and has a counter: many clients put one before each key. n = 0: there is none. */
+static struct slice key_behind_prefix(struct session *s, struct slice key)
 {
-    char shown[4 * SHOWN_BYTES];
-    reply_errorf(out, "ERR no counter is configured for key '%s'",
-                 slice_show(key, SHOWN_BYTES, shown, sizeof(shown)));
+    for (size_t n = 1; n < key.n && n <= PREFIX_MOST; n++) {
+        struct slice rest = slice_of(key.p + n, key.n - n);
+        if (memchr("_:-./|", key.p[n - 1], 6) != NULL && coalesce_counter(lane_coalesce(s), rest) != NULL)
+            return rest;
+    }
+    return slice_of(key.p, 0);
+}
+
+void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
+{
+    char shown[4 * SHOWN_BYTES], before[4 * PREFIX_MOST + 4], after[4 * SHOWN_BYTES];
+    struct slice rest = key_behind_prefix(s, key), prefix = slice_of(key.p, key.n - rest.n);
+    slice_show(key, SHOWN_BYTES, shown, sizeof(shown));
+    if (rest.n == 0)
+        reply_errorf(out, "ERR no counter is configured for key '%s'", shown);
+    else
+        reply_errorf(out,
+                     "ERR no counter is configured for key '%s', but one is for '%s': take the prefix '%s' "
+                     "out of the client, or put it "
+                     "into the counter's key",
+                     shown, slice_show(rest, SHOWN_BYTES, after, sizeof after),
+                     slice_show(prefix, PREFIX_MOST, before, sizeof before));
 }
 
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out)
 {
     const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
-    if (c == NULL) hit_refuse_key(key, out);
+    if (c == NULL) hit_refuse_key(s, key, out);
     return c;
 }
 
@@ -57,13 +80,20 @@ static void hit_refuse_token(struct session *s, struct slice key, struct buf *ou
                  SLICE_ARG(c->name));
 }
 
-void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out)
+void hit_refused(struct session *s, struct slice key, const struct buf *out, size_t before)
+{
+    char peer[160];
+    STAT_ADD(hits_refused, 1);
+    s->command->config.client.peer(s->conn, peer, sizeof peer);
+    refusals_add(1, slice_of(out->p + before, out->n - before), key, peer);
+}
+
+static void refusal_reply(struct session *s, const struct request *r, enum add_result result, struct buf *out)
 {
     int64_t delta;
-    STAT_ADD(hits_refused, 1);
     switch (result) {
     case ADD_NO_COUNTER:
-        hit_refuse_key(r->args[1], out);
+        hit_refuse_key(s, r->args[1], out);
         return;
     case ADD_FIELD:
         hit_refuse_field(s, r->args[1], r->args[2], out);
@@ -85,6 +115,13 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         break;
     }
     UNREACHABLE();
+}
+
+void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out)
+{
+    size_t before = out->n;
+    refusal_reply(s, r, result, out);
+    hit_refused(s, r->args[1], out, before);
 }
 
 /* Today, this hour or this month, in the store's zone. False: the counter's field is no time. */
@@ -202,8 +239,9 @@ enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_token hit;
+    size_t before = out->n;
     if (!hit_read(s, r, &hit, out)) {
-        STAT_ADD(hits_refused, 1);
+        hit_refused(s, r->args[1], out, before);
         return TAKEN;
     }
     return hit_end(s, r, hit_add(s, &hit), out);

@@ -247,11 +247,14 @@ enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
 enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out);
 
 /* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
+/* The hit of that key is refused, with the error that is in out from `before` on. */
+void hit_refused(struct session *s, struct slice key, const struct buf *out, size_t before);
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);
 
 /* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
-void hit_refuse_key(struct slice key, struct buf *out); /* the error line for a key of no counter */
+void hit_refuse_key(struct session *s, struct slice key,
+                    struct buf *out); /* the error line for a key of no counter */
 /* The error line for a field that is not of its counter's kind. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 

@@ -60,7 +60,7 @@ enum taken run_expire(struct session *s, const struct request *r, struct buf *ou
     if (key_counter(s, r->args[1]) != NULL)
         reply_int(out, 1);
     else
-        hit_refuse_key(r->args[1], out);
+        hit_refuse_key(s, r->args[1], out);
     return TAKEN;
 }
 

@@ -98,8 +98,9 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
 static bool op_takes(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_op op;
+    size_t before = out->n;
     if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out)) {
-        STAT_ADD(hits_refused, 1);
+        hit_refused(s, r->args[1], out, before);
         return false;
     }
     struct coalesce *c = lane_of_op(s, op.kind, op.name);

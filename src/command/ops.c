@@ -84,8 +84,9 @@ enum add_result op_add(struct session *s, const struct coalesce_op *op)
 enum taken op_run(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_op op;
+    size_t before = out->n;
     if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out)) {
-        STAT_ADD(hits_refused, 1);
+        hit_refused(s, r->args[1], out, before);
         return TAKEN;
     }
     return hit_end(s, r, op_add(s, &op), out);

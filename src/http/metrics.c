@@ -123,6 +123,15 @@ static void lanes_put(const struct values *v)
     }
 }
 
+static void refusals_put(const struct values *v)
+{
+    head_put(v->out, "tallyd_hits_refused_by_reason_total", "counter",
+             "Increments refused with an error, by its reason");
+    for (size_t i = 0; i < v->seen->refusal_n; i++)
+        buf_printf(v->out, "tallyd_hits_refused_by_reason_total{reason=\"%s\"} %lld\n",
+                   v->seen->refusal[i].reason, (long long)v->seen->refusal[i].all);
+}
+
 static void metrics_put(void *arg, const struct status_figures *seen)
 {
     struct values *v = arg;
@@ -134,6 +143,7 @@ static void metrics_put(void *arg, const struct status_figures *seen)
     retries_put(v);
     differences_put(v);
     lanes_put(v);
+    refusals_put(v);
 }
 
 #define SEEN_AGE_MS 1000

@@ -87,6 +87,8 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->last.sentinels = figure_of(s.service.sentinels > 0, s.service.sentinels);
     c->last.sentinels_up = figure_of(s.service.sentinels > 0, s.service.sentinels_up);
     c->last.rejects = rejects_of(&s);
+    c->last.refusal_n = s.service.up ? s.service.refusal_n : 0;
+    memcpy(c->last.refusal, s.service.refusal, sizeof c->last.refusal);
     lanes_file(&s.redis, &c->last);
     if (books) books_file(&s, &c->last);
     if (books) c->books_at_ms = began_ms;

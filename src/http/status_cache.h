@@ -19,11 +19,13 @@ struct status_figures {
     struct figure dirty;     /* hashes in the dirty index */
     struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: all are */
     struct figure batches;   /* standing */
-    struct figure replicas, behind_bytes, moved_s; /* Redis', the worst of them; since the links moved */
-    struct figure sentinels, sentinels_up;         /* known, answering; unknown: Redis has none */
-    struct figure rejects;                         /* rows that wait */
-    struct figure balanced;                        /* 1 or 0, when the books were last added up */
-    struct figure *differences; /* likewise; one a counter, in the order of the configuration */
+    struct figure replicas, behind_bytes, moved_s;  /* Redis', the worst of them; since the links moved */
+    struct status_refusal refusal[STATUS_REFUSALS]; /* hits that were refused, by reason */
+    size_t refusal_n;
+    struct figure sentinels, sentinels_up; /* known, answering; unknown: Redis has none */
+    struct figure rejects;                 /* rows that wait */
+    struct figure balanced;                /* 1 or 0, when the books were last added up */
+    struct figure *differences;            /* likewise; one a counter, in the order of the configuration */
 };
 
 struct status_cache {

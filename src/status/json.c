@@ -41,6 +41,20 @@ static void stats_put(struct json *j, const struct stats *of)
     json_close(j, '}');
 }
 
+static void refusals_put(struct json *j, const struct status_service *v)
+{
+    json_open(j, "refused", '[');
+    for (size_t i = 0; i < v->refusal_n; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "reason", v->refusal[i].reason);
+        json_int(j, "minute", v->refusal[i].minute);
+        json_int(j, "all", v->refusal[i].all);
+        json_text(j, "example", v->refusal[i].why);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 static void sentinels_put(struct json *j, const struct status_service *v)
 {
     if (v->sentinels == 0) {
@@ -85,6 +99,7 @@ static void service_put(struct json *j, const struct status_service *v)
         text_or_null(j, "redis_links", v->redis_links);
         seconds_json(j, "redis_moved_s", v->redis_moved_ms);
         sentinels_put(j, v);
+        refusals_put(j, v);
         json_int(j, "hits", v->stats.hits);
         figure_json(j, "hits_per_s", v->hits_per_s);
         stats_put(j, &v->stats);

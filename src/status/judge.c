@@ -89,6 +89,37 @@ static void lanes_judge(struct judging *j)
               s->service.lanes_up, s->service.lanes);
 }
 
+/* What to do when hits are refused for that reason. */
+static const struct {
+    const char *reason, *next;
+} refusals_next[] = {
+    {"no_counter",
+     "give the app's key a counter in the configuration, or take the prefix out of the app's client"},
+    {"field", "send a field of the counter's kind, or change its `field`"},
+    {"value", "the app sends no integer, or one above limits.hit"},
+    {"oom", "give Redis more memory (maxmemory), or delete what is not tallyd's"},
+    {"noperm", "`tallyd users` says what rights tallyd's user in Redis needs"},
+    {"readonly", "redis.url leads to a replica: name the primary, or its sentinels"},
+    {"wrongtype", "another program uses that key: give tallyd keys, or a database, of its own"},
+    {"busy", "Redis does not keep up: see its slow log and its processor"},
+};
+
+/* Apps that look at no reply lose these hits. */
+static void refusals_judge(struct judging *j)
+{
+    const struct status_service *v = &j->s->service;
+    for (size_t i = 0; v->up && i < v->refusal_n; i++) {
+        const struct status_refusal *r = &v->refusal[i];
+        const char *next = "see what Redis says, and the log (event=hits_refused)";
+        for (size_t k = 0; k < sizeof refusals_next / sizeof *refusals_next; k++)
+            if (strcmp(refusals_next[k].reason, r->reason) == 0) next = refusals_next[k].next;
+        if (r->minute > 0)
+            found(j, ERR_FAILED, next,
+                  "hits are refused: %" PRId64 " in the last minute, %" PRId64 " in all: %s", r->minute,
+                  r->all, r->why);
+    }
+}
+
 static void sentinels_judge(struct judging *j)
 {
     const struct status_service *v = &j->s->service;
@@ -208,6 +239,7 @@ enum err status_judge(const struct status *s, status_problem *problem, void *arg
     struct judging j = {.s = s, .problem = problem, .arg = arg};
     servers_judge(&j);
     service_judge(&j);
+    refusals_judge(&j);
     lanes_judge(&j);
     sentinels_judge(&j);
     holds_judge(&j);

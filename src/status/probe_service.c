@@ -3,6 +3,7 @@
 
 #include "status/service.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static bool flag(const struct buf *info, const char *name)
@@ -27,6 +28,19 @@ static void sentinels_file(const struct buf *info, struct status_service *s)
     }
 }
 
+static void refusals_file(const struct buf *info, struct status_service *s)
+{
+    char name[32], text[540];
+    for (s->refusal_n = 0; s->refusal_n < STATUS_REFUSALS; s->refusal_n++) {
+        struct status_refusal *one = &s->refusal[s->refusal_n];
+        snprintf(name, sizeof name, "refused%zu", s->refusal_n);
+        if (!service_text(info, name, text, sizeof text) ||
+            sscanf(text, "reason=%23[a-z_],minute=%" SCNd64 ",all=%" SCNd64 ",why=%439[^\n]", one->reason,
+                   &one->minute, &one->all, one->why) != 4)
+            return;
+    }
+}
+
 static void info_file(const struct buf *info, struct status_service *s)
 {
     s->up = true;
@@ -41,6 +55,7 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_number(info, "lanes", &s->lanes);
     service_number(info, "lanes_up", &s->lanes_up);
     sentinels_file(info, s);
+    refusals_file(info, s);
     service_text(info, "stalled_-", s->stalled, sizeof s->stalled);
     service_number(info, "process_id", &s->pid);
     service_number(info, "uptime_in_seconds", &s->uptime_s);

@@ -18,6 +18,7 @@ struct redisContext;
 #define STATUS_NAMES_MAX 10
 #define STATUS_REPLICAS 8
 #define STATUS_SENTINELS 16
+#define STATUS_REFUSALS 16
 #define STATUS_DIRTY_LOOKED 20000 /* hashes that are counted by counter */
 
 struct status_how {
@@ -42,6 +43,12 @@ struct status_sentinel {
     bool heard;     /* it is subscribed to its events */
 };
 
+struct status_refusal { /* see base/refusals.h */
+    char reason[24];
+    int64_t minute, all;
+    char why[440]; /* an example */
+};
+
 struct status_service {
     bool up;     /* answers as a tallyd does */
     bool secure; /* not up, but a server answers at a tls:// address */
@@ -57,7 +64,9 @@ struct status_service {
     struct figure redis_moved_ms;                        /* since they moved to it; not known: never */
     int64_t lanes, lanes_up;                             /* of several, how many have Redis; 0: it has one */
     int64_t sentinels, sentinels_up, sentinels_majority; /* known, answering; 0: Redis has none */
-    struct status_sentinel sentinel[STATUS_SENTINELS];   /* that it asks */
+    struct status_refusal refusal[STATUS_REFUSALS];      /* why hits were refused */
+    size_t refusal_n;
+    struct status_sentinel sentinel[STATUS_SENTINELS]; /* that it asks */
     size_t sentinel_n;
     char stalled[32]; /* why batches of an unknown counter make no progress; empty: they do */
     struct stats stats;

@@ -15,7 +15,9 @@ import pytest
 from harness.daemon import TALLYD, counters
 from harness.mariadb import PRODUCT
 from harness.redis_server import RedisServer
+from harness.resp import RespError
 from harness.wait import patience, wait_until
+from harness.web import Web
 
 FAMILIES = counters(hits=10**9, every="3600s")
 
@@ -74,7 +76,6 @@ def test_well(daemon, redis, mysql):
     with daemon.client() as client:
         client.call("HINCRBY", "s1:searches", "shoes", 3)
         client.call("HINCRBY", "s2:searches", "shoes", 1)
-        client.call("HINCRBY", "s1:product_views", "7", "nonsense")
     seen = look(daemon)
     assert seen["well"] and seen["problems"] == []
     service = seen["service"]
@@ -311,3 +312,44 @@ def test_watch_on_a_terminal(daemon):
 def test_usage(words, said, daemon):
     done = daemon.verb("status", *words)
     assert done.returncode == 64 and said in done.stderr and done.stdout == ""
+
+
+def full(redis):
+    redis.client().config_set("maxmemory-policy", "noeviction")
+    redis.client().config_set("maxmemory", 1)
+
+
+def without_hincrby(redis):
+    redis.client().execute_command("ACL", "SETUSER", "default", "-hincrby")
+
+
+REFUSED = [("no_counter", "laravel_database_s1:product_views", "7", None,
+            "'laravel_database_' out of the client.*the app's key a counter in the configuration"),
+           ("field", "s1:product_views", "no-number", None, "field 'no-number' of counter 'product_views' is not .*kind"),
+           ("oom", "s1:product_views", "7", full, "OOM command not allowed.*maxmemory"),
+           ("noperm", "s1:product_views", "7", without_hincrby, "NOPERM.*s1:product_views")]
+
+
+@pytest.mark.parametrize("reason, key, field, make, told", REFUSED, ids=[row[0] for row in REFUSED])
+def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redis):
+    """An app may look at no reply (php-redis throws nothing): status, log, metrics and the panel's API name reason and example."""
+    daemon = make_daemon(redis, families=FAMILIES, start=False)
+    web = Web(os.path.join(daemon.directory, "http.sock"))
+    daemon.config["listen"]["http"] = f"unix://{web.at}"
+    daemon.write_config()
+    daemon.migrate()
+    daemon.start()
+    assert look(daemon)["service"]["refused"] == []
+    if make is not None:
+        make(redis)
+    with daemon.client() as client:
+        assert all(isinstance(reply, RespError) for reply in client.pipeline([("HINCRBY", key, field, 1)] * 3))
+    seen = json.loads(daemon.verb("status", "--json").stdout)
+    at, = [one for one in seen["service"]["refused"] if one["reason"] == reason]
+    assert (at["minute"], at["all"]) == (3, 3) and key in at["example"]
+    what = problems(seen)
+    assert re.search("hits are refused: 3 in the last minute, 3 in all: .*" + told, what), what
+    assert daemon.verb("status").returncode == 1
+    assert f"event=hits_refused reason={reason} " in daemon.log()
+    assert web.metrics()[f'tallyd_hits_refused_by_reason_total{{reason="{reason}"}}'] == 3
+    assert [one for one in web.get("/api/status")["problems"] if "hits are refused" in one["what"]]

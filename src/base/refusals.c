@@ -1,0 +1,98 @@
+/* base/refusals.c - see refusals.h. */
+#include "base/refusals.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PART_MS (60000 / REFUSAL_MINUTE_PARTS)
+#define LOG_EVERY_MS 10000
+#define ERROR_SHOWN 240
+
+static struct refused all[REFUSALS_MAX];
+
+/* tallyd's own errors that begin with ERR. */
+static const struct {
+    const char *begins, *reason;
+} own[] = {{"ERR no counter is configured", "no_counter"},
+           {"ERR field ", "field"},
+           {"ERR value is not", "value"},
+           {"ERR increment ", "value"},
+           {"ERR decrement ", "value"}};
+
+static void reason_of(struct slice error, char *out, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (!slice_starts(error, slice_str(own[i].begins))) continue;
+        snprintf(out, size, "%s", own[i].reason);
+        return;
+    }
+    for (; n < error.n && n + 1 < size && error.p[n] >= 'A' && error.p[n] <= 'Z'; n++)
+        out[n] = (char)(error.p[n] | 0x20);
+    out[n] = '\0';
+    if (n == 0 || strcmp(out, "err") == 0) snprintf(out, size, "other");
+}
+
+static struct refused *refusal_known(const char *reason)
+{
+    for (uint32_t i = 0; i < REFUSALS_MAX; i++)
+        if (strcmp(all[i].reason, reason) == 0) return &all[i];
+    return NULL;
+}
+
+/* The last place is for "other", unless it has one. */
+static struct refused *refusal_of(const char *reason)
+{
+    struct refused *r = refusal_known(reason), *free = refusal_known("");
+    if (r != NULL) return r;
+    if (free == NULL) return refusal_known("other");
+    bool is_other = free == &all[REFUSALS_MAX - 1] && refusal_known("other") == NULL;
+    snprintf(free->reason, sizeof free->reason, "%s", is_other ? "other" : reason);
+    return free;
+}
+
+static void refusal_log(struct refused *r, uint64_t now_ms)
+{
+    if (r->logged_at_ms != 0 && now_ms - r->logged_at_ms < LOG_EVERY_MS) return;
+    r->logged_at_ms = now_ms;
+    log_event(LOG_WARN, "hits_refused", "reason=%s hits=%llu all=%llu why=%s", r->reason,
+              (unsigned long long)r->not_logged, (unsigned long long)r->all, LOGQ(r->text));
+    r->not_logged = 0;
+}
+
+void refusals_add(uint64_t n, struct slice error, struct slice key, const char *peer)
+{
+    char reason[sizeof all->reason], shown[100], named[120] = "", whole[4 * ERROR_SHOWN + 4];
+    if (n == 0) return;
+    if (error.n > 0 && error.p[0] == '-') error = slice_of(error.p + 1, error.n - 1);
+    const char *end = memchr(error.p, '\r', error.n);
+    if (end != NULL) error.n = (size_t)(end - error.p);
+    reason_of(error, reason, sizeof reason);
+    struct refused *r = refusal_of(reason);
+    uint64_t now_ms = mono_ms(), part = now_ms / PART_MS;
+    if (r->minute[part % REFUSAL_MINUTE_PARTS].part != part) r->minute[part % REFUSAL_MINUTE_PARTS].n = 0;
+    r->minute[part % REFUSAL_MINUTE_PARTS].part = part;
+    r->minute[part % REFUSAL_MINUTE_PARTS].n += n;
+    r->all += n;
+    r->not_logged += n;
+    if (key.n > 0) snprintf(named, sizeof named, " (key '%s')", slice_show(key, 40, shown, sizeof shown));
+    slice_show(error, ERROR_SHOWN, whole, sizeof whole);
+    snprintf(r->text, sizeof r->text, "%.260s%.90s%s%.40s", whole,
+             strstr(whole, "key '") != NULL ? "" : named, peer[0] != '\0' ? ", from " : "", peer);
+    refusal_log(r, now_ms);
+}
+
+const struct refused *refusals_at(uint32_t at)
+{
+    return at < REFUSALS_MAX && all[at].reason[0] != '\0' ? &all[at] : NULL;
+}
+
+uint64_t refusal_minute(const struct refused *r)
+{
+    uint64_t part = mono_ms() / PART_MS, n = 0;
+    for (uint32_t i = 0; i < REFUSAL_MINUTE_PARTS; i++)
+        if (part - r->minute[i].part < REFUSAL_MINUTE_PARTS) n += r->minute[i].n;
+    return n;
+}

@@ -1,0 +1,64 @@
+/* Refused hits by reason: which reason an error is, what is kept of it, and that reasons have a bound. */
+#include "lib/unit.h"
+
+#include "base/refusals.h"
+
+static const struct refused *find(const char *reason)
+{
+    const struct refused *r;
+    for (uint32_t i = 0; (r = refusals_at(i)) != NULL; i++)
+        if (strcmp(r->reason, reason) == 0) return r;
+    return NULL;
+}
+
+static void the_reason_is_in_the_error(void **state)
+{
+    static const struct {
+        const char *error, *reason;
+    } rows[] = {{"-ERR no counter is configured for key 'a:b'\r\n", "no_counter"},
+                {"ERR field 'x' of counter 'c' is not a date", "field"},
+                {"-ERR value is not an integer or out of range\r\n", "value"},
+                {"OOM command not allowed when used memory > 'maxmemory'.", "oom"},
+                {"-NOPERM this user has no permissions\r\n+OK\r\n", "noperm"},
+                {"-ERR something new\r\n", "other"},
+                {"", "other"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct refused *before = find(rows[i].reason);
+        uint64_t all = before != NULL ? before->all : 0;
+        refusals_add(3, slice_str(rows[i].error), SLICE("s1:views"), "10.0.0.7:4000");
+        const struct refused *after = find(rows[i].reason);
+        assert_non_null(after);
+        assert_int_equal(after->all, all + 3);
+        assert_int_equal(refusal_minute(after), all + 3);
+        assert_non_null(strstr(after->text, "from 10.0.0.7:4000"));
+        assert_null(strchr(after->text, '\r'));
+    }
+    assert_non_null(strstr(find("oom")->text, "(key 's1:views')"));
+    assert_null(strstr(find("no_counter")->text, "s1:views")); /* the error names its key */
+}
+
+static void reasons_have_a_bound(void **state)
+{
+    char error[] = "-AAAA x";
+    uint32_t n = 0;
+    (void)state;
+    for (char c = 'A'; c <= 'Z'; c++) {
+        error[4] = c;
+        refusals_add(1, slice_str(error), SLICE("k"), "");
+    }
+    while (refusals_at(n) != NULL)
+        n++;
+    assert_int_equal(n, REFUSALS_MAX);
+    assert_non_null(find("other"));
+    assert_true(find("other")->all >= 26 - REFUSALS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_reason_is_in_the_error),
+        cmocka_unit_test(reasons_have_a_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

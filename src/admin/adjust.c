@@ -3,9 +3,9 @@
 #include "admin/choice.h"
 #include "admin/human.h"
 
+#include "base/clock.h"
 #include "base/json.h"
-#include "base/num.h"
-#include "base/rand.h"
+#include "base/slice.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* admin/guess.c - see guess.h. */
 #include "admin/guess.h"
 
-#include "base/check.h"
+#include "base/log.h"
 
 #include <ctype.h>
 
@@ -178,7 +178,8 @@ static bool segment_begins(struct slice text, size_t at)
     return at == 0 || text.p[at - 1] == ':';
 }
 
-/* Numbers and times are values, and each segment of a field, and words that vary. How many bytes of one are at `at`? 0: none. */
+/* Numbers and times are values, and each segment of a field, and words that vary. How many bytes of one are at `at`? 0:
+ * none. */
 static size_t value_take(struct guess *g, struct slice text, size_t at, bool in_field, struct slice word)
 {
     struct slice rest = slice_of(text.p + at, text.n - at), whole = segment_of(rest, 0);

@@ -1,7 +1,7 @@
 /* admin/line.c - reads the command line as the table of verbs.c says. */
 #include "admin/verbs.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "conf/near.h"
 
 #include <stdio.h>

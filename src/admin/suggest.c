@@ -1,8 +1,9 @@
-/* admin/suggest.c - `tallyd suggest`: the configuration that fits a table, with what was guessed and what is left as comments. */
+/* admin/suggest.c - `tallyd suggest`: the configuration that fits a table, with what was guessed and what is left as
+ * comments. */
 #include "admin/guess.h"
 #include "admin/verbs.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/schema.h"
 
 #include <ctype.h>

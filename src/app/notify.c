@@ -2,7 +2,6 @@
 #include "app/notify.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "base/slice.h"
 #include <errno.h>
 #include <stddef.h>

@@ -5,7 +5,6 @@
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
 
-#include "base/hit.h"
 #include "base/outlet.h"
 #include "series/claim.h"
 #include "series/counter.h"

@@ -1,9 +1,9 @@
 /* coalesce/group.c - the tick map of one frame: (key, field) -> cell, and the answers in the order of arrival.
  */
 #include "coalesce/group.h"
-#include "base/check.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include <stdlib.h>
 
 void group_init(struct group *g, uint32_t cells_max)

@@ -10,7 +10,6 @@
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
-#include "base/conn_info.h"
 #include "base/outlet.h"
 #include "coalesce/coalesce.h"
 #include "protocol/request.h"

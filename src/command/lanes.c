@@ -2,8 +2,8 @@
  *
  * A hit's lane is that of its key's store. Matching patterns costs more than the rest of a hit, so the lane is
  * remembered by the key's code, which all lanes' caches of hashes share. */
+#include "base/clock.h"
 #include "base/heap.h"
-#include "base/rand.h"
 #include "command/inside.h"
 #include "protocol/hit.h"
 #include "series/lane_of.h"

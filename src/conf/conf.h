@@ -6,8 +6,8 @@
 #define CONF_CONF_H
 
 #include "base/address.h"
-#include "base/buf.h"
-#include "base/error.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "conf/options.h"
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */

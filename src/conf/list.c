@@ -2,7 +2,7 @@
 #include "conf/list.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "conf/unit.h"
 
 static struct slice spaces_trim(struct slice s)

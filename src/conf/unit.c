@@ -1,7 +1,7 @@
 /* conf/unit.c - see unit.h. */
 #include "conf/unit.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 struct unit {
     const char *name;

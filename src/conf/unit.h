@@ -2,8 +2,8 @@
 #ifndef CONF_UNIT_H
 #define CONF_UNIT_H
 
-#include "base/buf.h"
-#include "base/check.h"
+#include "base/log.h"
+#include "base/slice.h"
 
 /* Canonical digits and exactly one unit, nothing between. False: it is not that, or too big. */
 bool unit_read_ms(struct slice text, int64_t *ms) MUST_CHECK;           /* d, h, m, s, ms */

@@ -2,7 +2,7 @@
 #include "conf/value.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "conf/list.h"
 #include "conf/unit.h"
 

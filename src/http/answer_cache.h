@@ -3,7 +3,7 @@
 #ifndef HTTP_ANSWER_CACHE_H
 #define HTTP_ANSWER_CACHE_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "status/status.h"
 
 #include <pthread.h>

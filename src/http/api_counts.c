@@ -1,7 +1,7 @@
 /* http/api_counts.c - series, timeboxes, events and visitors: the door's own commands as JSON, or as CSV. */
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "http/inside.h"
 #include "http/range.h"
 #include "http/route.h"

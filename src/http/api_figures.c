@@ -1,6 +1,6 @@
 /* http/api_figures.c - GET /api/stores/{store}/counters/{counter}: stored and live, side by side. */
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "http/figures.h"
 #include "http/route.h"
 

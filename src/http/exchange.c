@@ -2,7 +2,7 @@
 #include "http/exchange.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "http/inside.h"
 #include "http/route.h"
 

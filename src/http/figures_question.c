@@ -1,6 +1,6 @@
 /* http/figures_question.c - see figures.h. */
 #include "base/clock.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "http/figures.h"
 #include "series/zones.h"
 

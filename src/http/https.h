@@ -3,7 +3,7 @@
 #ifndef HTTP_HTTPS_H
 #define HTTP_HTTPS_H
 
-#include "base/error.h"
+#include "base/log.h"
 
 #include <microhttpd.h>
 #include <stdbool.h>

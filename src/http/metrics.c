@@ -1,9 +1,9 @@
 /* http/metrics.c - GET /metrics: the Prometheus text format 0.0.4, of the table in metrics.h, the histograms of
- * base/latencies.h, and a few with labels. */
+ * base/stats.h, and a few with labels. */
 #include "http/metrics.h"
 
-#include "base/latencies.h"
-#include "base/memory.h"
+#include "base/heap.h"
+#include "base/stats.h"
 #include "http/inside.h"
 #include "http/route.h"
 #include "tls/context.h"

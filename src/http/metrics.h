@@ -7,7 +7,7 @@
  * Beside these: tallyd_oldest_unmerged_seconds (age of the oldest hit that is not in MySQL; 0: all are),
  * tallyd_chunk_retries_total{class="deadlock|link|size|other"}, tallyd_books_difference{counter=}, tallyd_lane_up,
  * tallyd_lane_held and tallyd_lane_oldest_pending_seconds{lane=} (with several lanes), tallyd_build_info{version=}, and
- * a histogram tallyd_<name>_seconds for each line of base/latencies.h: hit, frame, scan, barrier, merge. */
+ * a histogram tallyd_<name>_seconds for each line of base/stats.h: hit, frame, scan, barrier, merge. */
 #ifndef HTTP_METRICS_H
 #define HTTP_METRICS_H
 

@@ -1,7 +1,7 @@
 /* http/range.c - see range.h. */
 #include "http/range.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "series/day.h"
 
 #include <stdio.h>

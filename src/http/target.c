@@ -1,8 +1,8 @@
 /* http/target.c - see target.h. */
 #include "http/target.h"
 
-#include "base/check.h"
-#include "base/percent.h"
+#include "base/log.h"
+#include "base/url.h"
 
 static const char *piece_add(struct target *t, struct slice text, struct target_piece *out)
 {

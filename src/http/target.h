@@ -3,7 +3,7 @@
 #ifndef HTTP_TARGET_H
 #define HTTP_TARGET_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 #define TARGET_SEGMENTS_MAX 8
 #define TARGET_ARGS_MAX 16

@@ -1,7 +1,7 @@
 /* mysql/adjust.c - see adjust.h. */
 #include "mysql/adjust.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/finding.h"
 
 #define AGAIN_MOST 5

@@ -4,7 +4,7 @@
 #include "mysql/db_tls.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 #include <fcntl.h>
 #include <mysql.h>

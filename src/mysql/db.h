@@ -4,8 +4,8 @@
 #ifndef MYSQL_DB_H
 #define MYSQL_DB_H
 
-#include "base/buf.h"
-#include "base/error.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "mysql/code.h"
 
 enum db_tls {

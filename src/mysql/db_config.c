@@ -3,7 +3,6 @@
 #include "mysql/db.h"
 
 #include "base/heap.h"
-#include "base/percent.h"
 #include "base/url.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* mysql/ledger.c - see ledger.h. */
 #include "mysql/ledger.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/merge.h"
 #include "mysql/realm.h"
 #include "mysql/text.h"

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/rand.h"
 
 #include <stdio.h>
 

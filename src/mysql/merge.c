@@ -5,11 +5,10 @@
 #include "mysql/merge_in.h"
 
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/num.h"
-#include "base/rand.h"
+#include "base/slice.h"
+#include "base/sm.h"
 #include "base/stats.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "mysql/merge_in.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 #include "mysql/plan.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 #define REASON_BYTES_MAX 300 /* tally_rejects.reason */
 

@@ -3,7 +3,7 @@
  * later one commits. */
 #include "mysql/realm.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/text.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "mysql/rejects.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/finding.h"
 
 #include <stdio.h>

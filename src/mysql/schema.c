@@ -2,7 +2,7 @@
 #include "mysql/schema.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/finding.h"
 #include "mysql/sql.h"
 

@@ -1,6 +1,6 @@
 /* mysql/schema_table.c - a merchant's table: what merging needs of it. The table is the shop's: no correction drops or changes a
  * column or a key of it. Each correction works by itself and in the order of the report. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/finding.h"
 #include "mysql/table.h"
 

@@ -254,7 +254,8 @@ static enum code_class triggers_ask(struct db *db, const struct counter *c, bool
     return class;
 }
 
-/* True: a trial leaves nothing behind. An AUTO_INCREMENT that is given a value goes on after it, also when the row is taken back. */
+/* True: a trial leaves nothing behind. An AUTO_INCREMENT that is given a value goes on after it, also when the row is
+ * taken back. */
 static bool is_harmless(const struct trial *t, const struct table *table, bool even_so)
 {
     for (size_t i = 0; i < table->columns_n; i++) {

@@ -5,9 +5,8 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/latencies.h"
 #include "base/log.h"
-#include "base/rand.h"
+#include "base/stats.h"
 #include "mysql/merge.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis or its disk is full. */
 #include "redis/books_op.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/lua.h"
 #include "redis/request.h"
 #include "series/counter.h"

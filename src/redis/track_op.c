@@ -1,7 +1,7 @@
 /* redis/track_op.c - see track_op.h. With RESP2 a server tells changes as messages of a channel. The connection that tracks is the
  * one that subscribes, so either both are alive or neither. */
 #include "redis/track_op.h"
-#include "base/rand.h"
+#include "base/clock.h"
 #include "redis/request.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* redis/url.c - see url.h. */
 #include "redis/url.h"
 #include "base/heap.h"
-#include "base/num.h"
-#include "base/percent.h"
+#include "base/slice.h"
 #include "base/url.h"
 #include "tls/context.h"
 

@@ -1,7 +1,7 @@
 /* series/clean.c - see clean.h. */
 #include "series/clean.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 int64_t clean_precision(struct slice known)
 {

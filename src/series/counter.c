@@ -2,7 +2,7 @@
 #include "series/counter.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "series/names.h"
 #include "series/parts.h"
 

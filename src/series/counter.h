@@ -3,8 +3,7 @@
 #ifndef SERIES_COUNTER_H
 #define SERIES_COUNTER_H
 
-#include "base/buf.h"
-#include "base/error.h"
+#include "base/log.h"
 #include "base/slice.h"
 #include "series/places.h"
 
@@ -151,7 +150,8 @@ void counter_field_expected(const struct counter *c, struct buf *out);
 /* Can it have that store? A text may still be one that no key holds. */
 bool counter_takes_store(const struct counter *c, struct slice store);
 
-/* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores, or a store has several. */
+/* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores, or a store has
+ * several. */
 bool counter_key(const struct counter *c, struct slice store, struct buf *out);
 
 /* The store of a key that matched c; n = 0: c has none. */

@@ -1,7 +1,7 @@
 /* series/day.c - see day.h. */
 #include "series/day.h"
 
-#include "base/check.h"
+#include "base/log.h"
 #include <stddef.h>
 #include <time.h>
 

@@ -6,8 +6,8 @@
 #ifndef SERIES_FRAME_H
 #define SERIES_FRAME_H
 
-#include "base/buf.h"
 #include "base/list.h"
+#include "base/slice.h"
 #include "series/op.h"
 
 struct frame_hash {   /* one pending hash that the frame touches, with hits or only with an owed ZADD */

@@ -1,7 +1,7 @@
 /* series/journal.c - see journal.h. */
 #include "series/journal.h"
 
-#include "base/check.h"
+#include "base/log.h"
 
 #define VARINT_BYTES 10
 

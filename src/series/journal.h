@@ -10,7 +10,7 @@
 #ifndef SERIES_JOURNAL_H
 #define SERIES_JOURNAL_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "series/op.h"
 
 enum journal_mark { JOURNAL_OP, JOURNAL_ADD, JOURNAL_DONE, JOURNAL_EVENT, JOURNAL_GONE, JOURNAL_MARKS };

@@ -1,7 +1,7 @@
 /* series/kept.c - see kept.h. */
 #include "series/kept.h"
 
-#include "base/check.h"
+#include "base/log.h"
 #include "series/journal.h"
 
 void kept_put_op(struct buf *out, const struct frame *f, const struct frame_op *op, bool told)

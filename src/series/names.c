@@ -1,8 +1,8 @@
 /* series/names.c - see names.h. */
 #include "series/names.h"
 
-#include "base/check.h"
-#include "base/rand.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "series/day.h"
 
 const struct slice name_leads[NAME_LEADS_N] = {{"tally:", 6},      {KEY_KNOWN, 6}, {KEY_SAMPLES_PREFIX, 6},

@@ -2,8 +2,6 @@
 #ifndef SERIES_NAMES_H
 #define SERIES_NAMES_H
 
-#include "base/buf.h"
-#include "base/num.h"
 #include "base/slice.h"
 
 #define KEY_DIRTY "tally:dirty"

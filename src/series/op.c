@@ -1,7 +1,7 @@
 /* series/op.c - see op.h. */
 #include "series/op.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 bool op_id_is_number(struct slice id)
 {

@@ -9,7 +9,8 @@
  * that are needed have at most 13 bytes. */
 #define LONG_BYTES (TEXT_BYTES_MAX - 2 * PLACES_MAX * 13)
 
-/* Piece 2i is text[i], piece 2i + 1 the i-th value. In a text `at` is the next byte; in a value 0 says that it has none yet. */
+/* Piece 2i is text[i], piece 2i + 1 the i-th value. In a text `at` is the next byte; in a value 0 says that it has none
+ * yet. */
 struct overlap_spot {
     uint16_t piece, at;
 };
@@ -35,7 +36,8 @@ static struct overlap_spot normal(const struct places *p, struct overlap_spot s)
     return s;
 }
 
-/* An integer's `at`: 1 is the digit 0, otherwise how many digits, and whether they are below, as or above those of HIGHEST. */
+/* An integer's `at`: 1 is the digit 0, otherwise how many digits, and whether they are below, as or above those of
+ * HIGHEST. */
 static bool integer_step(uint16_t *at, char c)
 {
     if (c < '0' || c > '9' || *at == 1) return false;

@@ -1,7 +1,7 @@
 /* series/parts.c - see parts.h. */
 #include "series/parts.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 static void part_add(struct parts *p, enum column_from from, uint32_t at, const struct place *place)
 {

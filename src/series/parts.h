@@ -1,4 +1,5 @@
-/* series/parts.h - what a counter counts by beside its store: the placeholders of its key and of its field, or the field. Pure. */
+/* series/parts.h - what a counter counts by beside its store: the placeholders of its key and of its field, or the
+ * field. Pure. */
 #ifndef SERIES_PARTS_H
 #define SERIES_PARTS_H
 

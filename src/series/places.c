@@ -1,7 +1,7 @@
 /* series/places.c - see places.h. */
 #include "series/places.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "series/day.h"
 
 #define STORE SLICE("store")

@@ -3,8 +3,7 @@
 #ifndef SERIES_PLACES_H
 #define SERIES_PLACES_H
 
-#include "base/buf.h"
-#include "base/error.h"
+#include "base/log.h"
 #include "base/slice.h"
 
 #define PLACES_MAX 6
@@ -30,7 +29,8 @@ struct value_type {
  * "month 2024-05". */
 bool value_type_parse(struct slice text, struct value_type *out);
 
-/* Is text such a value? A time as digits goes to *plain, in digits; any other is *plain itself. An integer is 0 to 2^63-1. */
+/* Is text such a value? A time as digits goes to *plain, in digits; any other is *plain itself. An integer is 0 to
+ * 2^63-1. */
 bool value_plain(const struct value_type *type, struct slice text, char digits[PLAIN_BYTES],
                  struct slice *plain);
 /* The time with these digits, as it is spelled; appended to out. */

@@ -1,8 +1,8 @@
 /* series/query.c - see read.h. */
 #include "series/query.h"
 
-#include "base/check.h"
 #include "base/heap.h"
+#include "base/log.h"
 
 static struct query_value *value_add(struct query_answer *a)
 {

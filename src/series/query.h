@@ -3,7 +3,7 @@
 #ifndef SERIES_QUERY_H
 #define SERIES_QUERY_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 struct query_limits {   /* from the configuration */
     uint32_t most;      /* events of one EVENT.RANGE, windows of one EVENT.COUNT */

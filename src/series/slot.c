@@ -1,7 +1,7 @@
 /* series/slot.c - see slot.h. */
 #include "series/slot.h"
 
-#include "base/check.h"
+#include "base/log.h"
 
 #include <xxhash.h>
 

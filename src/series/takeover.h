@@ -3,7 +3,7 @@
 #ifndef SERIES_TAKEOVER_H
 #define SERIES_TAKEOVER_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "series/names.h"
 
 struct listed_journal {       /* in the list's texts */

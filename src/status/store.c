@@ -3,7 +3,7 @@
 #include "status/store.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/books.h"
 #include "redis/store_op.h"
 

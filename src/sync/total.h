@@ -3,7 +3,7 @@
 #ifndef SYNC_TOTAL_H
 #define SYNC_TOTAL_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "base/turns.h"
 #include "series/asks.h"
 #include "series/books.h"

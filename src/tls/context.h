@@ -5,7 +5,7 @@
 #ifndef TLS_CONTEXT_H
 #define TLS_CONTEXT_H
 
-#include "base/error.h"
+#include "base/log.h"
 
 #include <stdbool.h>
 #include <stdint.h>

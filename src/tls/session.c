@@ -126,7 +126,8 @@ static void on_info(const SSL *ssl, int where, int rc)
         s->beyond = "the other side began a second handshake";
 }
 
-/* New keys are needed once in many millions of records; each time costs both sides as much as ten requests, and an answer. */
+/* New keys are needed once in many millions of records; each time costs both sides as much as ten requests, and an
+ * answer. */
 static void on_message(int written, int version, int type, const void *message, size_t n, SSL *ssl, void *arg)
 {
     struct tls_session *s = arg;

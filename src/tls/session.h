@@ -6,7 +6,7 @@
 #ifndef TLS_SESSION_H
 #define TLS_SESSION_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "tls/context.h"
 
 #define TLS_HELD_MAX (20 * 1024) /* of a record that is not whole yet: 16 KiB and its seal */

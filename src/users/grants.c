@@ -1,7 +1,7 @@
 /* users/grants.c - see grants.h. */
 #include "users/grants.h"
 
-#include "base/check.h"
+#include "base/log.h"
 
 /* CLIENT LIST and CLIENT KILL also need admin: command/guard.c. */
 const struct grant grants[] = {

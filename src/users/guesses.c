@@ -2,7 +2,7 @@
  * `at_once` gaps ahead of now, the next guess has to wait. */
 #include "users/guesses.h"
 
-#include "base/rand.h"
+#include "base/clock.h"
 
 #include <xxhash.h>
 

@@ -5,7 +5,7 @@
 #ifndef USERS_PASSWORD_H
 #define USERS_PASSWORD_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "base/slice.h"
 
 #define PASSWORD_BYTES_MAX 511 /* of a password, without NUL bytes; libcrypt takes no more */

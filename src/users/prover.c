@@ -1,10 +1,9 @@
 /* users/prover.c - see prover.h. */
 #include "users/prover.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/rand.h"
+#include "base/slice.h"
 #include "users/password.h"
 
 #include <openssl/crypto.h>

@@ -8,8 +8,8 @@
 #ifndef USERS_USERS_H
 #define USERS_USERS_H
 
-#include "base/error.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "users/glob.h"
 #include "users/grants.h"
 

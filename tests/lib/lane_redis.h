@@ -4,8 +4,8 @@
 #ifndef LIB_LANE_REDIS_H
 #define LIB_LANE_REDIS_H
 
-#include "base/check.h"
-#include "base/num.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "coalesce/coalesce.h"
 #include "series/lane_of.h"
 #include "series/slot.h"

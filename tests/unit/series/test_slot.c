@@ -1,7 +1,7 @@
 /* Slots as a cluster has them, and the tags of lanes. */
 #include "lib/unit.h"
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "series/slot.h"
 
 #include <stdio.h>

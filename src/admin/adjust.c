@@ -1,7 +1,7 @@
 /* admin/adjust.c - `tallyd adjust` and `tallyd adjust list`. */
-#include "mysql/adjust.h"
 #include "admin/choice.h"
 #include "admin/human.h"
+#include "mysql/books.h"
 
 #include "base/clock.h"
 #include "base/json.h"

@@ -178,8 +178,7 @@ static bool segment_begins(struct slice text, size_t at)
     return at == 0 || text.p[at - 1] == ':';
 }
 
-/* Numbers and times are values, and each segment of a field, and words that vary. How many bytes of one are at `at`? 0:
- * none. */
+/* Numbers and times are values, and each segment of a field, and words that vary. How many bytes of one are at `at`? 0: none. */
 static size_t value_take(struct guess *g, struct slice text, size_t at, bool in_field, struct slice word)
 {
     struct slice rest = slice_of(text.p + at, text.n - at), whole = segment_of(rest, 0);

@@ -2,7 +2,7 @@
 #ifndef ADMIN_GUESS_H
 #define ADMIN_GUESS_H
 
-#include "mysql/table.h"
+#include "mysql/schema.h"
 
 #define GUESS_VALUES 12
 #define GUESS_WORDS 16
@@ -34,8 +34,7 @@ struct guess {
 /* g has table and examples, and perhaps words. False: no column could be a count. */
 bool guess_make(struct guess *g) MUST_CHECK;
 
-/* How much one of the words is in the name: SAME_WORD as a part of it, 6 a letter of a common run of three or more,
- * else 0. */
+/* How much one of the words is in the name: SAME_WORD as a part of it, 6 a letter of a common run of three or more, else 0. */
 #define SAME_WORD 60
 unsigned guess_affinity(const char *word, const char *name);
 bool guess_is_time(const struct column *c); /* has it, or such a name */

@@ -2,7 +2,7 @@
 #include "admin/verbs.h"
 
 #include "base/slice.h"
-#include "conf/near.h"
+#include "conf/conf.h"
 
 #include <stdio.h>
 

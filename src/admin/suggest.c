@@ -1,5 +1,4 @@
-/* admin/suggest.c - `tallyd suggest`: the configuration that fits a table, with what was guessed and what is left as
- * comments. */
+/* admin/suggest.c - `tallyd suggest`: the configuration that fits a table, with what was guessed and what is left as comments. */
 #include "admin/guess.h"
 #include "admin/verbs.h"
 

@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "engine/drain.h"
 #include "engine/recovery.h"
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 #include "redis/gen_op.h"
 #include <stdio.h>
 #include <unistd.h>

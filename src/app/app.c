@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 #define KEPT_MOST (32 << 20) /* free memory that stays ours */
-/* Passwords are in the memory. No option turns this off: root can still look into the process, and take a core with
- * gcore. */
+/* Passwords are in the memory. No option turns this off: root can still look into the process, and take a core with gcore. */
 static void cores_off(void)
 {
     const struct rlimit none = {0, 0};
@@ -51,8 +50,7 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
     return code;
 }
 
-/* The pages of a long answer serve the next one: given back each time, they would cost a fault each, 13 ms for 5 MB on
- * a slow machine. */
+/* The pages of a long answer serve the next one: given back each time, they would cost a fault each, 13 ms for 5 MB on a slow machine. */
 static void memory_keep(void)
 {
     (void)mallopt(M_MMAP_THRESHOLD, KEPT_MOST);

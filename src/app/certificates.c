@@ -2,8 +2,8 @@
 #include "app/certificates.h"
 
 #include "base/log.h"
-#include "setup/secure.h"
-#include "tls/context.h"
+#include "setup/setup.h"
+#include "tls/tls.h"
 
 #include <stdio.h>
 

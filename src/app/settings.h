@@ -22,7 +22,7 @@ struct settings {
 enum err settings_build(const struct conf *conf, struct settings *out, struct error *e) MUST_CHECK;
 void settings_close(struct settings *s);
 
-/* Takes over the options that a reload may change (conf/options.h), logs which others would need a restart, and reads
+/* Takes over the options that a reload may change (conf/conf.h), logs which others would need a restart, and reads
  * certificates again. */
 void settings_reload(struct settings *s, const struct conf *wanted);
 

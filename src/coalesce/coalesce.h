@@ -6,7 +6,7 @@
 #define COALESCE_COALESCE_H
 
 #include "base/outlet.h"
-#include "series/claim.h"
+#include "series/batches.h"
 #include "series/counter.h"
 #include "series/frame.h"
 #include "series/names.h"

@@ -265,8 +265,7 @@ enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
 
 /* asks.c */
-/* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so,
- * ask_end. */
+/* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
 void ask_begin(struct session *s);
 /* True: it was done, and the client is there for the reply. Answers refusals itself. */
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);

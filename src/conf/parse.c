@@ -1,9 +1,7 @@
 /* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options
  * says what is allowed where. All problems are collected, so one `tallyd check` names them all. Only a text that is no
  * YAML ends the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
-#include "conf/bearers.h"
-#include "conf/near.h"
-#include "conf/secret.h"
+#include "conf/conf.h"
 #include "conf/value.h"
 
 #include "base/heap.h"

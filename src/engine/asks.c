@@ -1,5 +1,4 @@
-/* engine/asks.c - see asks.h. Redis is asked down the sync link: the frame link is for what clients wait for to be
- * counted. */
+/* engine/asks.c - see asks.h. Redis is asked down the sync link: the frame link is for what clients wait for to be counted. */
 #include "engine/asks.h"
 #include "base/heap.h"
 #include "engine/recovery.h"

@@ -3,8 +3,8 @@
 #include "base/heap.h"
 #include "http/inside.h"
 #include "http/route.h"
-#include "series/day.h"
-#include "series/parts.h"
+#include "series/names.h"
+#include "series/row.h"
 #include "series/zones.h"
 
 #include <stdlib.h>
@@ -127,8 +127,7 @@ static void names_sort(struct names *s)
     s->n = kept;
 }
 
-/* A table that cannot be read in time, as a large one whose keys do not begin with the store, has no names here, unless
- * none can. */
+/* A table that cannot be read in time, as a large one whose keys do not begin with the store, has no names here, unless none can. */
 static enum err names_read(struct exchange *x, struct worker *w, struct slice prefix, uint32_t n,
                            struct names *out, struct error *e)
 {

@@ -2,7 +2,7 @@
 #include "http/bearers.h"
 
 #include "base/heap.h"
-#include "conf/bearers.h"
+#include "conf/conf.h"
 
 struct bearer_set {
     struct conf_bearers bearers;

@@ -5,7 +5,7 @@
 
 #include "http/inside.h"
 #include "http/range.h"
-#include "series/parts.h"
+#include "series/row.h"
 
 struct figures {
     struct exchange *x;

@@ -15,8 +15,7 @@
 
 /* --- the rows, with what is stored --- */
 
-/* A row by time is named by its digits, one of a simple counter by its field, and others by their values, each behind
- * its length. */
+/* A row by time is named by its digits, one of a simple counter by its field, and others by their values, each behind its length. */
 static void row_name(const struct figures *f, const struct slice *values, struct buf *out)
 {
     for (uint32_t i = 0; i < f->parts.n; i++) {

@@ -5,8 +5,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "tls/context.h"
-#include "tls/refused.h"
+#include "tls/tls.h"
 
 #include <gnutls/abstract.h>
 #include <gnutls/x509.h>

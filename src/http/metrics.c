@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "http/inside.h"
 #include "http/route.h"
-#include "tls/context.h"
+#include "tls/tls.h"
 
 #define BUCKET_FIRST 5 /* 2^5 us = 32 us */
 #define BUCKET_LAST 26 /* 67 s */

@@ -1,5 +1,4 @@
-/* http/pulse.h - a thread that asks the service for its state twice a second, and waits only for it. Private to the
- * room. */
+/* http/pulse.h - a thread that asks the service for its state twice a second, and waits only for it. Private to the room. */
 #ifndef HTTP_PULSE_H
 #define HTTP_PULSE_H
 

@@ -2,7 +2,7 @@
 #include "http/range.h"
 
 #include "base/slice.h"
-#include "series/day.h"
+#include "series/names.h"
 
 #include <stdio.h>
 

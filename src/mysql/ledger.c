@@ -3,7 +3,6 @@
 
 #include "base/slice.h"
 #include "mysql/merge.h"
-#include "mysql/realm.h"
 #include "mysql/text.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* mysql/locks.c - a chunk in parts (sync/README.md, rule S48): when its rows waited for a lock of another program's, they are written
  * hash by hash, with short waits. A hash whose rows are locked stays out, those before it are merged in a transaction of their own, then
  * those after it. The ledger's row names what is left, and who merges the chunk again goes on with that. */
-#include "mysql/merge_in.h"
+#include "mysql/merge.h"
 
 #include "base/clock.h"
 #include "base/heap.h"

@@ -2,7 +2,7 @@
  *   START TRANSACTION; INSERT ledger row; upserts (or UPDATEs of rows that are there); INSERT rejects; UPDATE the counter's books; COMMIT
  * Each answer of MySQL is judged: go on, the whole transaction again, or end with an outcome. The counter's books come last: all chunks
  * of a counter want that row, so it is locked only during the COMMIT. */
-#include "mysql/merge_in.h"
+#include "mysql/merge.h"
 
 #include "base/clock.h"
 #include "base/heap.h"

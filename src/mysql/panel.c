@@ -203,8 +203,7 @@ static void select_put(struct buf *sql, const struct selection *s)
     buf_printf(sql, " LIMIT %u", r->top);
 }
 
-/* Calls back with a value a part; those that are not selected have what was asked for. A row of the shop's own may have
- * no such time. */
+/* Calls back with a value a part; those that are not selected have what was asked for. A row of the shop's own may have no such time. */
 static void row_take(const struct selection *s, const struct slice *cell)
 {
     const struct panel_rows *r = s->rows;

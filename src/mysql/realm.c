@@ -1,7 +1,7 @@
-/* mysql/realm.c - see realm.h. A process that takes an epoch writes it into the row of each counter's books, which a
+/* mysql/realm.c - see ledger.h. A process that takes an epoch writes it into the row of each counter's books, which a
  * chunk's transaction changes last. The two conflict on that row, either by its lock or, in a Galera cluster, when the
  * later one commits. */
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 
 #include "base/slice.h"
 #include "mysql/text.h"

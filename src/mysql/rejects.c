@@ -1,9 +1,9 @@
-/* mysql/rejects.c - see rejects.h. */
-#include "mysql/rejects.h"
+/* mysql/rejects.c - see books.h. */
+#include "mysql/books.h"
 
 #include "base/heap.h"
 #include "base/slice.h"
-#include "mysql/finding.h"
+#include "mysql/schema.h"
 
 #include <stdio.h>
 

@@ -3,8 +3,6 @@
 
 #include "base/heap.h"
 #include "base/slice.h"
-#include "mysql/finding.h"
-#include "mysql/sql.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -182,7 +180,7 @@ static enum code_class own_standing(struct db *db, unsigned *standing)
     return class;
 }
 
-enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
+enum code_class own_tables_dropped(struct db *db, unsigned *dropped, uint32_t *version)
 {
     unsigned standing;
     *dropped = *version = 0;
@@ -200,7 +198,7 @@ enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
 enum err schema_dropped(struct db *db, unsigned *dropped, struct error *e)
 {
     uint32_t version;
-    return own_dropped(db, dropped, &version) == CODE_OK ? ERR_NONE : db_error(db, e);
+    return own_tables_dropped(db, dropped, &version) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 static enum code_class own_table_check(struct db *db, enum schema_own which, unsigned dropped,
@@ -229,7 +227,7 @@ static enum code_class own_check(struct db *db, struct schema_report *r)
 {
     uint32_t version;
     unsigned dropped;
-    enum code_class class = own_dropped(db, &dropped, &version);
+    enum code_class class = own_tables_dropped(db, &dropped, &version);
     for (unsigned i = 0; class == CODE_OK && i < SCHEMA_OWN_TABLES; i++)
         class = own_table_check(db, i, dropped, r);
     if (class != CODE_OK) return class;

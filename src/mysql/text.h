@@ -66,8 +66,7 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, const struct column
 void sql_rows_begin(struct buf *b, const struct counter *c);
 void sql_rows_add(struct buf *b, const struct columns *forms, size_t number, struct slice key, int64_t delta,
                   bool first);
-/* SELECT of the numbers whose row is there, which it locks; and UPDATE of all that are there. sum: several of d may be
- * one row. */
+/* SELECT of the numbers whose row is there, which it locks; and UPDATE of all that are there. sum: several of d may be one row. */
 void sql_rows_find(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows);
 void sql_rows_update(struct buf *b, const struct counter *c, const struct columns *forms, struct slice rows,
                      bool sum);

@@ -1,10 +1,9 @@
-/* mysql/trial.c - see trial.h. A value of each placeholder is an ordinal: an integer itself, the length of a text, the day of a time.
+/* mysql/trial.c - see schema.h. A value of each placeholder is an ordinal: an integer itself, the length of a text, the day of a time.
  * One placeholder is taken to a bound, the others stay in the middle; what is refused there is looked for by bisection. */
-#include "mysql/trial.h"
+#include "mysql/schema.h"
 
-#include "mysql/finding.h"
-#include "mysql/table.h"
-#include "series/day.h"
+#include "mysql/text.h"
+#include "series/names.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -254,8 +253,7 @@ static enum code_class triggers_ask(struct db *db, const struct counter *c, bool
     return class;
 }
 
-/* True: a trial leaves nothing behind. An AUTO_INCREMENT that is given a value goes on after it, also when the row is
- * taken back. */
+/* True: a trial leaves nothing behind. An AUTO_INCREMENT that is given a value goes on after it, also when the row is taken back. */
 static bool is_harmless(const struct trial *t, const struct table *table, bool even_so)
 {
     for (size_t i = 0; i < table->columns_n; i++) {
@@ -310,4 +308,41 @@ enum err trial_check(struct db *db, const struct counter *c, bool even_so, struc
                     SLICE_ARG(c->table), t.text);
     if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
     return db_is_open(db) || db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+#define DENIED_TABLE 1142
+#define DENIED_COLUMN 1143
+
+/* GRANT SELECT ON `shop`.`products` TO 'tally'@'localhost'; the account may have an '@' in its name. */
+static enum code_class grant_put(struct db *db, const struct lookup *l, struct buf *out)
+{
+    struct slice cell[2];
+    enum code_class class = DB_QUERY(
+        db, "SELECT DATABASE(), CONCAT(QUOTE(SUBSTRING(CURRENT_USER(), 1, CHAR_LENGTH(CURRENT_USER()) - 1 -"
+            " CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)))), '@',"
+            " QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)))");
+    if (class != CODE_OK || !db_row(db, cell, 2)) return class;
+    BUF_LIT(out, "GRANT SELECT ON ");
+    sql_name(out, cell[0]);
+    BUF_LIT(out, ".");
+    sql_name(out, l->table);
+    buf_printf(out, " TO " SLICE_FMT ";", SLICE_ARG(cell[1]));
+    return class;
+}
+
+enum err lookup_check(struct db *db, const struct lookup *l, const struct counter *counter,
+                      const char *option, struct schema_report *report, struct error *e)
+{
+    struct buf sql = {0}, mend = {0};
+    sql_lookup(&sql, l);
+    BUF_LIT(&sql, " LIMIT 0");
+    enum code_class class = db_query_free(db, &sql);
+    if (class == CODE_OK) return ERR_NONE;
+    if (db_error(db, e) == ERR_UNAVAILABLE) return e->code;
+    bool denied = db_code(db) == DENIED_TABLE || db_code(db) == DENIED_COLUMN;
+    if (denied && grant_put(db, l, &mend) != CODE_OK) return db_error(db, e);
+    finding_add(report, SCHEMA_WARN, counter, denied ? &mend : NULL, "%s cannot be read: %s", option,
+                e->text);
+    buf_free(&mend);
+    return ERR_NONE;
 }

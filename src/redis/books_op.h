@@ -4,7 +4,7 @@
 #define REDIS_BOOKS_OP_H
 
 #include "redis/link.h"
-#include "series/total.h"
+#include "series/batches.h"
 
 struct redis_books {
     uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */

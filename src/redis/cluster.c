@@ -57,8 +57,7 @@ struct cluster {
 
 /* --- what a node says --- */
 
-/* node: [host, port, id, [name, value, ...]]. A node without the hostname that the cluster prefers is "?", and has
- * "ip". */
+/* node: [host, port, id, [name, value, ...]]. A node without the hostname that the cluster prefers is "?", and has "ip". */
 static struct slice endpoint_host(const struct redis_answer *node, const struct redis_target *asked)
 {
     struct slice host = node->elements[0].str, none = slice_str(asked->host);

@@ -4,7 +4,6 @@
  * nothing. */
 #include "base/clock.h"
 #include "redis/query_in.h"
-#include "series/day.h"
 #include "series/names.h"
 
 #define STEP_DAYS 366            /* whose keys one step names */

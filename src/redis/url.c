@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "base/slice.h"
 #include "base/url.h"
-#include "tls/context.h"
+#include "tls/tls.h"
 
 static bool db_read(struct slice s, int *out)
 {

@@ -4,7 +4,7 @@
 #include "base/heap.h"
 #include "base/slice.h"
 #include "series/names.h"
-#include "series/parts.h"
+#include "series/row.h"
 
 #define INTEGER_DIGITS_MAX 19
 #define OWN_PREFIX SLICE("tally:")

@@ -2,7 +2,7 @@
 #include "series/zones.h"
 
 #include "base/heap.h"
-#include "series/day.h"
+#include "series/names.h"
 
 #include <stdio.h>
 

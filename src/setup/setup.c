@@ -3,10 +3,9 @@
 
 #include "base/heap.h"
 #include "base/zone.h"
-#include "conf/near.h"
-#include "series/feeds.h"
-#include "setup/setup_in.h"
-#include "tls/context.h"
+#include "conf/conf.h"
+#include "series/op.h"
+#include "tls/tls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

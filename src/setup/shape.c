@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "base/slice.h"
 #include "series/row.h"
-#include "setup/setup_in.h"
+#include "setup/setup.h"
 
 #define COLUMN_MOST 64
 

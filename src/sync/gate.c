@@ -121,8 +121,7 @@ static void look_ours(struct gate *g)
     check_end(g);
 }
 
-/* (!) A copy of a Redis is a Redis of its realm, and not behind. The first one's tallyd would be held if it took the
- * epoch. */
+/* (!) A copy of a Redis is a Redis of its realm, and not behind. The first one's tallyd would be held if it took the epoch. */
 static void look_asked(struct gate *g)
 {
     if (!g->lives)

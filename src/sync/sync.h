@@ -99,8 +99,7 @@ void sync_recover(struct sync *s, struct sync_recover *r);
 void sync_take(struct sync *s, const struct batch_id *id);
 /* Ids under way, for the ledger's pruning and for status; the caller frees out. Returns how many. */
 uint32_t sync_running(const struct sync *s, struct batch_id **out);
-/* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. text: what MySQL said to
- * which statement. */
+/* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. text: what MySQL said to which statement. */
 void sync_held(const struct sync *s,
                void (*each)(void *arg, const struct batch_id *id, const char *why, const char *text),
                void *arg);

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/turns.h"
 #include "series/asks.h"
-#include "series/books.h"
-#include "series/total.h"
+#include "series/batch.h"
+#include "series/batches.h"
 #include "sync/gate.h"
 
 struct total_stored {          /* MySQL's half of all totals of a round */

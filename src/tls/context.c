@@ -1,8 +1,10 @@
 /* tls/context.c - files to an SSL_CTX. Source: openssl's man pages SSL_CTX_new(3), SSL_CTX_use_certificate(3). */
-#include "tls/inside.h"
-
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "tls/inside.h"
+#include "tls/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -270,4 +272,15 @@ SSL *tls_context_ssl(struct tls_context *c)
     pthread_mutex_unlock(&c->lock);
     INVARIANT(ssl != NULL);
     return ssl;
+}
+
+/* One limit for all addresses: a flood goes to any of them. */
+
+void tls_refused(const char *door, const char *peer, const char *why)
+{
+    static struct log_seldom line;
+    unsigned times;
+    STAT_ADD(tls_refused, 1);
+    if (log_seldom(&line, &times))
+        log_event(LOG_WARN, "tls_refused", "door=%s peer=%s times=%u why=%s", door, peer, times, LOGQ(why));
 }

@@ -1,6 +1,6 @@
 /* tls/session.c - OpenSSL on memory: our BIO reads from the bytes just taken and writes to `out`, so only the cipher copies.
  * Source: BIO_meth_new(3), SSL_read(3). */
-#include "tls/session.h"
+#include "tls/tls.h"
 
 #include "base/heap.h"
 #include "tls/inside.h"
@@ -126,8 +126,7 @@ static void on_info(const SSL *ssl, int where, int rc)
         s->beyond = "the other side began a second handshake";
 }
 
-/* New keys are needed once in many millions of records; each time costs both sides as much as ten requests, and an
- * answer. */
+/* New keys are needed once in many millions of records; each time costs both sides as much as ten requests, and an answer. */
 static void on_message(int written, int version, int type, const void *message, size_t n, SSL *ssl, void *arg)
 {
     struct tls_session *s = arg;

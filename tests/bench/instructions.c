@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "clock.h"
 #include "command/inside.h"
+#include "series/names.h"
 #include "series/op.h"
-#include "series/slot.h"
 #include <getopt.h>
 
 /* Instead of base/rand.c: the table's seed is the same in each run, so that the figure repeats exactly. */

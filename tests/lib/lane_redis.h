@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "coalesce/coalesce.h"
-#include "series/lane_of.h"
-#include "series/slot.h"
+#include "series/moved.h"
+#include "series/names.h"
 
 #include <string.h>
 

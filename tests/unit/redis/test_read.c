@@ -4,7 +4,7 @@
 #include "base/slice.h"
 #include "lib/redis_world.h"
 #include "redis/query_op.h"
-#include "series/day.h"
+#include "series/names.h"
 
 #define NAMED(of) .name = {of, sizeof(of) - 1}
 

@@ -2,7 +2,7 @@
 #include "lib/unit.h"
 
 #include "base/slice.h"
-#include "series/slot.h"
+#include "series/names.h"
 
 #include <stdio.h>
 

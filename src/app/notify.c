@@ -1,5 +1,5 @@
-/* app/notify.c - see notify.h. */
-#include "app/notify.h"
+/* app/notify.c - see service.h. */
+#include "app/service.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/slice.h"

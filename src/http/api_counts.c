@@ -2,9 +2,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/slice.h"
-#include "http/inside.h"
-#include "http/range.h"
-#include "http/route.h"
+#include "http/figures.h"
 
 #include <stdio.h>
 #include <stdlib.h>

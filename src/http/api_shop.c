@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "http/inside.h"
-#include "http/route.h"
 #include "series/names.h"
 #include "series/row.h"
 #include "series/zones.h"

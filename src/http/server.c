@@ -7,7 +7,6 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "http/inside.h"
-#include "http/route.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -294,7 +293,7 @@ static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection
     return x->answered ? exchange_answer(x) : exchange_run(x);
 }
 
-/* Paths and queries are decoded by target.c, which keeps %2F and refuses %00. */
+/* Paths and queries are decoded by exchange.c, which keeps %2F and refuses %00. */
 static size_t as_it_is(void *arg, struct MHD_Connection *connection, char *text)
 {
     (void)arg, (void)connection;

@@ -1,9 +1,18 @@
-/* app/wire_command.c - what clients ask for beyond increments, given by the lane; sessions on connections. */
+/* app/wire.c - the ports between the rooms and the service: commands, HTTP, users, zones of stores. */
 #include "app/service.h"
+#include "base/heap.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include "engine/asks.h"
+#include "http/http.h"
 #include "redis/sentinel.h"
+
+#include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What clients ask for beyond increments, given by the lane; sessions on connections. */
 
 static struct core *core_of(void *arg, uint32_t lane)
 {
@@ -263,4 +272,245 @@ void wire_command(struct service *s)
         .stranger_ms = (uint32_t)conf->limits_auth_timeout_ms,
     };
     s->command = command_create(&config);
+}
+
+/* Connects http/ to the loop: it gets connections to the RESP door, whatever listen.resp says, and the loop waits for it at the
+ * end. Its threads call http_connect and http_stopped; the rest is the loop's. */
+
+/* Any thread: one end is theirs, the other is adopted at the loop's next turn. */
+static int http_connect(void *arg)
+{
+    struct http_side *web = &((struct service *)arg)->web;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return -1;
+    uv_mutex_lock(&web->lock);
+    web->wanted = heap_realloc(web->wanted, (web->wanted_n + 1) * sizeof *web->wanted);
+    web->wanted[web->wanted_n++] = ends[1];
+    uv_mutex_unlock(&web->lock);
+    uv_async_send(&web->news);
+    return ends[0];
+}
+
+static void http_stopped(void *arg)
+{
+    struct http_side *web = &((struct service *)arg)->web;
+    uv_mutex_lock(&web->lock);
+    web->ended = true;
+    uv_mutex_unlock(&web->lock);
+    uv_async_send(&web->news);
+}
+
+static void on_news(uv_async_t *news)
+{
+    struct service *s = news->data;
+    struct http_side *web = &s->web;
+    struct listen_handler handler = wire_inside_handler(s);
+    uv_mutex_lock(&web->lock);
+    int *wanted = web->wanted;
+    size_t n = web->wanted_n;
+    bool ended = web->ended;
+    web->wanted = NULL;
+    web->wanted_n = 0;
+    uv_mutex_unlock(&web->lock);
+    for (size_t i = 0; i < n; i++)
+        if (s->listen == NULL || !listen_adopt(s->listen, wanted[i], &handler)) close(wanted[i]);
+    heap_free(wanted);
+    if (ended && web->http != NULL) http_destroy(&web->http);
+}
+
+void wire_http_init(struct service *s)
+{
+    int rc = uv_mutex_init(&s->web.lock);
+    INVARIANT(rc == 0);
+    rc = uv_async_init(&s->loop, &s->web.news, on_news);
+    INVARIANT(rc == 0);
+    s->web.news.data = s;
+}
+
+enum err wire_http_begin(struct service *s, struct error *e)
+{
+    struct http_ports ports = {.arg = s,
+                               .connect = http_connect,
+                               .stopped = http_stopped,
+                               .tls = s->settings->setup.doors,
+                               .zones = &s->zones};
+    if (!s->serves || s->settings->conf->listen_http.n == 0) return ERR_NONE;
+    s->web.where = setup_source(&s->settings->setup);
+    s->web.http = http_create(&s->web.where, &ports);
+    if (http_start(s->web.http, e) == ERR_NONE) return ERR_NONE;
+    http_destroy(&s->web.http);
+    return e->code;
+}
+
+void wire_http_reload(struct service *s, struct conf *wanted)
+{
+    struct error e;
+    if (s->web.http == NULL) return;
+    http_bearers(s->web.http, &wanted->bearers);
+    if (http_certificates(s->web.http, &e) != ERR_NONE)
+        log_event(LOG_ERROR, "certificates", "of=listen.http outcome=kept error=%s", LOGQ(e.text));
+}
+
+void wire_http_stop(struct service *s)
+{
+    if (s->web.http != NULL) http_stop(s->web.http);
+}
+
+bool wire_http_over(const struct service *s)
+{
+    return s->web.http == NULL;
+}
+
+void wire_http_close(struct service *s)
+{
+    PRE(s->web.http == NULL);
+    for (size_t i = 0; i < s->web.wanted_n; i++)
+        close(s->web.wanted[i]);
+    heap_free(s->web.wanted);
+    uv_mutex_destroy(&s->web.lock);
+}
+
+/* Users on the loop: the prover of their passwords, the timer that lets users go on whose budget was used up, the operator's own
+ * socket, and a reload. */
+
+#define PACE_MS 2
+#define LOGINS_OF_ALL 5 /* an office behind one address has several users with a wrong password at once */
+
+static void on_pace(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    if (!command_pace(s->command)) uv_timer_stop(timer);
+}
+
+void wire_users_pace(void *arg)
+{
+    struct service *s = arg;
+    if (!uv_is_active((uv_handle_t *)&s->users.pace))
+        uv_timer_start(&s->users.pace, on_pace, PACE_MS, PACE_MS);
+}
+
+static struct prover_limits limits_of(const struct conf *conf)
+{
+    struct prover_limits limits = prover_limits_default;
+    limits.guesses.user.at_once = (uint32_t)conf->limits_failed_logins;
+    limits.guesses.wide.at_once = LOGINS_OF_ALL * (uint32_t)conf->limits_failed_logins;
+    return limits;
+}
+
+void wire_users_init(struct service *s)
+{
+    struct prover_limits limits = limits_of(s->settings->conf);
+    s->users.now = &s->settings->setup.users;
+    s->users.prover = prover_create(&s->loop, &limits);
+    uv_timer_init(&s->loop, &s->users.pace);
+    s->users.pace.data = s;
+}
+
+/* Unless the address says otherwise only tallyd's own user and root may open it. */
+enum err wire_users_listen(struct service *s, struct error *e)
+{
+    const struct conf_addresses *control = &s->settings->conf->listen_control;
+    struct listen_handler handler = wire_inside_handler(s);
+    for (size_t i = 0; i < control->n; i++) {
+        struct address a = control->all[i];
+        if (a.mode == 0) a.mode = 0600;
+        if (listen_add(s->listen, &a, &handler, e) != ERR_NONE) return e->code;
+    }
+    if (s->users.now->n > 0 && control->n == 0)
+        log_event(
+            LOG_WARN, "no_control", "next=%s",
+            LOGQ("there are users, so `tallyd status` and `recover` need listen.control: configure it"));
+    return ERR_NONE;
+}
+
+static void users_drop(struct service *s)
+{
+    if (s->users.now == &s->settings->setup.users) return;
+    users_close(s->users.now);
+    heap_free(s->users.now);
+}
+
+bool wire_users_reload(struct service *s, const struct conf *wanted, struct error *e)
+{
+    struct buf problems = {0};
+    struct users *fresh = heap_alloc(sizeof *fresh);
+    bool good = setup_users(fresh, wanted, &problems);
+    if (good) {
+        bool opens = fresh->n == 0 && s->users.now->n > 0;
+        command_users(s->command, fresh);
+        users_drop(s);
+        s->users.now = fresh;
+        log_event(opens ? LOG_WARN : LOG_INFO, "users", "n=%zu%s", fresh->n,
+                  opens ? " next=\"without users anyone who can connect has full access: restore the section "
+                          "users, unless you mean that\""
+                        : "");
+    } else {
+        heap_free(fresh);
+        buf_put_char(&problems, '\0');
+        error_set(e, ERR_CONFIG, "%.*s", (int)strcspn(problems.p, "\n"), problems.p);
+    }
+    buf_free(&problems);
+    return good;
+}
+
+void wire_users_stop(struct service *s)
+{
+    prover_stop(s->users.prover);
+}
+
+void wire_users_close(struct service *s)
+{
+    users_drop(s);
+    prover_destroy(&s->users.prover);
+}
+
+/* The time zones of stores, for CTR.HIT and the panel. */
+
+void wire_zones_init(struct service *s)
+{
+    const struct conf *conf = s->settings->conf;
+    struct error e = {.code = ERR_NONE};
+    struct zone_table *first = zone_table_create(conf->zone, &e);
+    if (e.code != ERR_NONE) log_event(LOG_WARN, "zone_unread", "why=%s next=UTC", LOGQ(e.text));
+    zones_init(&s->zones, first, conf->zone != NULL || s->settings->setup.store_zone.table.n > 0);
+    zone_view_init(&s->zone_view, &s->zones);
+}
+
+enum err wire_zones_begin(struct service *s, struct error *e)
+{
+    const struct setup *setup = &s->settings->setup;
+    if (!s->serves || setup->store_zone.table.n == 0) return ERR_NONE;
+    s->store_zones =
+        store_zones_create(&setup->mysql, &setup->store_zone, setup->conf->zone, &s->zones, s->mysql_seen);
+    return s->store_zones != NULL
+               ? ERR_NONE
+               : error_set(e, ERR_FAILED, "cannot start the thread that reads store_zone: %s",
+                           strerror(errno));
+}
+
+/* The system's tzdata may be another now. With store_zone they are read again each minute. */
+void wire_zones_reload(struct service *s)
+{
+    struct error e = {.code = ERR_NONE};
+    if (s->store_zones != NULL) return;
+    struct zone_table *t = zone_table_create(s->settings->conf->zone, &e);
+    if (e.code == ERR_NONE) {
+        zones_publish(&s->zones, t);
+        return;
+    }
+    log_event(LOG_WARN, "zone_unread", "why=%s next=%s", LOGQ(e.text),
+              LOGQ("tallyd goes on with the rules that it has"));
+    zone_table_drop(t);
+}
+
+void wire_zones_stop(struct service *s)
+{
+    if (s->store_zones != NULL) store_zones_stop(s->store_zones);
+}
+
+void wire_zones_close(struct service *s)
+{
+    store_zones_destroy(&s->store_zones);
+    zone_view_close(&s->zone_view);
+    zones_close(&s->zones);
 }

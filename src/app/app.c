@@ -82,24 +82,18 @@ static void progress_show(const struct alone *a)
         a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
 }
 
-/* Lists the lanes that were left out, "3,4"; returns why the first was. NULL: none was. */
-static const struct error *left_list(const struct alone *a, struct buf *list)
-{
-    const struct error *why = NULL;
-    for (uint32_t i = 0; i < a->service->lanes_n; i++) {
-        const struct part *p = &a->parts[i];
-        if (p->left_out.code == ERR_NONE) continue;
-        buf_printf(list, "%s%u", why == NULL ? "" : ",", p->lane->core.config.lane);
-        if (why == NULL) why = &p->left_out;
-    }
-    return why;
-}
-
 static void alone_over(struct alone *a)
 {
     struct buf list = {0};
     struct error e = {0};
-    const struct error *why = left_list(a, &list);
+    /* The lanes that were left out, "3,4", and why the first was. */
+    const struct error *why = NULL;
+    for (uint32_t i = 0; i < a->service->lanes_n; i++) {
+        const struct part *p = &a->parts[i];
+        if (p->left_out.code == ERR_NONE) continue;
+        buf_printf(&list, "%s%u", why == NULL ? "" : ",", p->lane->core.config.lane);
+        if (why == NULL) why = &p->left_out;
+    }
     if (why != NULL) e = *why;
     if (why != NULL && a->service->lanes_n > 1)
         error_set(&e, why->code,
@@ -302,14 +296,6 @@ static enum err recover_alone(void *arg, const struct conf *conf, const struct a
 }
 
 #define KEPT_MOST (32 << 20) /* free memory that stays ours */
-/* Passwords are in the memory. No option turns this off: root can still look into the process, and take a core with gcore. */
-static void cores_off(void)
-{
-    const struct rlimit none = {0, 0};
-    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
-        log_event(LOG_WARN, "core_dumps", "error=%s", LOGQ(strerror(errno)));
-}
-
 static enum err run_named(struct service *s, struct settings *settings, const char *path, struct error *e)
 {
     int fd = -1;
@@ -323,7 +309,10 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
 {
     (void)arg;
     struct settings settings;
-    cores_off();
+    /* Passwords are in the memory. No option turns this off: root can still look into the process, and take a core with gcore. */
+    const struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
+        log_event(LOG_WARN, "core_dumps", "error=%s", LOGQ(strerror(errno)));
     if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
     if (geteuid() == 0)
         log_event(LOG_WARN, "runs_as_root", "next=%s",
@@ -337,17 +326,12 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
     return code;
 }
 
-/* The pages of a long answer serve the next one: given back each time, they would cost a fault each, 13 ms for 5 MB on a slow machine. */
-static void memory_keep(void)
-{
-    (void)mallopt(M_MMAP_THRESHOLD, KEPT_MOST);
-    (void)mallopt(M_TRIM_THRESHOLD, KEPT_MOST);
-}
-
 int app_main(int argc, char **argv)
 {
     if (!crash_init()) return 64;
-    memory_keep();
+    /* The pages of a long answer serve the next one: given back each time, they would cost a fault each, 13 ms for 5 MB on a slow machine. */
+    (void)mallopt(M_MMAP_THRESHOLD, KEPT_MOST);
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT_MOST);
     log_journal_detect();
     db_library_init();
     struct admin_ports ports = {.run = run, .recover_alone = recover_alone};

@@ -58,17 +58,16 @@ static void on_turn(uv_prepare_t *handle)
         uv_idle_stop(&s->again);
 }
 
-static void supervisor_tick(struct service *s, uint64_t now_ms)
+static void on_tick(uv_timer_t *timer)
 {
+    struct service *s = timer->data;
+    uint64_t now_ms = mono_ms();
     char text[NOTIFY_STATUS_BYTES];
     notify_tick(&s->notify, now_ms);
-    if (!notify_status_due(&s->notify, now_ms)) return;
-    service_status(s, text, sizeof text);
-    notify_status(&s->notify, now_ms, text);
-}
-
-static void lanes_tick(struct service *s, uint64_t now_ms)
-{
+    if (notify_status_due(&s->notify, now_ms)) {
+        service_status(s, text, sizeof text);
+        notify_status(&s->notify, now_ms, text);
+    }
     uint64_t worst_s = 0;
     EACH_LANE (l, s) {
         lane_tick(l, now_ms);
@@ -76,14 +75,6 @@ static void lanes_tick(struct service *s, uint64_t now_ms)
         if (stalled_s > worst_s) worst_s = stalled_s;
     }
     STAT_SET(merging_stalled, worst_s);
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct service *s = timer->data;
-    uint64_t now_ms = mono_ms();
-    supervisor_tick(s, now_ms);
-    lanes_tick(s, now_ms);
     command_tick(s->command, now_ms);
     certificates_tick(s->settings, now_ms, &s->certificates_at_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
@@ -142,19 +133,6 @@ static void handles_open(struct service *s)
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-static void rooms_close(struct service *s)
-{
-    wire_http_close(s);
-    if (s->listen != NULL) listen_destroy(&s->listen);
-    command_destroy(&s->command);
-    wire_users_close(s);
-    wire_zones_close(s);
-    EACH_LANE (l, s)
-        lane_destroy(l);
-    heap_free(s->coalesces);
-    heap_free(s->lanes);
-}
-
 static void work_nothing(uv_work_t *work)
 {
     (void)work;
@@ -181,7 +159,15 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     if (runs) service_begin(s);
     if (runs && started != NULL) started(s, arg);
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    rooms_close(s);
+    wire_http_close(s);
+    if (s->listen != NULL) listen_destroy(&s->listen);
+    command_destroy(&s->command);
+    wire_users_close(s);
+    wire_zones_close(s);
+    EACH_LANE (l, s)
+        lane_destroy(l);
+    heap_free(s->coalesces);
+    heap_free(s->lanes);
     notify_close(&s->notify);
     busy = uv_loop_close(&s->loop);
     INVARIANT(busy == 0);
@@ -229,21 +215,18 @@ void service_status(const struct service *s, char *out, size_t size)
 /* The order of stop: clients get their answers, runs end or time is up, then everything is closed: writers, lanes, handles. Redis
  * has what is not merged by then, and the next start adopts it. */
 
-static void handles_close(struct service *s)
-{
-    uv_close((uv_handle_t *)&s->turn, NULL);
-    uv_close((uv_handle_t *)&s->again, NULL);
-    uv_close((uv_handle_t *)&s->tick, NULL);
-    uv_close((uv_handle_t *)&s->web.news, NULL);
-    uv_close((uv_handle_t *)&s->users.pace, NULL);
-    for (int i = 0; i < 3; i++)
-        uv_close((uv_handle_t *)&s->signals[i], NULL);
-}
-
 static void redis_closed(void *arg)
 {
     struct service *s = arg;
-    if (--s->closing_n == 0) handles_close(s);
+    if (--s->closing_n == 0) {
+        uv_close((uv_handle_t *)&s->turn, NULL);
+        uv_close((uv_handle_t *)&s->again, NULL);
+        uv_close((uv_handle_t *)&s->tick, NULL);
+        uv_close((uv_handle_t *)&s->web.news, NULL);
+        uv_close((uv_handle_t *)&s->users.pace, NULL);
+        for (int i = 0; i < 3; i++)
+            uv_close((uv_handle_t *)&s->signals[i], NULL);
+    }
 }
 
 static void service_lane_closed(struct lane *l)
@@ -264,39 +247,24 @@ static void pool_closed(void *arg)
     }
 }
 
-/* From here on sync only waits for what is out, so nothing asks a room that is closed already. */
-static void service_close(struct service *s)
-{
-    s->stage = STAGE_CLOSING;
-    EACH_LANE (l, s)
-        lane_abandon(l);
-    if (s->pool == NULL)
-        pool_closed(s);
-    else
-        writer_pool_close(s->pool, 1000, pool_closed, s);
-}
-
 static void listen_closed(void *arg)
 {
     ((struct service *)arg)->listen_closed = true;
 }
 
-static void drain_begin(struct service *s)
-{
-    EACH_LANE (l, s)
-        lane_stop(l);
-    wire_http_stop(s);
-    wire_users_stop(s);
-    wire_zones_stop(s);
-    if (s->listen == NULL)
-        s->listen_closed = true;
-    else
-        listen_stop(s->listen, listen_closed, s);
-}
-
 void service_drain_tick(struct service *s, uint64_t now_ms)
 {
-    if (!s->draining) drain_begin(s);
+    if (!s->draining) {
+        EACH_LANE (l, s)
+            lane_stop(l);
+        wire_http_stop(s);
+        wire_users_stop(s);
+        wire_zones_stop(s);
+        if (s->listen == NULL)
+            s->listen_closed = true;
+        else
+            listen_stop(s->listen, listen_closed, s);
+    }
     s->draining = true;
     bool late = now_ms >= s->stop_by_ms;
     if (late && !s->listen_closed && !s->dropped) {
@@ -311,5 +279,12 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",
                   LOGQ("time is up; counts that are not merged wait in Redis"));
-    service_close(s);
+    /* From here on sync only waits for what is out, so nothing asks a room that is closed already. */
+    s->stage = STAGE_CLOSING;
+    EACH_LANE (l, s)
+        lane_abandon(l);
+    if (s->pool == NULL)
+        pool_closed(s);
+    else
+        writer_pool_close(s->pool, 1000, pool_closed, s);
 }

@@ -25,8 +25,11 @@ static enum err setup_first(const struct conf *conf, struct setup *out, struct e
     return ERR_CONFIG;
 }
 
-static void host_id(char *out, size_t size)
+enum err settings_build(const struct conf *conf, struct settings *out, struct error *e)
 {
+    *out = (struct settings){.conf = conf};
+    if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
+    snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
     char boot[40] = "unknown", space[64] = "unknown";
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (f != NULL) {
@@ -35,15 +38,7 @@ static void host_id(char *out, size_t size)
     }
     ssize_t n = readlink("/proc/self/ns/net", space, sizeof space - 1);
     if (n > 0) space[n] = '\0';
-    snprintf(out, size, "%s:%s", boot, space);
-}
-
-enum err settings_build(const struct conf *conf, struct settings *out, struct error *e)
-{
-    *out = (struct settings){.conf = conf};
-    if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
-    snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
-    host_id(out->host, sizeof out->host);
+    snprintf(out->host, sizeof out->host, "%s:%s", boot, space);
     life_init(&out->life, slice_str(out->instance));
     out->stop_timeout_ms = (uint64_t)conf->stop_timeout_ms;
     log_set_level((enum log_level)conf->log_level);

@@ -84,31 +84,6 @@ static void store_add(void *arg, struct slice counter, struct slice store, int64
     slice_show(slice_str(why), sizeof all->why - 4, all->why, sizeof all->why);
 }
 
-static void stores_put(const struct service *s, struct buf *out)
-{
-    const struct counters *counters = &s->settings->setup.counters;
-    if (STAT_GET(stores_waiting) == 0) return;
-    for (size_t i = 0; i < counters->n; i++) {
-        struct stores all = {.counter = counters->all[i].name};
-        EACH_LANE (l, s)
-            sync_stores_waiting(l->core.sync, store_add, &all);
-        if (all.n > 0)
-            buf_printf(out, "stores_wait_" SLICE_FMT ":%u; %s (%lld rows refused): %s\r\n",
-                       SLICE_ARG(all.counter), all.n, all.name, (long long)all.rows, all.why);
-    }
-}
-
-/* All links are up on one server only, or not at all (redis/place.h). */
-static void redis_put(const struct core *c, struct buf *out)
-{
-    const struct redis_place *p = &c->place;
-    buf_printf(out, "redis_server:%s\r\nredis_run_id:%s\r\n", p->where, p->run_id);
-    buf_printf(out, "redis_links:frame=%d,sync=%d,fence=%d\r\n", redis_link_is_up(&c->frame_link),
-               redis_link_is_up(&c->sync_link), redis_link_is_up(&c->fence_link));
-    if (p->moved_ms > 0)
-        buf_printf(out, "redis_moved_s:%llu\r\n", (unsigned long long)((mono_ms() - p->moved_ms) / 1000));
-}
-
 static void sentinels_put(const struct sentinels *s, struct buf *out)
 {
     struct sentinel_seen seen[SENTINELS_MAX];
@@ -141,17 +116,6 @@ static void lanes_put(const struct service *s, struct buf *out)
     }
 }
 
-static void leftovers_put(const struct service *s, struct buf *out)
-{
-    uint64_t n = 0;
-    bool walked = true;
-    EACH_LANE (l, s) {
-        n += l->upkeep.leftovers;
-        walked &= l->upkeep.walked;
-    }
-    if (walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)n);
-}
-
 /* The first of them, in whose text is what to do. */
 static void merges_held_put(const struct service *s, struct buf *out)
 {
@@ -180,15 +144,37 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_lanes_up(s) > 0, first->gate.mysql_up);
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, is_recovering(s));
     merges_held_put(s, out);
-    leftovers_put(s, out);
-    redis_put(first, out);
+    uint64_t n = 0;
+    bool walked = true;
+    EACH_LANE (l, s) {
+        n += l->upkeep.leftovers;
+        walked &= l->upkeep.walked;
+    }
+    if (walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)n);
+    /* All links are up on one server only, or not at all (redis/place.h). */
+    const struct redis_place *p = &first->place;
+    buf_printf(out, "redis_server:%s\r\nredis_run_id:%s\r\n", p->where, p->run_id);
+    buf_printf(out, "redis_links:frame=%d,sync=%d,fence=%d\r\n", redis_link_is_up(&first->frame_link),
+               redis_link_is_up(&first->sync_link), redis_link_is_up(&first->fence_link));
+    if (p->moved_ms > 0)
+        buf_printf(out, "redis_moved_s:%llu\r\n", (unsigned long long)((mono_ms() - p->moved_ms) / 1000));
     lanes_put(s, out);
     sentinels_put(first->sentinels, out);
     EACH_LANE (l, s) {
         sync_stalled(l->core.sync, stalled_put, out);
         sync_held(l->core.sync, held_put, &held);
     }
-    stores_put(s, out);
+    const struct counters *counters = &s->settings->setup.counters;
+    if (STAT_GET(stores_waiting) != 0) {
+        for (size_t i = 0; i < counters->n; i++) {
+            struct stores all = {.counter = counters->all[i].name};
+            EACH_LANE (l, s)
+                sync_stores_waiting(l->core.sync, store_add, &all);
+            if (all.n > 0)
+                buf_printf(out, "stores_wait_" SLICE_FMT ":%u; %s (%lld rows refused): %s\r\n",
+                           SLICE_ARG(all.counter), all.n, all.name, (long long)all.rows, all.why);
+        }
+    }
 }
 
 /* --- sessions --- */
@@ -389,17 +375,11 @@ void wire_users_pace(void *arg)
         uv_timer_start(&s->users.pace, on_pace, PACE_MS, PACE_MS);
 }
 
-static struct prover_limits limits_of(const struct conf *conf)
-{
-    struct prover_limits limits = prover_limits_default;
-    limits.guesses.user.at_once = (uint32_t)conf->limits_failed_logins;
-    limits.guesses.wide.at_once = LOGINS_OF_ALL * (uint32_t)conf->limits_failed_logins;
-    return limits;
-}
-
 void wire_users_init(struct service *s)
 {
-    struct prover_limits limits = limits_of(s->settings->conf);
+    struct prover_limits limits = prover_limits_default;
+    limits.guesses.user.at_once = (uint32_t)s->settings->conf->limits_failed_logins;
+    limits.guesses.wide.at_once = LOGINS_OF_ALL * (uint32_t)s->settings->conf->limits_failed_logins;
     s->users.now = &s->settings->setup.users;
     s->users.prover = prover_create(&s->loop, &limits);
     uv_timer_init(&s->loop, &s->users.pace);

@@ -544,16 +544,6 @@ static char *password_read(struct reader *r, const char *variable, const char *c
     return secret;
 }
 
-static void bearers_load(struct reader *r)
-{
-    struct error e;
-    if (r->conf->http_tokens_file == NULL) return;
-    char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
-    if (lines == NULL || !bearers_read(slice_str(lines), &r->conf->bearers, &e))
-        problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
-    secret_free(lines);
-}
-
 static void finish(struct reader *r)
 {
     struct conf *c = r->conf;
@@ -575,7 +565,13 @@ static void finish(struct reader *r)
                                          c->redis_sentinel_password_file, CONF_REDIS_SENTINEL_PASSWORD_FILE);
     c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
                                       CONF_MYSQL_PASSWORD_FILE);
-    bearers_load(r);
+    struct error e;
+    if (r->conf->http_tokens_file != NULL) {
+        char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
+        if (lines == NULL || !bearers_read(slice_str(lines), &r->conf->bearers, &e))
+            problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
+        secret_free(lines);
+    }
 }
 
 static void document_read(struct reader *r)

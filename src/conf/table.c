@@ -170,16 +170,11 @@ struct help {
     size_t near_n;
 };
 
-static struct slice section_of(const char *path)
-{
-    return slice_of(path, strcspn(path, "."));
-}
-
 static void option_help(void *arg, const struct conf_text *t)
 {
     struct help *h = arg;
     struct buf note = {0};
-    struct slice section = section_of(t->path);
+    struct slice section = slice_of(t->path, strcspn(t->path, "."));
     if (h->path.p == NULL && !slice_eq(section, h->section))
         buf_printf(h->out, "\n" SLICE_FMT ":\n", SLICE_ARG(section));
     h->section = section;

@@ -267,8 +267,10 @@ static bool ask_read(struct figures *f)
            exchange_number(f->x, "top", 1, RANGE_MAX, TOP_STANDARD, &f->top);
 }
 
-static void question_put(struct figures *f)
+bool figures_question(struct figures *f)
 {
+    if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !ask_read(f))
+        return false;
     struct buf *q = &f->question;
     buf_printf(q, SLICE_FMT " %zu ", SLICE_ARG(f->counter->name), f->store.n);
     buf_put_slice(q, f->store);
@@ -278,13 +280,6 @@ static void question_put(struct figures *f)
         buf_printf(q, " %zu ", f->is[i].p == NULL ? SIZE_MAX : f->is[i].n);
         if (f->is[i].p != NULL) buf_put_slice(q, f->is[i]);
     }
-}
-
-bool figures_question(struct figures *f)
-{
-    if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !ask_read(f))
-        return false;
-    question_put(f);
     return true;
 }
 

@@ -138,25 +138,6 @@ static int64_t oldest_ms(const struct status *s)
     return ms;
 }
 
-static struct figure rejects_of(const struct status *s)
-{
-    struct figure sum = {true, 0};
-    for (size_t i = 0; i < s->counters_n; i++) {
-        sum.known = sum.known && s->counters[i].rejects.known;
-        sum.value += s->counters[i].rejects.value;
-    }
-    return figure_of(sum.known, sum.value);
-}
-
-/* sums.all begins with the configured counters, in their order. */
-static void books_file(const struct status *s, struct status_figures *out)
-{
-    out->balanced = figure_of(s->books.known, s->books.unbalanced == 0);
-    for (size_t i = 0; i < s->counters_n; i++) {
-        out->differences[i] = figure_of(s->books.known, (int64_t)sum_difference(&s->books.sums.all[i]));
-    }
-}
-
 static int64_t behind_bytes(const struct status_redis *r)
 {
     int64_t most = 0;
@@ -190,9 +171,20 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->last.moved_s = figure_of(s.service.redis_moved_ms.known, s.service.redis_moved_ms.value / 1000);
     c->last.sentinels = figure_of(s.service.sentinels > 0, s.service.sentinels);
     c->last.sentinels_up = figure_of(s.service.sentinels > 0, s.service.sentinels_up);
-    c->last.rejects = rejects_of(&s);
+    struct figure sum = {true, 0};
+    for (size_t i = 0; i < s.counters_n; i++) {
+        sum.known = sum.known && s.counters[i].rejects.known;
+        sum.value += s.counters[i].rejects.value;
+    }
+    c->last.rejects = figure_of(sum.known, sum.value);
     lanes_file(&s.redis, &c->last);
-    if (books) books_file(&s, &c->last);
+    /* sums.all begins with the configured counters, in their order. */
+    if (books) {
+        c->last.balanced = figure_of(s.books.known, s.books.unbalanced == 0);
+        for (size_t i = 0; i < s.counters_n; i++) {
+            c->last.differences[i] = figure_of(s.books.known, (int64_t)sum_difference(&s.books.sums.all[i]));
+        }
+    }
     if (books) c->books_at_ms = began_ms;
     status_close(&s);
     c->at_ms = mono_ms();

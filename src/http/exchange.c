@@ -86,12 +86,6 @@ static void cell_begin(struct csv *c)
     c->more = true;
 }
 
-/* Spreadsheets take these for the begin of a formula (OWASP, "CSV Injection"). */
-static bool is_formula(struct slice text)
-{
-    return text.n > 0 && memchr("=+-@\t\r", text.p[0], 6) != NULL;
-}
-
 static bool wants_quotes(struct slice text)
 {
     for (size_t i = 0; i < text.n; i++)
@@ -119,7 +113,8 @@ void csv_text(struct csv *c, struct slice text)
 {
     struct buf clean = {0};
     cell_begin(c);
-    if (is_formula(text)) buf_put_char(&clean, '\'');
+    /* Spreadsheets take these for the begin of a formula (OWASP, "CSV Injection"). */
+    if (text.n > 0 && memchr("=+-@\t\r", text.p[0], 6) != NULL) buf_put_char(&clean, '\'');
     control_replace(&clean, text);
     bool quoted = wants_quotes(buf_slice(&clean));
     if (quoted) buf_put_char(c->out, '"');

@@ -96,15 +96,6 @@ static void number_put(struct buf *out, const char *name, const char *type, stru
     buf_printf(out, "%s %lld\n", name, (long long)value.value);
 }
 
-static void oldest_put(const struct values *v)
-{
-    struct figure ms = v->seen->oldest_ms;
-    if (!ms.known) return;
-    head_put(v->out, "tallyd_oldest_unmerged_seconds", "gauge", "Age of the oldest hit that is not in MySQL");
-    buf_printf(v->out, "tallyd_oldest_unmerged_seconds %lld.%03lld\n", (long long)(ms.value / 1000),
-               (long long)(ms.value % 1000));
-}
-
 static void retries_put(const struct values *v)
 {
     int64_t deadlock = STAT_GET(chunks_retried_deadlock), link = STAT_GET(chunks_retried_link);
@@ -181,7 +172,13 @@ static void metrics_put(void *arg, const struct status_figures *seen)
 #define M(name, type, value, help) number_put(v->out, #name, #type, value, help);
     METRICS(M)
 #undef M
-    oldest_put(v);
+    struct figure ms = v->seen->oldest_ms;
+    if (ms.known) {
+        head_put(v->out, "tallyd_oldest_unmerged_seconds", "gauge",
+                 "Age of the oldest hit that is not in MySQL");
+        buf_printf(v->out, "tallyd_oldest_unmerged_seconds %lld.%03lld\n", (long long)(ms.value / 1000),
+                   (long long)(ms.value % 1000));
+    }
     retries_put(v);
     differences_put(v);
     lanes_put(v);

@@ -160,18 +160,15 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-static bool same_bearers(const struct conf_bearers *a, const struct conf_bearers *b)
-{
-    bool same = a->n == b->n;
-    for (size_t i = 0; same && i < a->n; i++)
-        same = same_text(a->all[i].name, b->all[i].name) && same_text(a->all[i].secret, b->all[i].secret) &&
-               same_text(a->all[i].store, b->all[i].store);
-    return same;
-}
-
 void bearers_take(struct bearers *s, struct conf_bearers *bearers)
 {
-    if (same_bearers(s->now, bearers)) {
+    const struct conf_bearers *a = s->now;
+    bool same = a->n == bearers->n;
+    for (size_t i = 0; same && i < a->n; i++)
+        same = same_text(a->all[i].name, bearers->all[i].name) &&
+               same_text(a->all[i].secret, bearers->all[i].secret) &&
+               same_text(a->all[i].store, bearers->all[i].store);
+    if (same) {
         bearers_free(bearers);
         return;
     }

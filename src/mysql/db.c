@@ -166,8 +166,13 @@ static enum code_class failed(struct db *db)
     return class;
 }
 
-static void options_set(const struct db_config *c, MYSQL *mysql)
+static enum code_class connect_server(struct db *db)
 {
+    const struct db_config *c = db->config;
+    const struct db_host *h = &c->hosts[db->host];
+    db->mysql = mysql_init(NULL);
+    if (db->mysql == NULL) return fail(db, 2008, "out of memory");
+    MYSQL *mysql = db->mysql;
     unsigned connect_s = c->connect_timeout_s, read_s = c->read_timeout_s, write_s = c->write_timeout_s,
              no = 0;
     mysql_options(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
@@ -176,15 +181,6 @@ static void options_set(const struct db_config *c, MYSQL *mysql)
     mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &no); /* else the server may ask for files of this machine */
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     db_tls_set(c, mysql);
-}
-
-static enum code_class connect_server(struct db *db)
-{
-    const struct db_config *c = db->config;
-    const struct db_host *h = &c->hosts[db->host];
-    db->mysql = mysql_init(NULL);
-    if (db->mysql == NULL) return fail(db, 2008, "out of memory");
-    options_set(c, db->mysql);
     const char *host =
         c->socket != NULL ? "localhost" : h->name; /* else the library looks for a pipe or TCP */
     if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, h->port, c->socket, 0) == NULL)
@@ -345,19 +341,6 @@ static int host_at(const struct db *db, int i)
     return i == 0 ? db->preferred : i <= db->preferred ? i - 1 : i;
 }
 
-/* Why no host could be used. The code is one that may pass, if any is. */
-static enum code_class hosts_failed(struct db *db, unsigned code, struct buf *said)
-{
-    PRE(said->p != NULL); /* there are hosts */
-    bool one = db->config->hosts_n == 1;
-    db->code = code;
-    if (one && code_class(code) == CODE_AWAY)
-        buf_printf(said, "; name the primary in mysql.url, or all: mysql://user@host1,host2/database");
-    snprintf(db->text, sizeof db->text, "%s" SLICE_FMT,
-             one ? "" : "no host of mysql.url takes writes: ", SLICE_ARG(buf_slice(said)));
-    return code_class(code);
-}
-
 static enum code_class hosts_try(struct db *db)
 {
     struct buf said = {0};
@@ -375,7 +358,15 @@ static enum code_class hosts_try(struct db *db)
         buf_put_slice(&said, slice_str(db->text));
         if (i == 0 || class != CODE_OPERATOR) code = db->code;
     }
-    enum code_class class = hosts_failed(db, code, &said);
+    /* Why no host could be used. The code is one that may pass, if any is. */
+    PRE(said.p != NULL); /* there are hosts */
+    bool one = db->config->hosts_n == 1;
+    db->code = code;
+    if (one && code_class(code) == CODE_AWAY)
+        buf_printf(&said, "; name the primary in mysql.url, or all: mysql://user@host1,host2/database");
+    snprintf(db->text, sizeof db->text, "%s" SLICE_FMT,
+             one ? "" : "no host of mysql.url takes writes: ", SLICE_ARG(buf_slice(&said)));
+    enum code_class class = code_class(code);
     buf_free(&said);
     if (standby < 0 || !db->config->reads) return class;
     class = session_begin(db, standby);

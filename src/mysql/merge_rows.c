@@ -369,15 +369,6 @@ static void witness_put(struct witnesses *all, struct slice counter, const struc
     pthread_mutex_unlock(&all->lock);
 }
 
-static void witness_note(struct work *w)
-{
-    const struct plan *p = &w->plan;
-    size_t i = p->items_n;
-    while (i > 0 && (p->items[i - 1].refused || p->items[i - 1].missing))
-        i--;
-    if (i > 0) witness_put(w->merger->witnesses, w->counter->name, p, &p->items[i - 1]);
-}
-
 /* False: MySQL has taken none yet. */
 static bool witness_statement(struct work *w)
 {
@@ -450,5 +441,9 @@ enum verdict rows_merge(struct work *w)
 void rows_merged(struct work *w)
 {
     if (w->shape->looks > 0) w->shape->looks = w->plan.missing_n > 0 ? LOOKS : w->shape->looks - 1;
-    witness_note(w);
+    const struct plan *p = &w->plan;
+    size_t i = p->items_n;
+    while (i > 0 && (p->items[i - 1].refused || p->items[i - 1].missing))
+        i--;
+    if (i > 0) witness_put(w->merger->witnesses, w->counter->name, p, &p->items[i - 1]);
 }

@@ -140,11 +140,6 @@ struct table_judging {
     struct table t;
 };
 
-static const char *column_type_of_store(const struct counter *c)
-{
-    return c->store == STORE_INTEGER ? "BIGINT NOT NULL" : "VARBINARY(255) NOT NULL";
-}
-
 static const char *column_type_of(enum value_kind kind)
 {
     static const char *const types[] = {[VALUE_INTEGER] = "BIGINT NOT NULL",
@@ -177,7 +172,8 @@ void schema_table_ddl(const struct counter *c, struct buf *out)
     BUF_LIT(out, " (\n    ");
     if (c->key.has_store) {
         sql_name(out, c->column_store);
-        buf_printf(out, " %s,\n    ", column_type_of_store(c));
+        buf_printf(out, " %s,\n    ",
+                   c->store == STORE_INTEGER ? "BIGINT NOT NULL" : "VARBINARY(255) NOT NULL");
     }
     if (c->column_field.n > 0) {
         sql_name(out, c->column_field);
@@ -201,13 +197,6 @@ static void alter(struct buf *mend, const struct counter *c, const char *what)
     BUF_LIT(mend, "ALTER TABLE ");
     sql_name(mend, c->table);
     buf_printf(mend, " %s ", what);
-}
-
-/* Ends the correction of a primary key. Writers must wait for it: if MySQL builds the key while they go on, it takes
- * what their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
-static void alter_end_key(struct buf *mend)
-{
-    BUF_LIT(mend, ", LOCK=SHARED;");
 }
 
 static bool is_named(const char *name, struct slice wanted)
@@ -418,7 +407,9 @@ static void keys_check(struct table_judging *j, bool columns_good)
         if (columns_good) {
             alter(&mend, j->c, "ADD UNIQUE KEY");
             buf_put_slice(&mend, buf_slice(&columns));
-            alter_end_key(&mend);
+            /* Ends the correction of a primary key. Writers must wait for it: if MySQL builds the key while they go on, it takes
+             * what their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
+            BUF_LIT(&mend, ", LOCK=SHARED;");
         }
         finding_add(j->r, SCHEMA_REFUSE, j->c, columns_good ? &mend : NULL,
                     "no unique key of " SLICE_FMT " is exactly " SLICE_FMT

@@ -89,14 +89,6 @@ static void value_write(const struct variable *v, int64_t ordinal, struct buf *o
     if (n > 0) value_spell(&v->type, slice_of(digits, (size_t)n), out);
 }
 
-static void key_write(const struct trial *t, const struct slice *values, struct buf *out)
-{
-    if (t->c->key.places != NULL)
-        places_put(t->c->key.places, values, out);
-    else
-        pattern_put(&t->c->key, t->key_n > 0 ? values[0] : SLICE(""), out);
-}
-
 static void field_write(const struct trial *t, const struct slice *values, struct buf *out)
 {
     if (t->c->field == FIELD_PLACES)
@@ -119,7 +111,10 @@ static bool statement_write(const struct trial *t, const struct variable *moved,
         value_write(v, v == moved ? ordinal : v->base, &texts[i]);
         values[i] = buf_slice(&texts[i]);
     }
-    key_write(t, values, &key);
+    if (t->c->key.places != NULL)
+        places_put(t->c->key.places, values, &key);
+    else
+        pattern_put(&t->c->key, t->key_n > 0 ? values[0] : SLICE(""), &key);
     field_write(t, values + t->key_n, &field);
     bool fits = counter_row(t->c, buf_slice(&key), buf_slice(&field), &row) == ROW_FITS;
     if (fits) {
@@ -154,15 +149,6 @@ static bool takes(struct trial *t, const struct variable *moved, int64_t ordinal
     t->class = statement_write(t, moved, ordinal, &sql) ? row_try(t, buf_slice(&sql)) : CODE_OK;
     buf_free(&sql);
     return t->class == CODE_OK;
-}
-
-/* Of a text the longest that the counter takes beside the others. */
-static void bounds_find(struct trial *t, struct variable *v)
-{
-    struct buf sql = {0};
-    while (v->type.kind == VALUE_TEXT && v->high > v->base && !statement_write(t, v, v->high, &sql))
-        v->high--;
-    buf_free(&sql);
 }
 
 /* The last ordinal on the way from one that is taken to one that is not; t->text is what is said beyond it. */
@@ -209,7 +195,11 @@ static bool bounds_try(struct trial *t, bool base)
     bool any = base;
     for (uint32_t i = 0; i < t->all_n; i++) {
         struct variable *v = &t->all[i];
-        bounds_find(t, v);
+        /* Of a text the longest that the counter takes beside the others. */
+        struct buf sql = {0};
+        while (v->type.kind == VALUE_TEXT && v->high > v->base && !statement_write(t, v, v->high, &sql))
+            v->high--;
+        buf_free(&sql);
         for (int side = 0; side < 2; side++) {
             int64_t ordinal = side == 0 ? v->low : v->high;
             bool taken = takes(t, v, ordinal);

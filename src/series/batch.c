@@ -135,19 +135,6 @@ static int row_key_cmp(const void *va, const void *vb)
     return order != 0 ? order : (a->was > b->was) - (a->was < b->was);
 }
 
-static struct row_key *row_keys_sorted(const struct batch *b, const uint32_t *rank)
-{
-    struct row_key *keys = heap_alloc(b->rows_n * sizeof *keys);
-    for (size_t i = 0; i < b->rows_n; i++) {
-        const struct batch_row *r = &b->rows[i];
-        struct slice field = batch_field(b, r);
-        keys[i] = (struct row_key){(uint64_t)rank[r->hash] << 32 | r->field_n, field_head(field), field.p,
-                                   (uint32_t)i};
-    }
-    if (b->rows_n > 0) qsort(keys, b->rows_n, sizeof *keys, row_key_cmp);
-    return keys;
-}
-
 /* Sorts rows[] by key, keeps the last of repeated ones, and counts each hash's. */
 static void rows_settle(struct batch *b, const struct row_key *keys)
 {
@@ -165,22 +152,18 @@ static void rows_settle(struct batch *b, const struct row_key *keys)
     heap_free(old);
 }
 
-/* Values that are no integers are left out: MySQL gets them as rejects. */
-static void rows_sum(struct batch *b)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < b->rows_n; i++) {
-        int64_t value;
-        if (num_parse(batch_value(b, &b->rows[i]), &value)) sum += (uint64_t)value;
-    }
-    b->hits = (int64_t)sum;
-}
-
 bool batch_seal(struct batch *b, size_t *short_hash)
 {
     PRE(!b->sealed);
     uint32_t *rank = hashes_sort(b);
-    struct row_key *keys = row_keys_sorted(b, rank);
+    struct row_key *keys = heap_alloc(b->rows_n * sizeof *keys);
+    for (size_t i = 0; i < b->rows_n; i++) {
+        const struct batch_row *r = &b->rows[i];
+        struct slice field = batch_field(b, r);
+        keys[i] = (struct row_key){(uint64_t)rank[r->hash] << 32 | r->field_n, field_head(field), field.p,
+                                   (uint32_t)i};
+    }
+    if (b->rows_n > 0) qsort(keys, b->rows_n, sizeof *keys, row_key_cmp);
     rows_settle(b, keys);
     heap_free(keys);
     heap_free(rank);
@@ -189,7 +172,13 @@ bool batch_seal(struct batch *b, size_t *short_hash)
         *short_hash = i;
         return false;
     }
-    rows_sum(b);
+    /* Values that are no integers are left out: MySQL gets them as rejects. */
+    uint64_t sum = 0;
+    for (size_t i = 0; i < b->rows_n; i++) {
+        int64_t value;
+        if (num_parse(batch_value(b, &b->rows[i]), &value)) sum += (uint64_t)value;
+    }
+    b->hits = (int64_t)sum;
     b->sealed = true;
     return true;
 }

@@ -103,12 +103,6 @@ static bool take_op(struct slice *s, struct journal_record *r)
     return take_text(s, &r->name) && take_text(s, &r->type);
 }
 
-static bool take_event(struct slice *s, struct journal_record *r)
-{
-    if (!take_signed(s, &r->at) || r->at < 0 || !take_signed(s, &r->n) || r->n < 0) return false;
-    return r->n > 0 || take_text(s, &r->name);
-}
-
 static bool take_rest(struct slice *s, struct journal_record *r)
 {
     switch (r->mark) {
@@ -119,7 +113,8 @@ static bool take_rest(struct slice *s, struct journal_record *r)
     case JOURNAL_DONE:
         return true;
     case JOURNAL_EVENT:
-        return take_event(s, r);
+        return take_signed(s, &r->at) && r->at >= 0 && take_signed(s, &r->n) && r->n >= 0 &&
+               (r->n > 0 || take_text(s, &r->name));
     case JOURNAL_GONE:
         return take_signed(s, &r->n) && r->n > 0 && r->n <= UINT32_MAX;
     case JOURNAL_MARKS:
@@ -173,19 +168,6 @@ static struct frame_op *op_for(struct frame *f, uint32_t first, const struct jou
     return add_op(f, of, which);
 }
 
-static void kept_event(struct frame *f, struct frame_op *op, const struct journal_record *r)
-{
-    uint32_t item = frame_add_item(f, op, r->at, r->name);
-    f->items[item].value = r->n;
-    op->has_numbers |= op_id_is_number(r->name);
-}
-
-static bool is_owed(struct slice rest)
-{
-    struct journal_record next;
-    return !journal_next(&rest, &next) || next.mark == JOURNAL_OP;
-}
-
 void kept_take_ops(struct frame *f, struct slice records, uint64_t found)
 {
     struct journal_record of = {0}, r;
@@ -196,11 +178,15 @@ void kept_take_ops(struct frame *f, struct slice records, uint64_t found)
         if (r.mark == JOURNAL_OP) {
             of = r;
             first = f->ops_n;
-            if (is_owed(records)) add_op(f, &of, of.at)->owed = true;
+            struct slice rest = records;
+            struct journal_record next;
+            if (!journal_next(&rest, &next) || next.mark == JOURNAL_OP) add_op(f, &of, of.at)->owed = true;
         } else if (r.mark == JOURNAL_EVENT) {
             struct frame_op *op = op_for(f, first, &of, r.n > 0 ? EVENT_KEPT : of.at);
             op->ours = ours;
-            kept_event(f, op, &r);
+            uint32_t item = frame_add_item(f, op, r.at, r.name);
+            f->items[item].value = r.n;
+            op->has_numbers |= op_id_is_number(r.name);
         } else if (has_items) {
             ours = r.n > 0 && (uint64_t)r.n <= found;
         } else {

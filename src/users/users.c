@@ -148,15 +148,6 @@ static void budget_fill(struct user *u, uint64_t now_ms)
     if (u->budget_milli > most) u->budget_milli = most;
 }
 
-static void active_count(struct users *all, uint64_t now_ms)
-{
-    if (now_ms - all->active_ms < ACTIVE_MS) return;
-    all->active_ms = now_ms;
-    all->active = now_ms - all->stranger.active_ms < ACTIVE_MS;
-    for (size_t i = 0; i < all->n; i++)
-        all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
-}
-
 static int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -194,7 +185,12 @@ void user_allow(struct user *u, uint64_t now_ms, bool rides)
 static uint32_t room_in(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
 {
     if (u->frame != frame) {
-        active_count(all, now_ms);
+        if (now_ms - all->active_ms >= ACTIVE_MS) {
+            all->active_ms = now_ms;
+            all->active = now_ms - all->stranger.active_ms < ACTIVE_MS;
+            for (size_t i = 0; i < all->n; i++)
+                all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
+        }
         if (now_ms - u->active_ms >= ACTIVE_MS) all->active++;
         u->active_ms = now_ms;
         u->frame = frame;

@@ -116,16 +116,9 @@ enum err service_start(struct service *s,
                        struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
 void service_begin(struct service *s);   /* all is there: the machines run */
 
-/* service.c: the one line of `systemctl status` */
-void service_status(const struct service *s, char *out, size_t size);
-
-/* service.c */
-void service_drain_tick(struct service *s, uint64_t now_ms);
-
 /* wire_*.c: the ports of one room given by another */
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
-struct listen_handler wire_inside_handler(struct service *s); /* of clients that may do everything */
 
 /* wire.c */
 void wire_http_init(struct service *s);

@@ -38,8 +38,6 @@ enum err settings_lock_name(const struct settings *s, int *fd, struct error *e) 
 enum err certificates_load(struct settings *s, struct error *e) MUST_CHECK;
 /* Logs connections without TLS, or without proof. */
 void certificates_begin(const struct settings *s);
-/* Reads every file again, for connections from now on; if one is not valid, the old certificates remain. */
-void certificates_reload(struct settings *s);
 /* Logs how long they last, at the first call and once a day; *due_ms begins with 0. */
 void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms);
 

@@ -208,7 +208,8 @@ struct listen_handler wire_listen_handler(struct service *s)
                                    .arg = s};
 }
 
-struct listen_handler wire_inside_handler(struct service *s)
+/* Of clients that may do everything */
+static struct listen_handler wire_inside_handler(struct service *s)
 {
     struct listen_handler handler = wire_listen_handler(s);
     handler.open = on_open_inside;

@@ -79,39 +79,9 @@ void value_map_put(const struct conf_map *map, size_t i, struct buf *out);
 struct slice value_lookup_name(const struct conf_row *row, size_t i);
 bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, void *base) MUST_CHECK;
 
-/* The n-th of "a|b|c"; p NULL: there are fewer. */
-struct slice value_word(const char *words, int n);
-
 /* Options that are lists: whole numbers, tiers, texts; private to the room. */
 
-/* Adds the numbers of "1, 5, 60"; each must be within the row's bounds, and new. False: *why may say what the text is
- * instead; some may have been added. */
-bool numbers_read(const struct conf_row *row, struct slice text, struct conf_numbers *out,
-                  const char **why) MUST_CHECK;
-/* "5s 30d, 1h 365d": windows grow from tier to tier, and so does the time they are kept, or it stays equal. out gets
- * all of them or, on false, none. */
-bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers *out,
-                const char **why) MUST_CHECK;
-
-/* Adds one text, within the row's lengths and not there yet; false as numbers_read. */
-bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts *out,
-                const char **why) MUST_CHECK;
-bool text_printable(struct slice text); /* not empty, no control bytes */
-void texts_free(struct conf_texts *texts);
-
-void numbers_write(const struct conf_numbers *numbers, struct buf *out); /* [1, 5, 60] */
-void tiers_write(const struct conf_tiers *tiers, struct buf *out);       /* "5s 30d, 1h 365d" */
-
 /* Numbers with a unit, as options have them: "60s", "1MiB"; private to the room. */
-
-/* Canonical digits and exactly one unit, nothing between. False: it is not that, or too big. */
-bool unit_read_ms(struct slice text, int64_t *ms) MUST_CHECK;           /* d, h, m, s, ms */
-bool unit_read_seconds(struct slice text, int64_t *seconds) MUST_CHECK; /* the same; whole seconds only */
-bool unit_read_bytes(struct slice text, int64_t *bytes) MUST_CHECK;     /* GiB, MiB, KiB, B */
-
-/* Appended in the biggest unit that leaves no rest. */
-void unit_write_ms(int64_t ms, struct buf *out);
-void unit_write_bytes(int64_t bytes, struct buf *out);
 
 /* Passwords from the environment or from files; private to the room. */
 

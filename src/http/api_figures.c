@@ -267,7 +267,8 @@ static bool ask_read(struct figures *f)
            exchange_number(f->x, "top", 1, RANGE_MAX, TOP_STANDARD, &f->top);
 }
 
-bool figures_question(struct figures *f)
+/* False: refused. */
+static bool figures_question(struct figures *f)
 {
     if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !ask_read(f))
         return false;

@@ -39,9 +39,6 @@ struct door {
     redisContext *link; /* NULL: not connected */
 };
 
-void door_init(struct door *d, const struct http_ports *ports, uint32_t answer_ms);
-void door_close(struct door *d);
-
 /* The reply, also an error; the caller frees it. NULL: the service does not answer. */
 redisReply *door_ask(struct door *d, const struct slice *words, size_t n);
 /* Several at once: sent together, answers[i] as of door_ask, all of them or none. */

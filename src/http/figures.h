@@ -48,8 +48,6 @@ struct figures {
     struct rows_answer answer;
 };
 
-/* False: refused. */
-bool figures_question(struct figures *f) MUST_CHECK;
 bool figures_read(struct figures *f) MUST_CHECK;
 bool figures_store_known(struct figures *f);
 

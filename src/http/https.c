@@ -80,7 +80,7 @@ static int on_step(gnutls_session_t session, unsigned type, unsigned when, unsig
     return 0;
 }
 
-void handshake_begin(struct handshake *k, const struct https *s, struct MHD_Connection *connection)
+static void handshake_begin(struct handshake *k, const struct https *s, struct MHD_Connection *connection)
 {
     static gnutls_typed_vdata_st of_a_client = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
                                                 .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
@@ -116,7 +116,8 @@ static const char *why_refused(const struct handshake *k, char *text, size_t siz
     return "the client ended it, or has no cipher that fits";
 }
 
-void handshake_end(const struct handshake *k, const char *door, struct MHD_Connection *connection)
+/* At the connection's end: logs a handshake that failed. */
+static void handshake_end(const struct handshake *k, const char *door, struct MHD_Connection *connection)
 {
     char host[64], port[8], peer[80] = "?", why[300];
     if ((k->in && k->out) || __atomic_load_n(&k->of->over, __ATOMIC_RELAXED)) return;

@@ -68,9 +68,6 @@ struct handshake { /* of a connection; its daemon's thread's */
     bool hello, out, in; /* the client's hello was taken; ours, the client's finished */
 };
 
-void handshake_begin(struct handshake *k, const struct https *s, struct MHD_Connection *connection);
-/* At the connection's end: logs a handshake that failed. */
-void handshake_end(const struct handshake *k, const char *door, struct MHD_Connection *connection);
 /* For a daemon that has no certificate but those of its sessions. */
 void *https_no_certificate(void);
 

@@ -19,9 +19,9 @@
 /* TLS by whichever client library this is; private to db.c. Off unless mysql.tls.use is on: what libraries call
  * "preferred" encrypts and proves nothing, and requiring TLS by default would break connections that work. On means
  * verified. */
-void db_tls_set(const struct db_config *c, MYSQL *mysql); /* before it connects */
+static void db_tls_set(const struct db_config *c, MYSQL *mysql); /* before it connects */
 const char *db_tls_advice(const char *said); /* what a person does about an error 2026 of this text */
-bool db_tls_is_on(MYSQL *mysql);             /* the connection has it */
+static bool db_tls_is_on(MYSQL *mysql);      /* the connection has it */
 
 struct db {
     const struct db_config *config;
@@ -209,19 +209,14 @@ static enum code_class session_set(struct db *db)
     return DB_EXEC(db, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
 }
 
-static uint64_t cell_u64(struct slice cell)
-{
-    uint64_t v = 0;
-    return cell.p != NULL && num_parse_u64(cell, &v) ? v : 0;
-}
-
 static enum code_class server_read(struct db *db)
 {
     struct slice cells[3];
     enum code_class class = DB_QUERY(db, "SELECT @@max_allowed_packet, @@version, @@version_comment");
     if (class != CODE_OK) return class;
     if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not show its settings");
-    db->packet_bytes = cell_u64(cells[0]);
+    uint64_t v = 0;
+    db->packet_bytes = cells[0].p != NULL && num_parse_u64(cells[0], &v) ? v : 0;
     snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[1]));
     db->mariadb = memmem(cells[1].p, cells[1].n, "MariaDB", 7) != NULL ||
                   (cells[2].p != NULL && memmem(cells[2].p, cells[2].n, "MariaDB", 7) != NULL);
@@ -555,7 +550,7 @@ static void files_set(const struct db_config *c, MYSQL *mysql)
     mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
 }
 
-void db_tls_set(const struct db_config *c, MYSQL *mysql)
+static void db_tls_set(const struct db_config *c, MYSQL *mysql)
 {
 #ifdef MARIADB_PACKAGE_VERSION_ID
     my_bool on = 1, verify = c->tls == DB_TLS_VERIFIED;
@@ -593,7 +588,7 @@ const char *db_tls_advice(const char *said)
     return "; check which TLS versions MySQL accepts: tallyd needs 1.2 or 1.3";
 }
 
-bool db_tls_is_on(MYSQL *mysql)
+static bool db_tls_is_on(MYSQL *mysql)
 {
     return mysql_get_ssl_cipher(mysql) != NULL;
 }

@@ -67,8 +67,7 @@ void db_config_init(struct db_config *c); /* nothing given, default times */
  * password. */
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
 void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
-bool db_host_is_local(const struct db_host *h); /* the client libraries take it for their default socket */
-bool db_config_is_socket(const struct db_config *c); /* a host is reached without TCP */
+bool db_config_is_socket(const struct db_config *c);                     /* a host is reached without TCP */
 void db_host_text(const struct db_config *c, size_t host, char *out,
                   size_t size);            /* "db1:3306", or the socket */
 void db_config_close(struct db_config *c); /* wipes the password */

@@ -41,7 +41,8 @@ void db_config_close(struct db_config *c)
     c->tls = DB_TLS_NONE;
 }
 
-bool db_host_is_local(const struct db_host *h)
+/* The client libraries take it for their default socket */
+static bool db_host_is_local(const struct db_host *h)
 {
     return h->name == NULL || strcmp(h->name, "localhost") == 0;
 }

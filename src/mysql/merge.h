@@ -97,9 +97,7 @@ struct plan {
 void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
                const struct columns *forms, const char *reason, const uint8_t *left_out);
 void plan_close(struct plan *p);
-void plan_again(struct plan *p);                                           /* forgets what MySQL refused */
-void plan_refuse(struct plan *p, struct plan_item *i, const char *reason); /* by MySQL */
-void plan_miss(struct plan *p, struct plan_item *i, bool drop);            /* its row is not there */
+void plan_again(struct plan *p); /* forgets what MySQL refused */
 
 static inline struct slice plan_key(const struct plan *p, const struct plan_item *i)
 {

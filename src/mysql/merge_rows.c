@@ -83,13 +83,15 @@ void plan_again(struct plan *p)
     p->rejected = p->rejected_first;
 }
 
-void plan_refuse(struct plan *p, struct plan_item *i, const char *reason)
+/* By MySQL */
+static void plan_refuse(struct plan *p, struct plan_item *i, const char *reason)
 {
     i->refused = true;
     refuse(p, i->seq, &i->delta, reason);
 }
 
-void plan_miss(struct plan *p, struct plan_item *i, bool drop)
+/* Its row is not there */
+static void plan_miss(struct plan *p, struct plan_item *i, bool drop)
 {
     refuse(p, i->seq, &i->delta, ROW_MISSING);
     p->refused[p->refused_n - 1].dropped = drop;

@@ -58,8 +58,6 @@ bool places_match(const struct places *p, struct slice text, struct slice values
 void places_text(const struct places *p, struct buf *out); /* as it was parsed */
 void places_put(const struct places *p, const struct slice values[], struct buf *out);
 
-/* May the i-th value, a text, hold this byte? */
-bool place_takes(const struct places *p, uint32_t i, char c);
 /* How a time is spelled: 'd' stands for a digit, any other byte for itself. NULL: as a number, or it is no time. */
 const char *value_shape(const struct value_type *t);
 
@@ -149,8 +147,6 @@ struct counter {
      * split at the last ':'. */
     struct pattern feeds[FEEDS];
 };
-
-bool lookup_valid(const struct lookup *l); /* none, or three identifiers */
 
 struct op_limits; /* op.h */
 

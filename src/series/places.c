@@ -229,7 +229,8 @@ const struct place *places_find(const struct places *p, struct slice name)
 
 /* --- matching --- */
 
-bool place_takes(const struct places *p, uint32_t i, char c)
+/* May the i-th value, a text, hold this byte? */
+static bool place_takes(const struct places *p, uint32_t i, char c)
 {
     bool last = i + 1 == p->n, store = slice_eq(p->at[i].name, STORE);
     if ((unsigned char)c < ' ' || c == 0x7f) return false;
@@ -408,19 +409,16 @@ static uint32_t *seen_find(const struct search *s, const struct overlap_node *no
     return &s->seen[i];
 }
 
-static void room_double(struct search *s)
-{
-    s->cap = s->cap == 0 ? 64 : 2 * s->cap;
-    s->all = heap_realloc(s->all, s->cap * sizeof *s->all);
-    heap_free(s->seen);
-    s->seen = heap_zalloc(2 * (size_t)s->cap * sizeof *s->seen);
-    for (uint32_t i = 0; i < s->n; i++)
-        *seen_find(s, &s->all[i]) = i + 1;
-}
-
 static void node_add(struct search *s, struct overlap_node node)
 {
-    if (s->n == s->cap) room_double(s);
+    if (s->n == s->cap) {
+        s->cap = s->cap == 0 ? 64 : 2 * s->cap;
+        s->all = heap_realloc(s->all, s->cap * sizeof *s->all);
+        heap_free(s->seen);
+        s->seen = heap_zalloc(2 * (size_t)s->cap * sizeof *s->seen);
+        for (uint32_t i = 0; i < s->n; i++)
+            *seen_find(s, &s->all[i]) = i + 1;
+    }
     uint32_t *seen = seen_find(s, &node);
     if (*seen != 0) return;
     s->all[s->n++] = node;

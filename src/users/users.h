@@ -73,8 +73,6 @@ extern const size_t grants_n; /* at most 64: a user's are bits of a word */
 const struct grant *grant_find(struct slice name); /* NULL: no such command */
 #define GRANT_BIT(g) (UINT64_C(1) << ((g) - &grants[0]))
 
-/* The bits of a command's or a group's name (`read`, `write`, `admin`, `all`); 0: unknown name. */
-uint64_t grants_named(struct slice name);
 uint64_t grants_of(enum grant_group group);
 
 #define USER_PROOF_BYTES 32

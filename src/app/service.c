@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/thread.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -272,6 +273,7 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     s->stop_by_ms = 0;
     if (runs) service_begin(s);
     if (runs && started != NULL) started(s, arg);
+    thread_prompt(); /* those made until now keep the kernel's slice */
     uv_run(&s->loop, UV_RUN_DEFAULT);
     wire_http_close(s);
     if (s->listen != NULL) listen_destroy(&s->listen);

@@ -2,16 +2,14 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/thread.h"
 #include "http/inside.h"
 #include "status/service.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-
-#define WORKER_NICE 10
 
 static void door_init(struct door *d, const struct http_ports *ports, uint32_t answer_ms)
 {
@@ -140,7 +138,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     bool late;
-    (void)setpriority(PRIO_PROCESS, 0, WORKER_NICE); /* of this thread: hits come first */
+    thread_behind();
     db_thread_begin();
     for (struct job *job; (job = next_job(w, &late)) != NULL;)
         job->run(job, late ? NULL : w);

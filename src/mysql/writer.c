@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/thread.h"
 #include "mysql/merge.h"
 
 #include <stdio.h>
@@ -309,6 +310,7 @@ static void writer_main(void *arg)
 {
     struct writer *w = arg;
     struct writer_pool *p = w->pool;
+    thread_behind();
     db_thread_begin();
     for (struct list *link = NULL;;) {
         enum task task = task_wait(w, &link);

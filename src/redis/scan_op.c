@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/stats.h"
+#include "base/thread.h"
 #include "redis/packed.h"
 #include "redis/registry.h"
 #include "redis/request.h"
@@ -40,6 +41,7 @@ static void fail(struct scan *s, const struct redis_answer *r)
 static void seal_work(uv_work_t *work)
 {
     struct sealing *g = CONTAINER_OF(work, struct sealing, work);
+    thread_behind();
     g->sealed = batch_seal(g->scan->batch, &g->short_hash);
 }
 

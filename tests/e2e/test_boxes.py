@@ -104,7 +104,7 @@ def test_model_over_an_hour(make_still, keep):
     still = make_still(options(keep))
     model, began, examples = Model(keep=keep), still.now, [0]
 
-    @settings(max_examples=150, deadline=None, database=None, print_blob=True,
+    @settings(max_examples=60, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
     @given(st.integers(0, WIDTH_S - 1), operations(keep))
     def run(phase, made):

@@ -139,7 +139,7 @@ def apply(still, model, example, verb, name, kind, *args):
 def test_model_over_an_hour(still):
     model, began, examples = Model(), still.now, [0]
 
-    @settings(max_examples=150, deadline=None, database=None, print_blob=True,
+    @settings(max_examples=60, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
     @given(st.integers(0, CYCLE_S - 1), OPERATIONS)
     def run(phase, operations):

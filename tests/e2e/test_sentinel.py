@@ -126,10 +126,10 @@ class Rig:
                    deadline_s, f"tallyd is on {to.name}")
 
     def hits_go_on(self):
-        """And no link has left a primary because it waited for redis.timeout in vain."""
+        """And no link has left a primary because it waited for redis.timeout in vain. A sentinel may be late: it has one second."""
         answered = len(self.tallyd.times)
         wait_until(lambda: len(self.tallyd.times) > answered + 50, 60, "hits are answered")
-        assert "no answer for " not in self.daemon.log()
+        assert not re.search("event=redis_down .*no answer for ", self.daemon.log())
 
     def named_lost(self):
         """Frames that tallyd says Redis lost."""

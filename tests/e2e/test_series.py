@@ -125,7 +125,7 @@ def test_model_over_an_hour(still):
     """Random hits, late and early, reads, and time that passes: more than an hour of it, the cleaner at work."""
     model, began, examples = Model(), still.now, [0]
 
-    @settings(max_examples=150, deadline=None, database=None, print_blob=True,
+    @settings(max_examples=60, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
     @given(st.integers(0, PRECISIONS[-1] - 1), OPERATIONS)
     def run(phase, operations):

@@ -166,7 +166,7 @@ def swarm_is_right(daemons, mysql, readers, reads, batches, enough=lambda: True)
 
 
 def test_thousands_of_reads(make_daemon, redis, mysql):
-    swarm_is_right([make_daemon(redis, families=MERGING)], mysql, readers=24, reads=10_000, batches=50)
+    swarm_is_right([make_daemon(redis, families=MERGING)], mysql, readers=24, reads=4_000, batches=20)
 
 
 @pytest.mark.soak
@@ -207,14 +207,14 @@ def two_services(reads, make_daemon, make_proxy, redis, mysql):
                       mysql_url=f"mysql://root@localhost/shop?socket={proxy.path}")
     stalls = Stalls(proxy, mysql)
     try:
-        swarm_is_right([one, two], mysql, readers=12, reads=reads, batches=100,
+        swarm_is_right([one, two], mysql, readers=12, reads=reads, batches=40,
                        enough=lambda: info(two)["totals_again"] > 10)  # it saw later merges
     finally:
         stalls.end()
 
 
 def test_two_services(make_daemon, make_proxy, redis, mysql):
-    two_services(5_000, make_daemon, make_proxy, redis, mysql)
+    two_services(2_000, make_daemon, make_proxy, redis, mysql)
 
 
 @pytest.mark.soak

@@ -88,7 +88,7 @@ def apply(still, model, verb, name, *args):
 def test_model_over_an_hour(still):
     model, began, examples = Model(), still.now, [0]
 
-    @settings(max_examples=150, deadline=None, database=None, print_blob=True,
+    @settings(max_examples=60, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
     @given(OPERATIONS)
     def run(operations):

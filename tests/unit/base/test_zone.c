@@ -150,7 +150,7 @@ static void damaged_files(void **state)
             memcpy(damaged, whole, n);
             damaged[i] = (char)(damaged[i] ^ flips[f]);
             if (!zone_read(slice_of(damaged, n), &z)) continue;
-            for (int64_t t = -4000000000; t < 8000000000; t += 90000000)
+            for (int64_t t = -4000000000; t < 8000000000; t += 450000000)
                 (void)zone_offset(&z, t, NULL, NULL);
             zone_free(&z);
         }

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* TLS by whichever client library this is; private to db.c. Off unless mysql.tls.use is on: what libraries call
+/* TLS by whichever client library this is. Off unless mysql.tls.use is on: what libraries call
  * "preferred" encrypts and proves nothing, and requiring TLS by default would break connections that work. On means
  * verified. */
 static void db_tls_set(const struct db_config *c, MYSQL *mysql); /* before it connects */

@@ -63,7 +63,7 @@ struct frame_share { /* one counter's part of tally:accepted */
     bool refused; /* answer: the sum would overflow. The next frame has it, and goes round */
 };
 
-struct frame_append {           /* to one journal (frame.h) */
+struct frame_append {           /* to one journal (below) */
     struct journal *journal;    /* coalesce's own */
     uint32_t name_at, name_n;   /* in frame->bytes */
     uint32_t bytes_at, bytes_n; /* records, in frame->records; none when it ends */
@@ -105,7 +105,7 @@ struct kept_frame {
     uint32_t hits;         /* answered with it */
     uint32_t lines, cells; /* commands in bytes; of them, HINCRBYs of cells, which are the first */
     struct buf bytes;      /* of cells, shares, tokens and visitors */
-    struct buf records;    /* of the other ops (frame.h) */
+    struct buf records;    /* of the other ops (below) */
     uint64_t found; /* the least last frame of servers that lacked this one: of later ones no lease is left */
     /* answers */
     uint32_t failed;     /* commands, tokens and ops */

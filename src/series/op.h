@@ -155,8 +155,8 @@ bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice nam
                   int64_t day, struct buf *scratch, struct buf *why);
 
 /* Checks the feeds of a configuration. A feed has keys of its own (names.h). They must not be a counter's key or lock,
- * and must not begin like tallyd's own keys or those of another kind. For names that clients give, op.h checks each
- * one. */
+ * and must not begin like tallyd's own keys or those of another kind. Names that
+ * clients give are checked one by one. */
 
 /* Looks at the feeds of all counters; cs->ops is set. On an error *which and *feed say where. */
 enum err feeds_validate(const struct counters *cs, size_t *which, enum feed *feed,

@@ -1,5 +1,5 @@
 /* sync/ports.h - the world as the sync machine sees it. engine/ connects Redis and MySQL, the simulator in-memory
- * twins. The requests and their rules are in series/batches.h and series/batches.h. */
+ * twins. The requests and their rules are in series/batches.h. */
 #ifndef SYNC_PORTS_H
 #define SYNC_PORTS_H
 

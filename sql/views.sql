@@ -1,5 +1,5 @@
 -- What people and panels read. There is also a view for each counter (tally_stored_<counter>: the merchant's columns,
--- and complete_until), whose text is made from the configuration (src/mysql/views.c). Applied by `tallyd migrate
+-- and complete_until), whose text is made from the configuration (src/mysql/migrate.c). Applied by `tallyd migrate
 -- --views`, safe to repeat, and of no version: nothing in tallyd reads them. Each statement ends with a semicolon at
 -- the end of its line.
 

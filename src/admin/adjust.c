@@ -1,11 +1,11 @@
 /* admin/adjust.c - `tallyd adjust` and `tallyd adjust list`. */
-#include "mysql/adjust.h"
 #include "admin/choice.h"
 #include "admin/human.h"
+#include "mysql/books.h"
 
+#include "base/clock.h"
 #include "base/json.h"
-#include "base/num.h"
-#include "base/rand.h"
+#include "base/slice.h"
 
 #include <stdio.h>
 

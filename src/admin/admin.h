@@ -1,10 +1,10 @@
 /* admin/admin.h - the command line: `tallyd VERB [options]`. One table of verbs and options (verbs.c) parses, helps and
  * dispatches. Through ports app/ provides what needs the whole service. Prints results on stdout, errors on stderr, as
- * sentences with the next step; the exit status is base/error.h's. */
+ * sentences with the next step; the exit status is base/log.h's. */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "conf/conf.h"
 
 /* Of a Redis on which counting has ended. */

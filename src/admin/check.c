@@ -1,12 +1,11 @@
 /* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with its correction. */
 #include "admin/verbs.h"
 #include "base/heap.h"
-#include "mysql/lookup.h"
-#include "mysql/trial.h"
+#include "mysql/schema.h"
 #include "redis/check_op.h"
 #include "redis/cluster.h"
 #include "redis/sentinel.h"
-#include "setup/secure.h"
+#include "setup/setup.h"
 #include "status/ask.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
 #include "admin/choice.h"
 
 #include "base/heap.h"
-#include "conf/near.h"
+#include "conf/conf.h"
 
 #define CHOICE_SHOWN 60
 

@@ -1,7 +1,7 @@
 /* admin/guess.c - see guess.h. */
 #include "admin/guess.h"
 
-#include "base/check.h"
+#include "base/log.h"
 
 #include <ctype.h>
 

@@ -2,7 +2,7 @@
 #ifndef ADMIN_GUESS_H
 #define ADMIN_GUESS_H
 
-#include "mysql/table.h"
+#include "mysql/schema.h"
 
 #define GUESS_VALUES 12
 #define GUESS_WORDS 16

@@ -2,7 +2,7 @@
  * for users.*.password. The memory that held it is wiped. */
 #include "admin/verbs.h"
 
-#include "users/password.h"
+#include "users/prover.h"
 
 #include <signal.h>
 #include <stdio.h>

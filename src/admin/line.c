@@ -1,8 +1,8 @@
 /* admin/line.c - reads the command line as the table of verbs.c says. */
 #include "admin/verbs.h"
 
-#include "base/num.h"
-#include "conf/near.h"
+#include "base/slice.h"
+#include "conf/conf.h"
 
 #include <stdio.h>
 

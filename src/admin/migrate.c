@@ -2,9 +2,8 @@
  * read. */
 #include "admin/bar.h"
 #include "admin/verbs.h"
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 #include "mysql/schema.h"
-#include "mysql/views.h"
 #include "redis/batches_op.h"
 #include "status/ask.h"
 

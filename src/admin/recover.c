@@ -5,7 +5,7 @@
 #include "admin/verbs.h"
 #include "status/service.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 #include <errno.h>
 #include <inttypes.h>

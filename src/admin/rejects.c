@@ -6,7 +6,7 @@
 #include "admin/human.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 #include <inttypes.h>
 #include <stdio.h>

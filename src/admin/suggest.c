@@ -2,7 +2,7 @@
 #include "admin/guess.h"
 #include "admin/verbs.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/schema.h"
 
 #include <ctype.h>

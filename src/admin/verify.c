@@ -3,7 +3,7 @@
 
 #include "admin/choice.h"
 #include "admin/servers.h"
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 #include "status/proof.h"
 
 struct realms_text {

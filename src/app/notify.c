@@ -1,8 +1,7 @@
-/* app/notify.c - see notify.h. */
-#include "app/notify.h"
+/* app/notify.c - see service.h. */
+#include "app/service.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "base/slice.h"
 #include <errno.h>
 #include <stddef.h>

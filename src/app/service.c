@@ -1,10 +1,11 @@
 /* app/service.c - one loop for everything, its end-of-turn work, its timers and signals. */
 #include "app/service.h"
-#include "app/certificates.h"
+
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/thread.h"
+
 #include <signal.h>
 #include <stdio.h>
 
@@ -36,6 +37,120 @@ uint32_t service_lanes_up(const struct service *s)
     return n;
 }
 
+/* Whose gate is shut, if one is. */
+static const struct lane *worst_lane(const struct service *s)
+{
+    const struct lane *worst = s->lanes;
+    EACH_LANE (l, s) {
+        const struct gate *gate = &l->core.gate;
+        if (gate->rolled_back) return l;
+        if (!gate_open(gate)) worst = l;
+    }
+    return worst;
+}
+
+static const char *state_of(const struct service *s)
+{
+    const struct gate *gate = &worst_lane(s)->core.gate;
+    uint32_t up = service_lanes_up(s);
+    if (s->stage == STAGE_STARTING) return "starting";
+    if (s->stage != STAGE_RUNNING) return "stopping: sends answers, ends merges";
+    if (up == 0) return "Redis is away: hits are refused";
+    if (up < s->lanes_n) return "a part of the cluster is away: its hits are refused";
+    if (gate->rolled_back) return gate->text;
+    if (!gate->mysql_up) return "counts; MySQL is away, so hits wait in Redis";
+    if (gate->asks) return "counts; asks whether a tallyd lives that merges for another Redis of its realm";
+    if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables fit";
+    if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
+    return "counts and merges";
+}
+
+/* Service.c: the one line of `systemctl status` */
+static void service_status(const struct service *s, char *out, size_t size)
+{
+    snprintf(out, size, "%s; clients %lld, hits %lld, rows merged %lld, fields on their way %lld",
+             state_of(s), (long long)STAT_GET(connections_open), (long long)STAT_GET(hits),
+             (long long)STAT_GET(rows_merged), (long long)STAT_GET(fields_in_flight));
+}
+
+/* The order of stop: clients get their answers, runs end or time is up, then everything is closed: writers, lanes, handles. Redis
+ * has what is not merged by then, and the next start adopts it. */
+
+static void redis_closed(void *arg)
+{
+    struct service *s = arg;
+    if (--s->closing_n == 0) {
+        uv_close((uv_handle_t *)&s->turn, NULL);
+        uv_close((uv_handle_t *)&s->again, NULL);
+        uv_close((uv_handle_t *)&s->tick, NULL);
+        uv_close((uv_handle_t *)&s->web.news, NULL);
+        uv_close((uv_handle_t *)&s->users.pace, NULL);
+        for (int i = 0; i < 3; i++)
+            uv_close((uv_handle_t *)&s->signals[i], NULL);
+    }
+}
+
+static void service_lane_closed(struct lane *l)
+{
+    redis_closed(l->arg);
+}
+
+static void pool_closed(void *arg)
+{
+    struct service *s = arg;
+    s->pool = NULL;
+    s->closing_n = s->lanes_n + (s->cluster != NULL);
+    if (s->cluster != NULL) cluster_close(s->cluster, redis_closed, s);
+    s->cluster = NULL;
+    EACH_LANE (l, s) {
+        lane_pool(l, NULL);
+        lane_close(l, service_lane_closed);
+    }
+}
+
+static void listen_closed(void *arg)
+{
+    ((struct service *)arg)->listen_closed = true;
+}
+
+/* Service.c */
+static void service_drain_tick(struct service *s, uint64_t now_ms)
+{
+    if (!s->draining) {
+        EACH_LANE (l, s)
+            lane_stop(l);
+        wire_http_stop(s);
+        wire_users_stop(s);
+        wire_zones_stop(s);
+        if (s->listen == NULL)
+            s->listen_closed = true;
+        else
+            listen_stop(s->listen, listen_closed, s);
+    }
+    s->draining = true;
+    bool late = now_ms >= s->stop_by_ms;
+    if (late && !s->listen_closed && !s->dropped) {
+        s->dropped = true;
+        listen_drop_all(s->listen);
+    }
+    bool quiet = true;
+    EACH_LANE (l, s)
+        quiet &= lane_quiet(l);
+    if (!wire_http_over(s) || (!late && !(s->listen_closed && quiet)))
+        return; /* its threads borrow what goes now */
+    if (!quiet)
+        log_event(LOG_WARN, "stopped_early", "why=%s",
+                  LOGQ("time is up; counts that are not merged wait in Redis"));
+    /* From here on sync only waits for what is out, so nothing asks a room that is closed already. */
+    s->stage = STAGE_CLOSING;
+    EACH_LANE (l, s)
+        lane_abandon(l);
+    if (s->pool == NULL)
+        pool_closed(s);
+    else
+        writer_pool_close(s->pool, 1000, pool_closed, s);
+}
+
 static void on_again(uv_idle_t *handle)
 {
     (void)handle; /* an active idle handle is what keeps the loop from waiting for events */
@@ -58,17 +173,16 @@ static void on_turn(uv_prepare_t *handle)
         uv_idle_stop(&s->again);
 }
 
-static void supervisor_tick(struct service *s, uint64_t now_ms)
+static void on_tick(uv_timer_t *timer)
 {
+    struct service *s = timer->data;
+    uint64_t now_ms = mono_ms();
     char text[NOTIFY_STATUS_BYTES];
     notify_tick(&s->notify, now_ms);
-    if (!notify_status_due(&s->notify, now_ms)) return;
-    service_status(s, text, sizeof text);
-    notify_status(&s->notify, now_ms, text);
-}
-
-static void lanes_tick(struct service *s, uint64_t now_ms)
-{
+    if (notify_status_due(&s->notify, now_ms)) {
+        service_status(s, text, sizeof text);
+        notify_status(&s->notify, now_ms, text);
+    }
     uint64_t worst_s = 0;
     EACH_LANE (l, s) {
         lane_tick(l, now_ms);
@@ -76,14 +190,6 @@ static void lanes_tick(struct service *s, uint64_t now_ms)
         if (stalled_s > worst_s) worst_s = stalled_s;
     }
     STAT_SET(merging_stalled, worst_s);
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct service *s = timer->data;
-    uint64_t now_ms = mono_ms();
-    supervisor_tick(s, now_ms);
-    lanes_tick(s, now_ms);
     command_tick(s->command, now_ms);
     certificates_tick(s->settings, now_ms, &s->certificates_at_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
@@ -142,19 +248,6 @@ static void handles_open(struct service *s)
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-static void rooms_close(struct service *s)
-{
-    wire_http_close(s);
-    if (s->listen != NULL) listen_destroy(&s->listen);
-    command_destroy(&s->command);
-    wire_users_close(s);
-    wire_zones_close(s);
-    EACH_LANE (l, s)
-        lane_destroy(l);
-    heap_free(s->coalesces);
-    heap_free(s->lanes);
-}
-
 static void work_nothing(uv_work_t *work)
 {
     (void)work;
@@ -182,10 +275,20 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     if (runs && started != NULL) started(s, arg);
     thread_prompt(); /* those made until now keep the kernel's slice */
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    rooms_close(s);
+    wire_http_close(s);
+    if (s->listen != NULL) listen_destroy(&s->listen);
+    command_destroy(&s->command);
+    wire_users_close(s);
+    wire_zones_close(s);
+    EACH_LANE (l, s)
+        lane_destroy(l);
+    heap_free(s->coalesces);
+    heap_free(s->lanes);
     notify_close(&s->notify);
     busy = uv_loop_close(&s->loop);
     INVARIANT(busy == 0);
     if (s->failure.code != ERR_NONE) *e = s->failure;
     return s->failure.code;
 }
+
+/* The state of the service in one line: the worst first, then what moves. */

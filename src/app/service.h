@@ -8,17 +8,52 @@
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
-#include "app/notify.h"
 #include "app/settings.h"
 #include "command/command.h"
 #include "engine/lane.h"
 #include "listen/listen.h"
 #include "mysql/store_zones.h"
 #include "redis/cluster.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <uv.h>
 
+/* Messages of the service to its supervisor, in the protocol of sd_notify(3): READY, STATUS, WATCHDOG, RELOADING,
+ * EXTEND_TIMEOUT_USEC, STOPPING, each one datagram to $NOTIFY_SOCKET. Without that variable everything here does nothing. The
+ * protocol is public and stable, and takes forty lines; libsystemd would bring four more libraries into the process (gcrypt, lz4,
+ * lzma, zstd). Nothing here blocks: a message that the socket does not take now is tried again with the next tick, or left out. */
+
+#define NOTIFY_STATUS_BYTES 512
+
+struct notify {
+    int fd; /* -1: no supervisor */
+    struct sockaddr_un to;
+    socklen_t to_n;
+    bool ready_owed;
+    uint64_t watchdog_ms; /* between two signs of life, 0: none are wanted */
+    uint64_t watchdog_at_ms, status_at_ms;
+};
+
+/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. An invalid address is logged, and no message is sent. */
+void notify_init(struct notify *n);
+void notify_ready(struct notify *n); /* it serves; also ends a reload */
+void notify_waiting(struct notify *n,
+                    const char *what);   /* start takes up to 30 s longer than from now on; one line */
+void notify_reloading(struct notify *n); /* SIGHUP was read */
+void notify_stopping(struct notify *n);
+/* Each tick of the loop: a sign of life when it is due. A loop that is blocked sends none, and the supervisor ends the
+ * process. */
+void notify_tick(struct notify *n, uint64_t now_ms);
+/* Is it time for a new status? text: one line for `systemctl status`. */
+bool notify_status_due(const struct notify *n, uint64_t now_ms);
+void notify_status(struct notify *n, uint64_t now_ms, const char *text);
+void notify_close(struct notify *n);
+
 struct http;
-struct http_side {       /* what wire_http.c and the threads of http/ share */
+struct http_side {       /* what wire.c and the threads of http/ share */
     struct http *http;   /* NULL: none is configured, or it has ended; the loop's alone */
     struct source where; /* its; borrows from the settings */
     uv_async_t news;     /* it wants a connection, or has ended */
@@ -28,7 +63,7 @@ struct http_side {       /* what wire_http.c and the threads of http/ share */
     bool ended;
 };
 
-struct users_side {    /* wire_users.c */
+struct users_side {    /* wire.c */
     struct users *now; /* the settings' own, or those of the last reload */
     struct prover *prover;
     uv_timer_t pace; /* active while requests of a user wait */
@@ -81,18 +116,11 @@ enum err service_start(struct service *s,
                        struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
 void service_begin(struct service *s);   /* all is there: the machines run */
 
-/* standing.c: the one line of `systemctl status` */
-void service_status(const struct service *s, char *out, size_t size);
-
-/* stop.c */
-void service_drain_tick(struct service *s, uint64_t now_ms);
-
 /* wire_*.c: the ports of one room given by another */
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
-struct listen_handler wire_inside_handler(struct service *s); /* of clients that may do everything */
 
-/* wire_http.c */
+/* wire.c */
 void wire_http_init(struct service *s);
 enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */
 void wire_http_reload(struct service *s, struct conf *wanted); /* takes the tokens out of it */
@@ -100,14 +128,14 @@ void wire_http_stop(struct service *s);
 bool wire_http_over(const struct service *s); /* it has ended, or never was */
 void wire_http_close(struct service *s);      /* when the loop is over */
 
-/* wire_zones.c */
+/* wire.c */
 void wire_zones_init(struct service *s);
 enum err wire_zones_begin(struct service *s, struct error *e); /* reads store_zone */
 void wire_zones_reload(struct service *s);
 void wire_zones_stop(struct service *s);
 void wire_zones_close(struct service *s); /* when the loop is over */
 
-/* wire_users.c */
+/* wire.c */
 void wire_users_init(struct service *s);
 enum err wire_users_listen(struct service *s, struct error *e); /* listen.control */
 void wire_users_pace(void *arg);                                /* command_ports.pace */

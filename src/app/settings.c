@@ -1,14 +1,69 @@
 /* app/settings.c - from options to the rooms' own structs. The instance's lock is a name in the abstract socket space.
  * It needs no directory and no rights, and is gone with the process, however that ends. */
 #include "app/settings.h"
-#include "app/certificates.h"
+
 #include "base/log.h"
+#include "setup/setup.h"
+#include "tls/tls.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#define EVERY_MS (24 * 3600 * UINT64_C(1000))
+
+enum err certificates_load(struct settings *s, struct error *e)
+{
+    struct buf problems = {0};
+    if (setup_doors(&s->setup, &problems)) return ERR_NONE;
+    error_set(e, ERR_CONFIG, "%.*s", (int)strcspn(problems.p, "\n"), problems.p);
+    buf_free(&problems);
+    return ERR_CONFIG;
+}
+
+static void warn_log(void *arg, const char *text)
+{
+    (void)arg;
+    log_event(LOG_WARN, "not_private", "why=%s", LOGQ(text));
+}
+
+void certificates_begin(const struct settings *s)
+{
+    secure_warnings(&s->setup, warn_log, NULL);
+}
+
+static void one_reload(struct tls_context *c, const char *of)
+{
+    struct error e;
+    if (c == NULL) return;
+    if (tls_context_reload(c, &e) == ERR_NONE)
+        log_event(LOG_INFO, "certificates", "of=%s outcome=read", of);
+    else
+        log_event(LOG_ERROR, "certificates", "of=%s outcome=kept error=%s next=%s", of, LOGQ(e.text),
+                  LOGQ("connections use the old files; correct the new ones, then send SIGHUP again"));
+}
+
+static void one_say(struct tls_context *c, const char *of)
+{
+    static const enum log_level levels[] = {
+        [SECURE_GOOD] = LOG_INFO, [SECURE_WARN] = LOG_WARN, [SECURE_BAD] = LOG_ERROR};
+    char text[200];
+    if (c == NULL || tls_context_files(c).cert == NULL) return;
+    enum secure_level level = secure_certificate(c, text, sizeof text);
+    log_event(levels[level], "certificate", "of=%s what=%s", of, LOGQ(text));
+}
+
+void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms)
+{
+    if (now_ms < *due_ms) return;
+    *due_ms = now_ms + EVERY_MS;
+    one_say(s->setup.doors, "listen.tls");
+    one_say(s->setup.redis.tls, "redis.tls");
+    one_say(s->setup.sentinels.access.tls, "redis.sentinel.tls");
+}
 
 /* The first of the problems; `tallyd check` names all. */
 static enum err setup_first(const struct conf *conf, struct setup *out, struct error *e)
@@ -22,8 +77,11 @@ static enum err setup_first(const struct conf *conf, struct setup *out, struct e
     return ERR_CONFIG;
 }
 
-static void host_id(char *out, size_t size)
+enum err settings_build(const struct conf *conf, struct settings *out, struct error *e)
 {
+    *out = (struct settings){.conf = conf};
+    if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
+    snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
     char boot[40] = "unknown", space[64] = "unknown";
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (f != NULL) {
@@ -32,15 +90,7 @@ static void host_id(char *out, size_t size)
     }
     ssize_t n = readlink("/proc/self/ns/net", space, sizeof space - 1);
     if (n > 0) space[n] = '\0';
-    snprintf(out, size, "%s:%s", boot, space);
-}
-
-enum err settings_build(const struct conf *conf, struct settings *out, struct error *e)
-{
-    *out = (struct settings){.conf = conf};
-    if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
-    snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
-    host_id(out->host, sizeof out->host);
+    snprintf(out->host, sizeof out->host, "%s:%s", boot, space);
     life_init(&out->life, slice_str(out->instance));
     out->stop_timeout_ms = (uint64_t)conf->stop_timeout_ms;
     log_set_level((enum log_level)conf->log_level);
@@ -63,7 +113,13 @@ void settings_reload(struct settings *s, const struct conf *wanted)
     else
         log_event(LOG_INFO, "reload", "outcome=taken_over");
     buf_free(&names);
-    certificates_reload(s);
+    /* Reads every file again, for connections from now on; if one is not valid, the old certificates remain. */
+    one_reload(s->setup.doors, "listen.tls");
+    one_reload(s->setup.redis.tls, "redis.tls");
+    one_reload(s->setup.sentinels.access.tls, "redis.sentinel.tls");
+    one_say(s->setup.doors, "listen.tls");
+    one_say(s->setup.redis.tls, "redis.tls");
+    one_say(s->setup.sentinels.access.tls, "redis.sentinel.tls");
 }
 
 struct lane_config settings_lane(const struct settings *s, uint32_t lane)

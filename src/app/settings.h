@@ -22,7 +22,7 @@ struct settings {
 enum err settings_build(const struct conf *conf, struct settings *out, struct error *e) MUST_CHECK;
 void settings_close(struct settings *s);
 
-/* Takes over the options that a reload may change (conf/options.h), logs which others would need a restart, and reads
+/* Takes over the options that a reload may change (conf/conf.h), logs which others would need a restart, and reads
  * certificates again. */
 void settings_reload(struct settings *s, const struct conf *wanted);
 
@@ -31,5 +31,14 @@ struct lane_config settings_lane(const struct settings *s, uint32_t lane); /* bo
 /* Holds the instance's name on this machine until the process ends: a second process gets ERR_CONFIG. *fd is the
  * holder. */
 enum err settings_lock_name(const struct settings *s, int *fd, struct error *e) MUST_CHECK;
+
+/* The life of certificates in a running service: logged at the start, checked once a day, read again at a SIGHUP. */
+
+/* Those of the tls:// addresses. e names file, line and column of what is wrong. */
+enum err certificates_load(struct settings *s, struct error *e) MUST_CHECK;
+/* Logs connections without TLS, or without proof. */
+void certificates_begin(const struct settings *s);
+/* Logs how long they last, at the first call and once a day; *due_ms begins with 0. */
+void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms);
 
 #endif

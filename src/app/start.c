@@ -1,7 +1,6 @@
 /* app/start.c - the order of start (service.h). Redis must be reachable and fit: without it tallyd can count nothing.
  * Of several lanes one at least must be reachable, and each that is must be fit.
  * MySQL may be away: hits add up in Redis and are merged when it comes. If it is reachable, it must fit. */
-#include "app/certificates.h"
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"

@@ -4,7 +4,7 @@
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "base/slice.h"
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-/* base/error.c - see error.h. Texts are made one line here, since logs and Redis' error replies are lines. */
-#include "base/error.h"
+/* base/error.c - see log.h. Texts are made one line here, since logs and Redis' error replies are lines. */
+#include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* base/heap.c - see heap.h. The replacement is for tests and is set before threads start. */
 #include "base/heap.h"
 
-#include "base/check.h"
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,4 +81,19 @@ char *heap_strndup(const char *p, size_t n)
 void heap_free(void *p)
 {
     if (p != NULL) heap->free(heap->arg, p);
+}
+
+bool memory_held(uint64_t *resident, uint64_t *own)
+{
+    char text[128] = {0};
+    unsigned long long in_memory, of_files;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0 || sscanf(text, "%*u %llu %llu", &in_memory, &of_files) != 2) return false;
+    *resident = in_memory * page;
+    *own = (in_memory - of_files) * page;
+    return true;
 }

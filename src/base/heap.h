@@ -3,7 +3,9 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 void *heap_alloc(size_t size) __attribute__((malloc, alloc_size(1)));
 void *heap_zalloc(size_t size) __attribute__((malloc, alloc_size(1)));
@@ -20,5 +22,10 @@ struct heap {
     void *arg;
 };
 void heap_replace(const struct heap *h); /* NULL: libc again */
+
+/* How much of the machine's memory this process uses. */
+
+/* In bytes: all resident pages, and those not backed by a file. False: /proc cannot be read. */
+bool memory_held(uint64_t *resident, uint64_t *own);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 struct json {
     struct buf *out; /* borrowed */

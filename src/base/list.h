@@ -2,7 +2,7 @@
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
-#include "base/check.h"
+#include "base/log.h"
 #include <stdbool.h>
 #include <stddef.h>
 

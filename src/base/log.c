@@ -166,3 +166,11 @@ bool log_seldom(struct log_seldom *s, unsigned *times)
     *times = __atomic_exchange_n(&s->unlogged, 0, __ATOMIC_RELAXED);
     return true;
 }
+
+/* An assert failed: log it, then stop. A restart recovers; going on could double hits. */
+
+void check_failed(const char *kind, const char *what, const char *file, int line)
+{
+    log_event(LOG_ERROR, "assert", "kind=%s what=%s file=%s line=%d", kind, LOGQ(what), LOGQ(file), line);
+    abort();
+}

@@ -4,9 +4,9 @@
  * keeps the probing chains whole. The hash is seeded, since keys may come from clients. */
 #include "base/map.h"
 
-#include "base/check.h"
+#include "base/clock.h"
 #include "base/heap.h"
-#include "base/rand.h"
+#include "base/log.h"
 
 #include <pthread.h>
 #include <xxhash.h>

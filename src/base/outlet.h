@@ -1,11 +1,64 @@
-/* base/outlet.h - one client's output buffer, embedded in its connection. Frames answer straight into `out`, in order.
+/* base/outlet.h - what the rooms between a client and Redis share: RESP, an increment's bytes, figures of a connection,
+ * and the outlet: a client's output buffer, embedded in its connection. Frames answer straight into `out`, in order.
  * Over several lanes a client has an outlet for each (command/order.h), a queue: answers wait in it for earlier ones of
  * other lanes. Its `out` has eight bytes for each, a value. What is no value is in `texts`. */
 #ifndef BASE_OUTLET_H
 #define BASE_OUTLET_H
 
-#include "base/buf.h"
 #include "base/list.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The two shapes of RESP that requests, frames and replies share. Each appends to out. */
+
+#define HEAD_BYTES 24
+
+/* Type, digits, CR LF, at most HEAD_BYTES; returns how many. */
+static inline size_t head_write(char type, int64_t v, char *p)
+{
+    p[0] = type;
+    size_t n = 1 + num_write(v, p + 1);
+    p[n] = '\r';
+    p[n + 1] = '\n';
+    return n + 2;
+}
+
+static inline void put_head(struct buf *out, char type, int64_t v)
+{
+    out->n += head_write(type, v, buf_reserve(out, HEAD_BYTES));
+}
+
+static inline void put_bulk(struct buf *out, struct slice s) /* $n CR LF, n bytes, CR LF */
+{
+    buf_reserve(out, 24 + s.n + 2); /* once for all */
+    put_head(out, '$', (int64_t)s.n);
+    buf_put_slice(out, s);
+    BUF_LIT(out, "\r\n");
+}
+
+/* The arguments of one increment, in the bytes that it came as. */
+
+struct hit_bytes {
+    struct slice raw; /* `$n CR LF key CR LF $n CR LF field CR LF`, the numbers without leading zeros */
+    struct slice key, field; /* into raw */
+    int64_t delta;           /* the number after it */
+};
+
+/* Figures of a connection, for CLIENT INFO. */
+
+#define CONN_ADDRESS_BYTES 160
+
+struct conn_info {
+    char peer[CONN_ADDRESS_BYTES], local[CONN_ADDRESS_BYTES]; /* "127.0.0.1:4711", "[::1]:4711", "/path:0" */
+    int fd;                                                   /* -1: none any more */
+    bool is_unix;
+    bool reads;          /* from its client, now */
+    size_t kept_bytes;   /* of requests that are not whole or not taken yet */
+    size_t unsent_bytes; /* of answers that the socket had no room for, without the outlet's */
+    size_t memory; /* of the block of both the connection and its session, and of what these three count */
+};
 
 /* With this many bytes in `out` its session takes no more requests, until they are flushed. */
 #define OUTLET_FULL (64 * 1024)

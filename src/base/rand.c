@@ -1,7 +1,6 @@
-/* base/rand.c - see rand.h. Batch ids must never repeat, so there is no weaker source to fall back on. */
-#include "base/rand.h"
+/* base/rand.c - see clock.h. Batch ids must never repeat, so there is no weaker source to fall back on. */
+#include "base/clock.h"
 
-#include "base/check.h"
 #include "base/log.h"
 
 #include <errno.h>

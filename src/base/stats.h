@@ -1,8 +1,33 @@
-/* base/stats.h - one table of counters and gauges, for INFO and /metrics. Relaxed atomics: writer threads count too. */
+/* base/stats.h - one table of counters and gauges and one of timings, for INFO and /metrics. Relaxed atomics: writer
+ * threads count too. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
 
 #include <stdint.h>
+
+/* Durations in whole microseconds: a bucket for each power of two, from 16 us to an hour; the last has all longer ones.
+ * Any thread writes and reads, with relaxed atomics. Count and sum may differ by what is being added; both only grow. */
+
+#define HISTOGRAM_LEAST_POWER 4 /* of two: up to 16 us is one bucket */
+#define HISTOGRAM_POWERS 28     /* up to 2^31 us, each known exactly */
+#define HISTOGRAM_BUCKETS (HISTOGRAM_POWERS + 1)
+
+struct histogram { /* all zero: empty */
+    uint64_t buckets[HISTOGRAM_BUCKETS];
+    uint64_t sum_us;
+};
+
+void histogram_add_many(struct histogram *h, uint64_t us, uint64_t n); /* n of them took us */
+static inline void histogram_add(struct histogram *h, uint64_t us)
+{
+    histogram_add_many(h, us, 1);
+}
+
+/* A copy that does not change, for the calls below. */
+void histogram_read(const struct histogram *h, struct histogram *out);
+uint64_t histogram_count(const struct histogram *h);
+/* How many took at most 2^power us, for powers from HISTOGRAM_LEAST_POWER on. */
+uint64_t histogram_within(const struct histogram *h, unsigned power);
 
 /* name, meaning */
 #define STATS(X)                                                                                             \
@@ -68,5 +93,20 @@ extern struct stats stats;
 #define STAT_ADD(name, by) ((void)__atomic_fetch_add(&stats.name, (int64_t)(by), __ATOMIC_RELAXED))
 #define STAT_SET(name, to) __atomic_store_n(&stats.name, (int64_t)(to), __ATOMIC_RELAXED)
 #define STAT_GET(name) __atomic_load_n(&stats.name, __ATOMIC_RELAXED)
+
+/* name, what is timed */
+#define LATENCIES(X)                                                                                         \
+    X(hit, "an increment, from its bytes to its answer")                                                     \
+    X(frame, "a frame, from when it was sent to Redis' answer")                                              \
+    X(scan, "reading the claimed hashes of a batch")                                                         \
+    X(barrier, "a durability barrier, with the wait for the one before")                                     \
+    X(merge, "the MySQL transaction of a chunk")
+
+struct latencies {
+#define X(name, meaning) struct histogram name;
+    LATENCIES(X)
+#undef X
+};
+extern struct latencies latencies;
 
 #endif

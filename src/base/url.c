@@ -1,6 +1,8 @@
+/* base/url.c - see url.h. */
 #include "base/url.h"
 
-#include "base/num.h"
+#include "base/heap.h"
+#include "base/slice.h"
 
 /* Cuts s at its first c: *behind is what follows. False: no c. */
 static bool cut(struct slice *s, char c, struct slice *behind)
@@ -68,4 +70,42 @@ bool url_port(struct slice port, int *out)
     if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
     *out = (int)number;
     return true;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+enum percent percent_decode(struct slice text, char *out, size_t *n)
+{
+    *n = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        if (c == '%') {
+            int high = text.n - i > 2 ? hex_digit(text.p[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(text.p[i + 2]) : -1;
+            if (low < 0) return PERCENT_ESCAPE;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        if (c == '\0') return PERCENT_NUL;
+        out[(*n)++] = c;
+    }
+    return PERCENT_OK;
+}
+
+char *percent_string(struct slice text)
+{
+    size_t n;
+    char *out = heap_alloc(text.n + 1);
+    enum percent fault = percent_decode(text, out, &n);
+    out[n] = '\0';
+    if (fault == PERCENT_OK) return out;
+    explicit_bzero(out, n);
+    heap_free(out);
+    return NULL;
 }

@@ -1,8 +1,10 @@
-/* base/url.h - scheme://[user[:password]@]host[:port][,host[:port]...][/path][?query], split into pieces as they were
- * written: percent.h decodes. The caller decides what a piece may be, and whether several hosts are allowed. */
+/* base/url.h - URLs: scheme://[user[:password]@]host[:port][,host[:port]...][/path][?query], split into pieces as they
+ * were written, which percent_decode() decodes. The caller decides what a piece may be, and whether several hosts are
+ * allowed. */
 #ifndef BASE_URL_H
 #define BASE_URL_H
 
+#include "base/log.h"
 #include "base/slice.h"
 
 #define UNIX_PATH_MAX                                                                                        \
@@ -22,5 +24,14 @@ const char *url_split(struct slice text, struct url *out);
  * expected. */
 const char *url_host_next(struct url *u);
 bool url_port(struct slice port, int *out); /* 1 to 65535 */
+
+/* Percent-decoding of URLs: %XX is a byte. A NUL byte is refused, since C strings cannot hold it. */
+
+enum percent { PERCENT_OK, PERCENT_ESCAPE /* a % without two hexadecimal digits */, PERCENT_NUL };
+
+/* out has room for text.n bytes; *n is how many were written, also at a fault. */
+enum percent percent_decode(struct slice text, char *out, size_t *n) MUST_CHECK;
+/* On the heap; NULL: a fault, and what was decoded is wiped, since it may be a password. */
+char *percent_string(struct slice text) MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 /* base/zone.c - see zone.h. Bytes are checked before use: a damaged file is refused, as a file of another kind is. */
 #include "base/zone.h"
 
-#include "base/buf.h"
 #include "base/heap.h"
+#include "base/slice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef BASE_ZONE_H
 #define BASE_ZONE_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "base/slice.h"
 
 #define ZONE_DIRECTORY "/usr/share/zoneinfo"

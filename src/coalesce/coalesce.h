@@ -5,9 +5,8 @@
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
 
-#include "base/hit.h"
 #include "base/outlet.h"
-#include "series/claim.h"
+#include "series/batches.h"
 #include "series/counter.h"
 #include "series/frame.h"
 #include "series/names.h"

@@ -2,7 +2,6 @@
  * order of sending: a frame that carries a ZADD makes its hash known dirty when it is sent. No reply ever adds to known
  * dirty; a refusal removes the frame's hashes from it as it is by then. */
 #include "base/heap.h"
-#include "base/latencies.h"
 #include "base/log.h"
 #include "base/refusals.h"
 #include "base/stats.h"

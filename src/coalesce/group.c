@@ -1,10 +1,10 @@
 /* coalesce/group.c - the tick map of one frame: (key, field) -> cell, and the answers in the order of arrival.
  */
 #include "coalesce/group.h"
-#include "base/check.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/log.h"
 #include "base/refusals.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include <stdlib.h>
 

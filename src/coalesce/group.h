@@ -4,7 +4,6 @@
 #define COALESCE_GROUP_H
 
 #include "base/outlet.h"
-#include "base/resp.h"
 #include "coalesce/hash_cache.h"
 #include "series/frame.h"
 

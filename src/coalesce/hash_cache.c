@@ -2,9 +2,9 @@
  * sweep. */
 #define XXH_INLINE_ALL
 #include "coalesce/hash_cache.h"
-#include "base/check.h"
+#include "base/clock.h"
 #include "base/heap.h"
-#include "base/rand.h"
+#include "base/log.h"
 #include <xxhash.h>
 
 #define CAP_FIRST 16

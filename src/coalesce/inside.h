@@ -16,7 +16,6 @@
 #ifndef COALESCE_INSIDE_H
 #define COALESCE_INSIDE_H
 
-#include "base/rules.h"
 #include "base/sm.h"
 #include "coalesce/coalesce.h"
 #include "coalesce/group.h"

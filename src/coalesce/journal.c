@@ -1,7 +1,7 @@
 /* coalesce/journal.c - see journal.h. Its own open-addressing table, by name; times of a name are a chain. */
 #include "coalesce/journal.h"
-#include "base/check.h"
 #include "base/heap.h"
+#include "base/log.h"
 
 struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms)
 {

@@ -1,4 +1,4 @@
-/* coalesce/journal.h - one journal (bytes: series/journal.h) as its owner knows it: what frames added to series,
+/* coalesce/journal.h - one journal (bytes: series/frame.h) as its owner knows it: what frames added to series,
  * timeboxes and logs, summed by name and time, until a checkpoint brings it home to their own keys. A frame's ops then
  * cost Redis one APPEND, and what many frames added costs one HINCRBY a sample. Redis has every hit at any moment,
  * either in a journal or in its key. The rules (checkpoint.c carries them out):
@@ -16,7 +16,7 @@
 #define COALESCE_JOURNAL_H
 
 #include "base/list.h"
-#include "series/journal.h"
+#include "series/frame.h"
 
 #define JOURNAL_TIMES_MAX 64          /* of one name; a further one does not go into the journal */
 #define JOURNAL_NUMBERS_MAX (1 << 19) /* more than journal_ops_max and one frame's */

@@ -1,7 +1,7 @@
 /* coalesce/ops.c - puts clients' ops on series, timeboxes, events and visitors into the frame that collects, and
  * answers them. They count exactly once, as cells do, since they are in the same MULTI. */
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "coalesce/kinds.h"
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/inside.h"
-#include "series/kept.h"
+#include "series/frame.h"
 
 #define FENCE_PAUSE_MS 100
 #define REPLAY_PAUSE_MS 100 /* after a refusal */

@@ -5,7 +5,7 @@
 #define COALESCE_TAKEOVER_H
 
 #include "coalesce/coalesce.h"
-#include "series/takeover.h"
+#include "series/batches.h"
 
 struct takeover_ports { /* each request is answered once, on the loop, never from inside the call */
     void *arg;

@@ -1,7 +1,7 @@
 /* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; the others are verified beside
  * the loop (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a
  * password does: the user is `default`, with any password. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "command/inside.h"
 
 #include <arpa/inet.h>

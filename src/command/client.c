@@ -1,5 +1,5 @@
 /* command/client.c - what concerns one connection. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "command/inside.h"
 
 #include <limits.h>

@@ -2,7 +2,7 @@
  * library behind it as 7.2 does. Fields for what tallyd's connections do not have (subscriptions, copies of
  * arguments, a list of replies) are 0. Ordered by time of opening, or of the last AUTH; unauthenticated clients come last. */
 #include "base/clock.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "command/inside.h"
 
 /* at: of one of the two lists, or c->sessions for the first. */

@@ -10,7 +10,6 @@
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
-#include "base/conn_info.h"
 #include "base/outlet.h"
 #include "coalesce/coalesce.h"
 #include "protocol/request.h"
@@ -75,7 +74,7 @@ enum share_kind {
 };
 
 struct command_config {
-    /* One a lane; borrowed, the array too. A name's lane: series/slot.h. */
+    /* One a lane; borrowed, the array too. A name's lane: series/names.h. */
     struct coalesce *const *lanes;
     uint32_t lanes_n;
     const struct counters *counters; /* coalesce's own, with ops */

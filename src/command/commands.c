@@ -1,7 +1,7 @@
 /* command/commands.c - COMMAND: the command table (table.c) as Redis 7.0 shows its own. Flags, ACL categories and key
  * positions come from a row's flags and group; a command has one key, in front, or none, and EXISTS has keys alone. */
 #include "command/inside.h"
-#include "users/glob.h"
+#include "users/users.h"
 
 #include <ctype.h>
 #include <stdio.h>

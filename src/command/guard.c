@@ -18,7 +18,7 @@ void guard_init(struct command *c)
     for (size_t i = 0; specs[i].name != NULL; i++) {
         INVARIANT(i < SPECS_MAX);
         c->grants[i] = grant_find(slice_str(specs[i].name));
-        INVARIANT(c->grants[i] != NULL); /* a command is missing in users/grants.c */
+        INVARIANT(c->grants[i] != NULL); /* a command is missing in users/users.c */
         bool names = c->grants[i]->names != NAMES_NONE && c->grants[i]->names != NAMES_ALL;
         INVARIANT(names == ((specs[i].flags & SPEC_KEY) != 0));
     }

@@ -1,6 +1,6 @@
 /* command/info.c - INFO: Redis' sections and fields as far as they are true of tallyd, and its own. A section is separated
  * from the next by an empty line, and nothing follows the last. */
-#include "base/memory.h"
+#include "base/heap.h"
 #include "base/stats.h"
 #include "command/inside.h"
 

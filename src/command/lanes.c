@@ -2,12 +2,12 @@
  *
  * A hit's lane is that of its key's store. Matching patterns costs more than the rest of a hit, so the lane is
  * remembered by the key's code, which all lanes' caches of hashes share. */
+#include "base/clock.h"
 #include "base/heap.h"
-#include "base/rand.h"
 #include "command/inside.h"
 #include "protocol/hit.h"
-#include "series/lane_of.h"
-#include "series/slot.h"
+#include "series/moved.h"
+#include "series/names.h"
 
 /* An entry is the code of a key with the lane in its last byte; the entry's place says what that byte was. Where names
  * replace each other often the table grows: 512 KiB at first, at most 8 MiB. (!) Two keys with the same 64 bits (the

@@ -1,6 +1,6 @@
 /* command/ops.c - what writes to series, timeboxes, events and visitors: read from the request by the kind's own file,
  * then taken into the frame as a hit is. Their replies come with the frame. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include "command/inside.h"
 

@@ -1,9 +1,9 @@
 /* command/order.c - see order.h. */
 #include "command/order.h"
 
-#include "base/check.h"
 #include "base/heap.h"
-#include "base/resp.h"
+#include "base/log.h"
+#include "base/outlet.h"
 
 #define RING_FIRST 64
 #define RING_KEEP 2048 /* a ring stays up to this size when it is empty, */

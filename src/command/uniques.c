@@ -1,6 +1,6 @@
 /* command/uniques.c - UNIQ.COUNT: different visitors of a day, or of several. */
 #include "command/inside.h"
-#include "series/day.h"
+#include "series/names.h"
 
 static bool days_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
 {

@@ -1,6 +1,6 @@
 /* command/wait.c - WAIT numreplicas timeout, WAITAOF numlocal numreplicas timeout: waits until that many replicas, or
  * disks, have this connection's hits so far. Replies and errors are those of Redis (replication.c). */
-#include "base/num.h"
+#include "base/slice.h"
 #include "command/inside.h"
 
 #define LEFT_MS 5000

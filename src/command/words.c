@@ -1,9 +1,9 @@
 /* command/words.c - checks the arguments of a request: each false comes with the error line in out. The wording is
  * Redis' where Redis has the same error. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "command/inside.h"
-#include "series/day.h"
-#include "series/op_names.h"
+#include "series/names.h"
+#include "series/op.h"
 
 #define ZONES_S (14 * 3600) /* in the Pacific the day begins this long before it does on Redis' clock */
 

@@ -2,8 +2,6 @@
 #include "conf/conf.h"
 
 #include "base/heap.h"
-#include "conf/bearers.h"
-#include "conf/secret.h"
 #include "conf/value.h"
 
 #include <errno.h>

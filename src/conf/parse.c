@@ -1,9 +1,7 @@
 /* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options
  * says what is allowed where. All problems are collected, so one `tallyd check` names them all. Only a text that is no
  * YAML ends the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
-#include "conf/bearers.h"
-#include "conf/near.h"
-#include "conf/secret.h"
+#include "conf/conf.h"
 #include "conf/value.h"
 
 #include "base/heap.h"
@@ -546,16 +544,6 @@ static char *password_read(struct reader *r, const char *variable, const char *c
     return secret;
 }
 
-static void bearers_load(struct reader *r)
-{
-    struct error e;
-    if (r->conf->http_tokens_file == NULL) return;
-    char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
-    if (lines == NULL || !bearers_read(slice_str(lines), &r->conf->bearers, &e))
-        problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
-    secret_free(lines);
-}
-
 static void finish(struct reader *r)
 {
     struct conf *c = r->conf;
@@ -577,7 +565,13 @@ static void finish(struct reader *r)
                                          c->redis_sentinel_password_file, CONF_REDIS_SENTINEL_PASSWORD_FILE);
     c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
                                       CONF_MYSQL_PASSWORD_FILE);
-    bearers_load(r);
+    struct error e;
+    if (r->conf->http_tokens_file != NULL) {
+        char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
+        if (lines == NULL || !bearers_read(slice_str(lines), &r->conf->bearers, &e))
+            problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
+        secret_free(lines);
+    }
 }
 
 static void document_read(struct reader *r)

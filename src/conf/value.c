@@ -2,15 +2,14 @@
 #include "conf/value.h"
 
 #include "base/heap.h"
-#include "base/num.h"
-#include "conf/list.h"
-#include "conf/unit.h"
+#include "base/slice.h"
 
 #include <ctype.h>
 
 #define TEXT_MOST 255 /* of a map's value */
 
-struct slice value_word(const char *words, int n)
+/* The n-th of "a|b|c"; p NULL: there are fewer. */
+static struct slice value_word(const char *words, int n)
 {
     for (; n > 0; n--) {
         words = strchr(words, '|');
@@ -18,6 +17,217 @@ struct slice value_word(const char *words, int n)
         words++;
     }
     return slice_of(words, strcspn(words, "|"));
+}
+
+struct unit {
+    const char *name;
+    int64_t of; /* ms, or bytes */
+};
+static const struct unit durations[] = {
+    {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+static const struct unit sizes[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
+#define UNITS(table) (sizeof(table) / sizeof((table)[0]))
+
+static bool unit_read(struct slice text, const struct unit *units, size_t n, int64_t *out)
+{
+    size_t digits = 0;
+    while (digits < text.n && text.p[digits] >= '0' && text.p[digits] <= '9')
+        digits++;
+    int64_t count;
+    if (!num_parse(slice_of(text.p, digits), &count)) return false;
+    struct slice unit = slice_of(text.p + digits, text.n - digits);
+    for (size_t i = 0; i < n; i++)
+        if (slice_eq(unit, slice_str(units[i].name))) return !__builtin_mul_overflow(count, units[i].of, out);
+    return false;
+}
+
+static void unit_write(int64_t value, const struct unit *units, size_t n, struct buf *out)
+{
+    size_t i = 0;
+    while (i + 1 < n && (value == 0 || value % units[i].of != 0))
+        i++;
+    buf_int(out, value / units[i].of);
+    buf_put_slice(out, slice_str(units[i].name));
+}
+
+/* Canonical digits and exactly one unit, nothing between. False: it is not that, or too big. */
+static bool unit_read_ms(struct slice text, int64_t *ms)
+{
+    return unit_read(text, durations, UNITS(durations), ms);
+}
+
+/* The same; whole seconds only */
+static bool unit_read_seconds(struct slice text, int64_t *seconds)
+{
+    int64_t ms;
+    if (!unit_read_ms(text, &ms) || ms % 1000 != 0) return false;
+    *seconds = ms / 1000;
+    return true;
+}
+
+/* Appended in the biggest unit that leaves no rest. */
+static void unit_write_ms(int64_t ms, struct buf *out)
+{
+    unit_write(ms, durations, UNITS(durations), out);
+}
+
+static void unit_write_bytes(int64_t bytes, struct buf *out)
+{
+    unit_write(bytes, sizes, UNITS(sizes), out);
+}
+
+static struct slice spaces_trim(struct slice s)
+{
+    while (s.n > 0 && s.p[0] == ' ')
+        s = slice_of(s.p + 1, s.n - 1);
+    while (s.n > 0 && s.p[s.n - 1] == ' ')
+        s.n--;
+    return s;
+}
+
+/* Takes the text before the first sep, or all of it, off rest. False: there was no sep, so nothing is left. */
+static bool cut(struct slice *rest, char sep, struct slice *head)
+{
+    const char *at = rest->n == 0 ? NULL : memchr(rest->p, sep, rest->n);
+    size_t n = at == NULL ? rest->n : (size_t)(at - rest->p);
+    *head = spaces_trim(slice_of(rest->p, n));
+    *rest = at == NULL ? slice_of(NULL, 0) : slice_of(at + 1, rest->n - n - 1);
+    return at != NULL;
+}
+
+static bool number_add(const struct conf_row *row, struct slice text, struct conf_numbers *out,
+                       const char **why)
+{
+    int64_t value;
+    if (!num_parse(text, &value) || value < row->least || value > row->most) return false;
+    for (size_t i = 0; i < out->n; i++)
+        if (out->all[i] == value) {
+            *why = "a list with the same number twice";
+            return false;
+        }
+    if (out->n == CONF_NUMBERS_MAX) {
+        *why = "a list that is too long";
+        return false;
+    }
+    out->all = heap_realloc(out->all, (out->n + 1) * sizeof(*out->all));
+    out->all[out->n++] = value;
+    return true;
+}
+
+/* Adds the numbers of "1, 5, 60"; each must be within the row's bounds, and new. False: *why may say what the text is
+ * instead; some may have been added. */
+static bool numbers_read(const struct conf_row *row, struct slice text, struct conf_numbers *out,
+                         const char **why)
+{
+    bool good, more;
+    do {
+        struct slice number;
+        more = cut(&text, ',', &number);
+        good = number_add(row, number, out, why);
+    } while (good && more);
+    return good;
+}
+
+static bool tier_read(const struct conf_row *row, struct slice text, struct conf_tier *out)
+{
+    struct slice window;
+    cut(&text, ' ', &window);
+    return unit_read_seconds(window, &out->window_s) && unit_read_seconds(spaces_trim(text), &out->keep_s) &&
+           out->window_s >= row->least && out->window_s <= out->keep_s && out->keep_s <= row->most;
+}
+
+static bool tier_follows(const struct conf_tiers *before, const struct conf_tier *tier, const char **why)
+{
+    if (before->n == 0) return true;
+    const struct conf_tier *last = &before->all[before->n - 1];
+    if (tier->window_s <= last->window_s)
+        *why = "a list whose windows do not grow from one tier to the next";
+    else if (tier->keep_s < last->keep_s)
+        *why = "a list that keeps bigger windows for a shorter time than smaller ones";
+    else if (before->n == CONF_TIERS_MAX)
+        *why = "a list that is too long";
+    else
+        return true;
+    return false;
+}
+
+/* "5s 30d, 1h 365d": windows grow from tier to tier, and so does the time they are kept, or it stays equal. out gets
+ * all of them or, on false, none. */
+static bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers *out,
+                       const char **why)
+{
+    struct conf_tiers tiers = {.all = heap_zalloc(CONF_TIERS_MAX * sizeof(*tiers.all))};
+    bool good, more;
+    do {
+        struct slice part;
+        struct conf_tier tier;
+        more = cut(&text, ',', &part);
+        good = tier_read(row, part, &tier) && tier_follows(&tiers, &tier, why);
+        if (good) tiers.all[tiers.n++] = tier;
+    } while (good && more);
+    if (good)
+        *out = tiers;
+    else
+        heap_free(tiers.all);
+    return good;
+}
+
+/* Not empty, no control bytes */
+static bool text_printable(struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f) return false;
+    return text.n > 0;
+}
+
+/* Adds one text, within the row's lengths and not there yet; false as numbers_read. */
+static bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts *out,
+                       const char **why)
+{
+    if (!text_printable(text) || (int64_t)text.n < row->least || (int64_t)text.n > row->most) return false;
+    for (size_t i = 0; i < out->n; i++)
+        if (slice_eq(slice_str(out->all[i]), text)) {
+            *why = "a list with the same text twice";
+            return false;
+        }
+    if (out->n == CONF_TEXTS_MAX) {
+        *why = "a list that is too long";
+        return false;
+    }
+    out->all = heap_realloc(out->all, (out->n + 1) * sizeof(*out->all));
+    out->all[out->n++] = heap_strndup(text.p, text.n);
+    return true;
+}
+
+static void texts_free(struct conf_texts *texts)
+{
+    for (size_t i = 0; i < texts->n; i++)
+        heap_free(texts->all[i]);
+    heap_free(texts->all);
+}
+
+/* [1, 5, 60] */
+static void numbers_write(const struct conf_numbers *numbers, struct buf *out)
+{
+    buf_put_char(out, '[');
+    for (size_t i = 0; i < numbers->n; i++) {
+        if (i > 0) BUF_LIT(out, ", ");
+        buf_int(out, numbers->all[i]);
+    }
+    buf_put_char(out, ']');
+}
+
+/* "5s 30d, 1h 365d" */
+static void tiers_write(const struct conf_tiers *tiers, struct buf *out)
+{
+    buf_put_char(out, '"');
+    for (size_t i = 0; i < tiers->n; i++) {
+        if (i > 0) BUF_LIT(out, ", ");
+        unit_write_ms(tiers->all[i].window_s * 1000, out);
+        buf_put_char(out, ' ');
+        unit_write_ms(tiers->all[i].keep_s * 1000, out);
+    }
+    buf_put_char(out, '"');
 }
 
 static bool word_read(const struct conf_row *row, struct slice text, int *out)
@@ -110,7 +320,8 @@ static bool number_read(const struct conf_row *row, struct slice text, bool quot
         read = !quoted && num_parse(text, &value);
         break;
     case KIND_SIZE:
-        read = unit_read_bytes(text, &value);
+        /* GiB, MiB, KiB, B */
+        read = unit_read(text, sizes, UNITS(sizes), &value);
         break;
     case KIND_SECONDS:
         read = unit_read_seconds(text, &value);

@@ -3,7 +3,7 @@
 #include "engine/cleaner.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "series/clean.h"
+#include "series/names.h"
 
 #define FIRST_MS 1000
 #define PASS_MS (CLEAN_PASS_S * UINT64_C(1000))

@@ -6,8 +6,8 @@
 #ifndef ENGINE_CLEANER_H
 #define ENGINE_CLEANER_H
 
+#include "base/clock.h"
 #include "base/map.h"
-#include "base/steady.h"
 #include "engine/core.h"
 #include "redis/clean_op.h"
 

@@ -1,6 +1,6 @@
 /* engine/wire_coalesce.c - connects coalesce's ports to the frame link; its answers go to the lane's ports. Also the
  * ports of the takeover of journals. */
-#include "base/latencies.h"
+#include "base/stats.h"
 #include "engine/lane.h"
 #include "redis/journal_op.h"
 

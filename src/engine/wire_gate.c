@@ -2,7 +2,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "engine/core.h"
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 #include "mysql/schema.h"
 #include "redis/gen_op.h"
 #include <stdio.h>

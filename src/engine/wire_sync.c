@@ -1,5 +1,5 @@
 /* engine/wire_sync.c - sync's ports given by the Redis links and the writer threads. */
-#include "base/latencies.h"
+#include "base/stats.h"
 #include "engine/core.h"
 #include "redis/batches_op.h"
 #include "redis/dirty_op.h"

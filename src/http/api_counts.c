@@ -1,10 +1,8 @@
 /* http/api_counts.c - series, timeboxes, events and visitors: the door's own commands as JSON, or as CSV. */
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/num.h"
-#include "http/inside.h"
-#include "http/range.h"
-#include "http/route.h"
+#include "base/slice.h"
+#include "http/figures.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,288 @@
 /* http/api_figures.c - GET /api/stores/{store}/counters/{counter}: stored and live, side by side. */
+#include "base/clock.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "http/figures.h"
-#include "http/route.h"
+#include "series/names.h"
+#include "series/zones.h"
 
 #include <stdio.h>
+
+static int64_t digits_of(struct slice field)
+{
+    int64_t digits = 0;
+    for (size_t i = 0; i < field.n; i++)
+        digits = digits * 10 + (field.p[i] - '0');
+    return digits;
+}
+
+static const char *const units[][2] = {
+    [FIELD_DATE] = {"day", "days"}, [FIELD_HOUR] = {"hour", "hours"}, [FIELD_MONTH] = {"month", "months"}};
+
+/* A field of that kind, from 1970 on. */
+static bool is_field(enum field_kind kind, struct slice text)
+{
+    return field_valid(kind, text) && digits_of(slice_of(text.p, 4)) >= DAY_FIRST / 10000;
+}
+
+static int64_t place_of(enum field_kind kind, struct slice field)
+{
+    int64_t digits = digits_of(field);
+    if (kind == FIELD_MONTH) return (digits / 100 - 1970) * 12 + digits % 100 - 1;
+    return kind == FIELD_DATE ? day_number(digits) : day_number(digits / 100) * 24 + digits % 100;
+}
+
+/* The field that now_s is in. */
+static int64_t place_now(enum field_kind kind, int64_t now_s)
+{
+    char text[21];
+    if (kind != FIELD_MONTH) return now_s / (kind == FIELD_DATE ? DAY_S : 3600);
+    return place_of(kind, slice_of(text, num_write(day_of_s(now_s) / 100, text)));
+}
+
+static bool end_read(enum field_kind kind, const char *name, struct slice text, int64_t *out, char *why,
+                     size_t size)
+{
+    char shown[24];
+    if (text.p == NULL) return true;
+    if (is_field(kind, text)) {
+        *out = place_of(kind, text);
+        return true;
+    }
+    snprintf(why, size, "%s is \"%s\", expected %s, from 1970 on", name,
+             slice_show(text, 16, shown, sizeof shown), field_kind_expected(kind));
+    return false;
+}
+
+bool range_read(enum field_kind kind, struct slice from, struct slice to, int64_t now_s, size_t standard,
+                struct range *out, char *why, size_t why_size)
+{
+    PRE(kind == FIELD_DATE || kind == FIELD_HOUR || kind == FIELD_MONTH);
+    int64_t last = place_now(kind, now_s), first = 0;
+    if (!end_read(kind, "to", to, &last, why, why_size)) return false;
+    first = last - (int64_t)standard + 1;
+    if (!end_read(kind, "from", from, &first, why, why_size)) return false;
+    if (first < 0) first = 0;
+    if (first > last)
+        snprintf(why, why_size, "from is after to; the first %s comes first", units[kind][0]);
+    else if (last - first >= RANGE_MAX)
+        snprintf(why, why_size, "that is %lld %s; at most %d come at once", (long long)(last - first + 1),
+                 units[kind][1], RANGE_MAX);
+    else
+        *out = (struct range){kind, first, (size_t)(last - first + 1)};
+    return first <= last && last - first < RANGE_MAX;
+}
+
+size_t range_field(const struct range *r, size_t i, char out[RANGE_FIELD_BYTES])
+{
+    PRE(i < r->n);
+    int64_t at = r->first + (int64_t)i;
+    int64_t digits = r->kind == FIELD_MONTH  ? (1970 + at / 12) * 100 + at % 12 + 1
+                     : r->kind == FIELD_DATE ? day_of_number(at)
+                                             : day_of_number(at / 24) * 100 + at % 24;
+    char text[21];
+    size_t n = num_write(digits, text);
+    PRE(n < RANGE_FIELD_BYTES);
+    memcpy(out, text, n);
+    out[n] = '\0';
+    return n;
+}
+
+bool range_index(const struct range *r, struct slice field, size_t *i)
+{
+    if (!is_field(r->kind, field)) return false;
+    int64_t at = place_of(r->kind, field) - r->first;
+    if (at < 0 || (size_t)at >= r->n) return false;
+    *i = (size_t)at;
+    return true;
+}
+
+#define MONTHS_STANDARD 12
+#define DAYS_STANDARD 30
+#define HOURS_STANDARD 48
+#define TOP_STANDARD 10
+#define NO_STORE SLICE("-") /* of counters whose key has no <store> */
+
+static bool given(const struct figures *f, const char *name, struct slice *value)
+{
+    *value = slice_of(NULL, 0);
+    return target_arg(&f->x->target, name, value);
+}
+
+static bool counter_read(struct figures *f)
+{
+    char shown[80];
+    struct slice name = exchange_part(f->x, 1);
+    f->store = exchange_part(f->x, 0);
+    f->counter = counters_find(f->x->http->where->counters, name);
+    if (f->counter == NULL) {
+        exchange_refuse(f->x, 404, "see /api/counters", "no counter \"%s\" is configured",
+                        slice_show(name, 70, shown, sizeof shown));
+        return false;
+    }
+    bool stores = f->counter->key.has_store;
+    f->simple = counter_is_simple(f->counter);
+    if (stores ? counter_takes_store(f->counter, f->store) : slice_eq(f->store, NO_STORE)) {
+        if (f->simple) pattern_put(&f->counter->key, f->store, &f->key);
+        return exchange_sees_store(f->x, f->store);
+    }
+    exchange_refuse(f->x, 404, stores ? "see /api/stores" : "ask for store -",
+                    "\"%s\" is not a store of the counter " SLICE_FMT,
+                    slice_show(f->store, 70, shown, sizeof shown), SLICE_ARG(f->counter->name));
+    return false;
+}
+
+/* Which of the counts that a field names. */
+static bool count_read(struct figures *f)
+{
+    char shown[64];
+    struct slice name;
+    uint32_t count = 0;
+    if (given(f, "count", &name) && (f->counter->field != FIELD_COUNT ||
+                                     (count = counter_count_of(f->counter, name)) == f->counter->counts_n)) {
+        exchange_refuse(f->x, 400, "see /api/counters for its counts", "\"%s\" is no count of this counter",
+                        slice_show(name, 50, shown, sizeof shown));
+        return false;
+    }
+    parts_init(&f->parts, f->counter, count);
+    return true;
+}
+
+static bool part_refuse(struct figures *f, struct slice name)
+{
+    char shown[80];
+    exchange_refuse(f->x, 400, "see /api/counters for its columns",
+                    "\"%s\" is no key column of this counter, or not with such a value",
+                    slice_show(name, 70, shown, sizeof shown));
+    return false;
+}
+
+/* key[<column>]=<value> */
+static bool part_read(struct figures *f, struct slice name, struct slice value)
+{
+    struct slice column = name.n > 5 ? slice_of(name.p + 4, name.n - 5) : SLICE("");
+    for (uint32_t i = 0; i < f->parts.n; i++) {
+        const struct counted_by *part = &f->parts.all[i];
+        if (part_is_time(part) || !slice_eq(part->column, column)) continue;
+        if (!part_takes(part, value)) break;
+        f->is[i] = value;
+        return true;
+    }
+    return part_refuse(f, name);
+}
+
+static bool parts_read(struct figures *f)
+{
+    const struct target *t = &f->x->target;
+    for (size_t i = 0; i < t->args_n; i++) {
+        struct slice name = target_arg_name(t, i), value;
+        if (!slice_starts(name, SLICE("key"))) continue;
+        value = slice_of(t->bytes.p + t->values[i].at, t->values[i].n);
+        if (!part_read(f, name, value)) return false;
+    }
+    f->one = true;
+    for (uint32_t i = 0; i < f->parts.n; i++)
+        f->one = f->one && (i == f->parts.time || f->is[i].p != NULL);
+    return true;
+}
+
+/* --- one field --- */
+
+static bool field_refuse(struct figures *f, struct slice field)
+{
+    char shown[64];
+    struct buf expected = {0};
+    counter_field_expected(f->counter, &expected);
+    exchange_refuse(f->x, 400, "correct the parameter, or leave it out",
+                    "field is \"%s\", expected " SLICE_FMT, slice_show(field, 50, shown, sizeof shown),
+                    SLICE_ARG(buf_slice(&expected)));
+    buf_free(&expected);
+    return false;
+}
+
+/* The whole field is the last part. */
+static bool field_read(struct figures *f, struct slice field, struct slice *from, struct slice *to)
+{
+    uint32_t last = f->parts.n - 1;
+    if (f->counter->field > FIELD_MONTH) {
+        exchange_refuse(f->x, 400, "ask with key[<column>], as /api/counters has them",
+                        "this counter's field is %s", field_kind_name(f->counter->field));
+        return false;
+    }
+    if (!counter_field_valid(f->counter, field)) return field_refuse(f, field);
+    if (last != f->parts.time) return f->is[last] = field, true;
+    bool plain = value_plain(&f->parts.all[last].type, field, f->field, from);
+    *to = *from;
+    return plain;
+}
+
+/* --- times --- */
+
+/* Fields are days and hours of the store's zone. */
+static int64_t now_of(const struct figures *f)
+{
+    int64_t now_s = wall_ms() / 1000;
+    return now_s + zones_clock(f->x->http->ports.zones, f->store, now_s).offset_s;
+}
+
+static bool range_of(struct figures *f, struct slice from, struct slice to)
+{
+    static const size_t standards[] = {
+        [FIELD_DATE] = DAYS_STANDARD, [FIELD_HOUR] = HOURS_STANDARD, [FIELD_MONTH] = MONTHS_STANDARD};
+    char why[160];
+    enum field_kind kind = parts_time_kind(&f->parts);
+    if (range_read(kind, from, to, now_of(f), standards[kind], &f->range, why, sizeof why)) return true;
+    exchange_refuse(f->x, 400, "correct the range, or leave it out", "%s", why);
+    return false;
+}
+
+/* --- all of it --- */
+
+/* What cannot be asked of this counter. NULL: it can. */
+static const char *unfit(const struct figures *f, bool ranged, bool topped)
+{
+    bool timed = figures_timed(f);
+    if (ranged && !timed) return "from and to are for date and hour";
+    return topped && timed && f->parts.n == 1 ? "top is for integer and text" : NULL;
+}
+
+static bool ask_read(struct figures *f)
+{
+    struct slice from, to, top, field;
+    bool has_from = given(f, "from", &from), has_to = given(f, "to", &to), topped = given(f, "top", &top);
+    bool ranged = has_from || has_to;
+    const char *fault = unfit(f, ranged, topped);
+    if (given(f, "field", &field) && (ranged || topped)) {
+        exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
+        return false;
+    }
+    if (fault != NULL) {
+        exchange_refuse(f->x, 400, ranged ? "ask with top or field" : "ask with from and to",
+                        "%s; this counter's field is %s", fault, field_kind_name(f->counter->field));
+        return false;
+    }
+    if (field.p != NULL && !field_read(f, field, &from, &to)) return false;
+    f->by_time = figures_timed(f) && !topped;
+    return parts_read(f) && (!figures_timed(f) || range_of(f, from, to)) &&
+           exchange_number(f->x, "top", 1, RANGE_MAX, TOP_STANDARD, &f->top);
+}
+
+/* False: refused. */
+static bool figures_question(struct figures *f)
+{
+    if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !ask_read(f))
+        return false;
+    struct buf *q = &f->question;
+    buf_printf(q, SLICE_FMT " %zu ", SLICE_ARG(f->counter->name), f->store.n);
+    buf_put_slice(q, f->store);
+    buf_printf(q, " %d %u %lld %zu %lld", f->by_time, f->parts.count, (long long)f->range.first, f->range.n,
+               (long long)f->top);
+    for (uint32_t i = 0; i < f->parts.n; i++) {
+        buf_printf(q, " %zu ", f->is[i].p == NULL ? SIZE_MAX : f->is[i].n);
+        if (f->is[i].p != NULL) buf_put_slice(q, f->is[i]);
+    }
+    return true;
+}
 
 /* Does column i stand in a row's name? */
 static bool is_named(const struct figures *f, uint32_t i)

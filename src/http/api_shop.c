@@ -2,9 +2,8 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "http/inside.h"
-#include "http/route.h"
-#include "series/day.h"
-#include "series/parts.h"
+#include "series/names.h"
+#include "series/row.h"
 #include "series/zones.h"
 
 #include <stdlib.h>
@@ -113,20 +112,6 @@ static int by_number(const void *a, const void *b)
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
 }
 
-/* Sorted, each once; drops what is over. */
-static void names_sort(struct names *s)
-{
-    size_t kept = 0;
-    if (s->n > 0) qsort(s->all, s->n, sizeof *s->all, s->numbers ? by_number : by_bytes);
-    for (size_t i = 0; i < s->n; i++) {
-        if (kept > 0 && slice_eq(s->all[kept - 1], s->all[i]))
-            heap_free((void *)s->all[i].p);
-        else
-            s->all[kept++] = s->all[i];
-    }
-    s->n = kept;
-}
-
 /* A table that cannot be read in time, as a large one whose keys do not begin with the store, has no names here, unless none can. */
 static enum err names_read(struct exchange *x, struct worker *w, struct slice prefix, uint32_t n,
                            struct names *out, struct error *e)
@@ -143,7 +128,16 @@ static enum err names_read(struct exchange *x, struct worker *w, struct slice pr
         if (code == ERR_UNAVAILABLE) return code;
         any = any || code == ERR_NONE;
     }
-    names_sort(out);
+    /* Sorted, each once; drops what is over. */
+    size_t kept = 0;
+    if (out->n > 0) qsort(out->all, out->n, sizeof *out->all, out->numbers ? by_number : by_bytes);
+    for (size_t i = 0; i < out->n; i++) {
+        if (kept > 0 && slice_eq(out->all[kept - 1], out->all[i]))
+            heap_free((void *)out->all[i].p);
+        else
+            out->all[kept++] = out->all[i];
+    }
+    out->n = kept;
     if (any) e->code = ERR_NONE;
     return any ? ERR_NONE : code;
 }

@@ -1,4 +1,4 @@
-# What the program carries for browsers (http/assets.h), as C arrays, written when the build is configured; a changed file
+# What the program carries for browsers (http/exchange.h), as C arrays, written when the build is configured; a changed file
 # configures it again. dygraphs is Debian's: package libjs-dygraphs.
 file(GLOB ASSET_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/http/assets/*)
 foreach(DYGRAPH dygraph.min.js dygraph.min.css)
@@ -22,5 +22,5 @@ foreach(ASSET_FILE ${ASSET_FILES})
     math(EXPR ASSET_N "${ASSET_N} + 1")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/asset_files.c @ONLY CONTENT
-"#include \"http/assets.h\"\n\n@ASSET_TEXTS@\nconst struct asset assets[] = {\n@ASSET_ROWS@};\nconst size_t assets_n = sizeof assets / sizeof assets[0];\n")
+"#include \"http/exchange.h\"\n\n@ASSET_TEXTS@\nconst struct asset assets[] = {\n@ASSET_ROWS@};\nconst size_t assets_n = sizeof assets / sizeof assets[0];\n")
 target_sources(http PRIVATE ${CMAKE_BINARY_DIR}/asset_files.c)

@@ -3,7 +3,7 @@
  * least that. */
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "http/figures.h"
 #include "series/asks.h"
 
@@ -14,17 +14,6 @@
 #define HASHES_MOST 300
 
 /* --- the rows, with what is stored --- */
-
-/* A row by time is named by its digits, one of a simple counter by its field, and others by their values, each behind its length. */
-static void row_name(const struct figures *f, const struct slice *values, struct buf *out)
-{
-    for (uint32_t i = 0; i < f->parts.n; i++) {
-        uint16_t n = (uint16_t)values[i].n;
-        if ((i == f->parts.time) != f->by_time) continue;
-        if (!f->by_time && !f->simple) buf_put(out, (const char *)&n, sizeof n);
-        buf_put_slice(out, values[i]);
-    }
-}
 
 void figures_values(const struct figures *f, size_t i, struct slice values[PARTS_MAX])
 {
@@ -45,7 +34,13 @@ void figures_values(const struct figures *f, size_t i, struct slice values[PARTS
 static struct row *row_of(struct figures *f, const struct slice *values)
 {
     struct buf name = {0};
-    row_name(f, values, &name);
+    /* A row by time is named by its digits, one of a simple counter by its field, and others by their values, each behind its length. */
+    for (uint32_t i = 0; i < f->parts.n; i++) {
+        uint16_t n = (uint16_t)values[i].n;
+        if ((i == f->parts.time) != f->by_time) continue;
+        if (!f->by_time && !f->simple) buf_put(&name, (const char *)&n, sizeof n);
+        buf_put_slice(&name, values[i]);
+    }
     struct row *row = rows_find(&f->answer.rows, buf_slice(&name));
     if (row == NULL) row = rows_add(&f->answer.rows, buf_slice(&name));
     buf_free(&name);
@@ -92,15 +87,6 @@ static enum err stored_select(struct figures *f, struct error *e)
     return panel_rows_read(&f->w->panel, &rows, e);
 }
 
-/* What is not in the table is 0. */
-static void stored_fill(struct figures *f, int64_t until_ms)
-{
-    f->answer.stored_s = wall_ms() / 1000;
-    f->answer.until_s = (struct figure){until_ms > 0, until_ms / 1000};
-    for (size_t i = 0; i < f->answer.rows.n; i++)
-        f->answer.rows.all[i].stored.known = true;
-}
-
 /* complete_until first: what it says is then in the table. False: refused. */
 static bool stored_read(struct figures *f)
 {
@@ -109,7 +95,13 @@ static bool stored_read(struct figures *f)
     if (!f->mysql_up) return true;
     enum err code = panel_until(&f->w->panel, f->counter, &until_ms, &e);
     if (code == ERR_NONE) code = stored_select(f, &e);
-    if (code == ERR_NONE) stored_fill(f, until_ms);
+    /* What is not in the table is 0. */
+    if (code == ERR_NONE) {
+        f->answer.stored_s = wall_ms() / 1000;
+        f->answer.until_s = (struct figure){until_ms > 0, until_ms / 1000};
+        for (size_t i = 0; i < f->answer.rows.n; i++)
+            f->answer.rows.all[i].stored.known = true;
+    }
     f->mysql_up = code != ERR_UNAVAILABLE;
     if (code == ERR_NONE || code == ERR_UNAVAILABLE) return true;
     exchange_refuse(f->x, 503, "run tallyd check, which says what mends it", "MySQL refused: %s", e.text);
@@ -122,17 +114,6 @@ static int by_pending(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
     return x->pending == y->pending ? 0 : x->pending > y->pending ? -1 : 1;
-}
-
-static void pending_file(struct rows *out, const redisReply *reply)
-{
-    int64_t n;
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *field = reply->element[i], *count = reply->element[i + 1];
-        if (count->str == NULL || !num_parse(slice_of(count->str, count->len), &n)) continue;
-        rows_add(out, slice_of(field->str, field->len))->pending = n;
-    }
-    if (out->n > 0) qsort(out->all, out->n, sizeof *out->all, by_pending);
 }
 
 /* Adds to the rows: for a top those with the most pending, else only to existing rows. */
@@ -157,7 +138,15 @@ static void pending_read(struct figures *f)
     redisReply *reply = door_ask(&f->w->door, words, 2);
     f->redis_up = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
     struct rows pending = {0};
-    if (f->redis_up) pending_file(&pending, reply);
+    if (f->redis_up) {
+        int64_t n;
+        for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+            const redisReply *field = reply->element[i], *count = reply->element[i + 1];
+            if (count->str == NULL || !num_parse(slice_of(count->str, count->len), &n)) continue;
+            rows_add(&pending, slice_of(field->str, field->len))->pending = n;
+        }
+        if (pending.n > 0) qsort(pending.all, pending.n, sizeof *pending.all, by_pending);
+    }
     pending_merge(f, &pending);
     rows_free(&pending);
     freeReplyObject(reply);
@@ -292,14 +281,6 @@ static int by_weight(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at; /* else as they came */
 }
 
-static void top_cut(struct figures *f)
-{
-    struct rows *rows = &f->answer.rows;
-    if (f->by_time || f->one || rows->n == 0) return;
-    qsort(rows->all, rows->n, sizeof *rows->all, by_weight);
-    if (rows->n > (size_t)f->top) rows->n = (size_t)f->top;
-}
-
 /* Without MySQL: its last answer to this question, or the rows that are known without it. */
 bool figures_read(struct figures *f)
 {
@@ -315,7 +296,11 @@ bool figures_read(struct figures *f)
     } else if (f->redis_up) {
         answer_cache_put(cache, buf_slice(&f->question), &f->answer);
     }
-    top_cut(f);
+    struct rows *rows = &f->answer.rows;
+    if (!f->by_time && !f->one && rows->n != 0) {
+        qsort(rows->all, rows->n, sizeof *rows->all, by_weight);
+        if (rows->n > (size_t)f->top) rows->n = (size_t)f->top;
+    }
     return true;
 }
 

@@ -4,11 +4,11 @@
  *   a few workers: all that waits, for the service's own RESP door, for Redis, for MySQL
  *   the pulse: asks the door for its state twice a second
  * It touches no data of the loop. It asks the service over connections that `connect` gives, as any client does; figures
- * come from base/stats.h and base/latencies.h, which are atomic. */
+ * come from base/stats.h, which are atomic. */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "status/source.h"
 
 struct tls_context;

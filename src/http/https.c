@@ -1,18 +1,19 @@
-/* http/https.c - see https.h. Source: gnutls' manual, gnutls_certificate_set_x509_key_file(3), gnutls_handshake_set_hook_function(3).
+/* http/https.c - see inside.h. Source: gnutls' manual, gnutls_certificate_set_x509_key_file(3), gnutls_handshake_set_hook_function(3).
  * libmicrohttpd itself reads its certificates once, and requires none of clients. It makes a connection known before the first
  * byte is read; so each session can be given credentials here. */
-#include "http/https.h"
+#include "http/inside.h"
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "tls/context.h"
-#include "tls/refused.h"
+#include "base/log.h"
+#include "tls/tls.h"
 
 #include <gnutls/abstract.h>
 #include <gnutls/x509.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 struct https_files {
     gnutls_certificate_credentials_t credentials;
@@ -79,7 +80,7 @@ static int on_step(gnutls_session_t session, unsigned type, unsigned when, unsig
     return 0;
 }
 
-void handshake_begin(struct handshake *k, const struct https *s, struct MHD_Connection *connection)
+static void handshake_begin(struct handshake *k, const struct https *s, struct MHD_Connection *connection)
 {
     static gnutls_typed_vdata_st of_a_client = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
                                                 .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
@@ -115,7 +116,8 @@ static const char *why_refused(const struct handshake *k, char *text, size_t siz
     return "the client ended it, or has no cipher that fits";
 }
 
-void handshake_end(const struct handshake *k, const char *door, struct MHD_Connection *connection)
+/* At the connection's end: logs a handshake that failed. */
+static void handshake_end(const struct handshake *k, const char *door, struct MHD_Connection *connection)
 {
     char host[64], port[8], peer[80] = "?", why[300];
     if ((k->in && k->out) || __atomic_load_n(&k->of->over, __ATOMIC_RELAXED)) return;
@@ -125,4 +127,108 @@ void handshake_end(const struct handshake *k, const char *door, struct MHD_Conne
     if (getnameinfo(at, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) == 0)
         snprintf(peer, sizeof peer, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
     tls_refused(door, peer, why_refused(k, why, sizeof why));
+}
+
+/* Libmicrohttpd's own timeout is of a connection on which nothing moves. */
+
+#define HEAD_TIMEOUT_MS 10000
+
+struct awaited { /* of a connection */
+    struct heads *of;
+    struct list link;
+    int fd;
+    uint64_t since_ms; /* mono */
+    struct handshake handshake;
+};
+
+void heads_init(struct heads *h, unsigned most, const char *door, const struct https *https)
+{
+    pthread_mutex_init(&h->lock, NULL);
+    list_init(&h->awaited);
+    h->n = 0;
+    h->most = most;
+    h->door = door;
+    h->https = https;
+}
+
+void heads_close(struct heads *h)
+{
+    pthread_mutex_destroy(&h->lock);
+}
+
+static void leave(struct awaited *head) /* under the lock */
+{
+    if (!list_linked(&head->link)) return;
+    list_remove(&head->link);
+    head->of->n--;
+}
+
+/* Its daemon sees the end and closes it. */
+static void oldest_end(struct heads *h) /* under the lock */
+{
+    static struct log_seldom line;
+    unsigned times;
+    struct awaited *oldest = CONTAINER_OF(h->awaited.next, struct awaited, link);
+    if (log_seldom(&line, &times))
+        log_event(LOG_WARN, "http_closed", "awaited=%u most=%u times=%u why=%s", h->n, h->most, times,
+                  LOGQ("a client's request did not come whole"));
+    leave(oldest);
+    shutdown(oldest->fd, SHUT_RDWR);
+}
+
+static void head_await(struct awaited *head)
+{
+    struct heads *h = head->of;
+    pthread_mutex_lock(&h->lock);
+    leave(head);
+    head->since_ms = mono_ms();
+    list_push(&h->awaited, &head->link);
+    h->n++;
+    while (h->n > h->most ||
+           head->since_ms - CONTAINER_OF(h->awaited.next, struct awaited, link)->since_ms > HEAD_TIMEOUT_MS)
+        oldest_end(h);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static struct awaited *head_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void leave_now(struct awaited *head)
+{
+    pthread_mutex_lock(&head->of->lock);
+    leave(head);
+    pthread_mutex_unlock(&head->of->lock);
+}
+
+void heads_got(struct MHD_Connection *connection)
+{
+    struct awaited *head = head_of(connection);
+    leave_now(head);
+    if (head->of->https != NULL) /* until then its handshake's */
+        MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, IDLE_TIMEOUT_S);
+}
+
+void heads_await(struct MHD_Connection *connection)
+{
+    head_await(head_of(connection));
+}
+
+void heads_notify(void *heads, struct MHD_Connection *connection, void **context,
+                  enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        struct awaited *head = *context = heap_zalloc(sizeof *head);
+        head->of = heads;
+        list_init(&head->link);
+        head->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        if (head->of->https != NULL) handshake_begin(&head->handshake, head->of->https, connection);
+        head_await(head);
+    } else {
+        struct awaited *head = *context;
+        leave_now(head);
+        if (head->of->https != NULL) handshake_end(&head->handshake, head->of->door, connection);
+        heap_free(*context);
+    }
 }

@@ -1,5 +1,5 @@
-/* http/labels.c - see labels.h. */
-#include "http/labels.h"
+/* http/labels.c - see caches.h. */
+#include "http/caches.h"
 
 #include "base/clock.h"
 #include "base/heap.h"

@@ -7,7 +7,6 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "http/inside.h"
-#include "http/route.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -165,16 +164,6 @@ static void exchange_work(struct job *job, struct worker *w)
     MHD_resume_connection(x->connection); /* x is the other thread's again */
 }
 
-static void exchanges_wait(struct http *h)
-{
-    uint64_t until_ms = mono_ms() + LAST_WORDS_MS;
-    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
-    pthread_mutex_lock(&h->lock);
-    while (h->exchanges > 0 && pthread_cond_clockwait(&h->answered, &h->lock, CLOCK_MONOTONIC, &until) == 0)
-        continue;
-    pthread_mutex_unlock(&h->lock);
-}
-
 static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *connection, const char *path,
                                        const char *method, const char *version)
 {
@@ -294,7 +283,7 @@ static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection
     return x->answered ? exchange_answer(x) : exchange_run(x);
 }
 
-/* Paths and queries are decoded by target.c, which keeps %2F and refuses %00. */
+/* Paths and queries are decoded by exchange.c, which keeps %2F and refuses %00. */
 static size_t as_it_is(void *arg, struct MHD_Connection *connection, char *text)
 {
     (void)arg, (void)connection;
@@ -413,7 +402,12 @@ static void all_end(struct http *h)
     }
     pulse_stop(&h->pulse);
     pool_stop(&h->pool);
-    exchanges_wait(h);
+    uint64_t until_ms = mono_ms() + LAST_WORDS_MS;
+    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
+    pthread_mutex_lock(&h->lock);
+    while (h->exchanges > 0 && pthread_cond_clockwait(&h->answered, &h->lock, CLOCK_MONOTONIC, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&h->lock);
     for (size_t i = 0; i < h->daemons_n; i++) {
         MHD_stop_daemon(h->daemons[i]); /* its thread may have looked at the socket until here */
         if (h->sockets[i] >= 0) close(h->sockets[i]);

@@ -1,5 +1,8 @@
-/* http/who.c - see who.h. */
-#include "http/who.h"
+/* http/who.c - see exchange.h. */
+
+#include "base/heap.h"
+#include "conf/conf.h"
+#include "http/inside.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -125,4 +128,53 @@ bool name_is_of(const struct counters *counters, enum op_kind kind, struct slice
     bool is = feeds_it(counters, FEED_EVENT, buf_slice(&event), store);
     buf_free(&event);
     return is;
+}
+
+struct bearer_set {
+    struct conf_bearers bearers;
+    struct bearer_set *before;
+};
+
+void bearers_init(struct bearers *s, const struct conf_bearers *first)
+{
+    *s = (struct bearers){.now = first};
+}
+
+void bearers_close(struct bearers *s)
+{
+    while (s->last != NULL) {
+        struct bearer_set *set = s->last;
+        s->last = set->before;
+        bearers_free(&set->bearers);
+        heap_free(set);
+    }
+}
+
+const struct conf_bearers *bearers_now(const struct bearers *s)
+{
+    return __atomic_load_n(&s->now, __ATOMIC_ACQUIRE);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+void bearers_take(struct bearers *s, struct conf_bearers *bearers)
+{
+    const struct conf_bearers *a = s->now;
+    bool same = a->n == bearers->n;
+    for (size_t i = 0; same && i < a->n; i++)
+        same = same_text(a->all[i].name, bearers->all[i].name) &&
+               same_text(a->all[i].secret, bearers->all[i].secret) &&
+               same_text(a->all[i].store, bearers->all[i].store);
+    if (same) {
+        bearers_free(bearers);
+        return;
+    }
+    struct bearer_set *set = heap_alloc(sizeof *set);
+    *set = (struct bearer_set){.bearers = *bearers, .before = s->last};
+    *bearers = (struct conf_bearers){0};
+    s->last = set;
+    __atomic_store_n(&s->now, &set->bearers, __ATOMIC_RELEASE);
 }

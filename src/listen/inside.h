@@ -8,7 +8,7 @@
 #define LISTEN_INSIDE_H
 
 #include "listen/listen.h"
-#include "tls/session.h"
+#include "tls/tls.h"
 
 #include <netinet/in.h>
 #include <stdalign.h>

@@ -11,8 +11,7 @@
 #define LISTEN_LISTEN_H
 
 #include "base/address.h"
-#include "base/conn_info.h"
-#include "base/error.h"
+#include "base/log.h"
 #include "base/outlet.h"
 
 struct uv_loop_s;

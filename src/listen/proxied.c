@@ -4,7 +4,7 @@
 #include "listen/inside.h"
 
 #include "base/log.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

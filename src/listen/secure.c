@@ -5,7 +5,7 @@
 #include "listen/inside.h"
 
 #include "base/heap.h"
-#include "tls/refused.h"
+#include "tls/tls.h"
 
 #include <stdio.h>
 

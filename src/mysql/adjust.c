@@ -1,8 +1,8 @@
-/* mysql/adjust.c - see adjust.h. */
-#include "mysql/adjust.h"
+/* mysql/adjust.c - see books.h. */
+#include "mysql/books.h"
 
-#include "base/num.h"
-#include "mysql/finding.h"
+#include "base/slice.h"
+#include "mysql/schema.h"
 
 #define AGAIN_MOST 5
 #define ADJUST_COLUMNS                                                                                       \

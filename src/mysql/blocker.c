@@ -1,5 +1,5 @@
-/* mysql/blocker.c - see blocker.h. */
-#include "mysql/blocker.h"
+/* mysql/blocker.c - see merge.h. */
+#include "mysql/merge.h"
 
 #include "base/clock.h"
 #include "base/heap.h"

@@ -2,7 +2,7 @@
 #include "mysql/books.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/text.h"
 
 #define IDS_A_STATEMENT 1000

@@ -1,10 +1,9 @@
 /* mysql/db.c - the only file that holds a MYSQL *. It does not set MYSQL_OPT_RECONNECT: that is off by default in both
  * client libraries, and Oracle's prints a warning when it is set at all. */
 #include "mysql/db.h"
-#include "mysql/db_tls.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 #include <fcntl.h>
 #include <mysql.h>
@@ -13,8 +12,16 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* TLS by whichever client library this is. Off unless mysql.tls.use is on: what libraries call
+ * "preferred" encrypts and proves nothing, and requiring TLS by default would break connections that work. On means
+ * verified. */
+static void db_tls_set(const struct db_config *c, MYSQL *mysql); /* before it connects */
+const char *db_tls_advice(const char *said); /* what a person does about an error 2026 of this text */
+static bool db_tls_is_on(MYSQL *mysql);      /* the connection has it */
 
 struct db {
     const struct db_config *config;
@@ -159,8 +166,13 @@ static enum code_class failed(struct db *db)
     return class;
 }
 
-static void options_set(const struct db_config *c, MYSQL *mysql)
+static enum code_class connect_server(struct db *db)
 {
+    const struct db_config *c = db->config;
+    const struct db_host *h = &c->hosts[db->host];
+    db->mysql = mysql_init(NULL);
+    if (db->mysql == NULL) return fail(db, 2008, "out of memory");
+    MYSQL *mysql = db->mysql;
     unsigned connect_s = c->connect_timeout_s, read_s = c->read_timeout_s, write_s = c->write_timeout_s,
              no = 0;
     mysql_options(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
@@ -169,15 +181,6 @@ static void options_set(const struct db_config *c, MYSQL *mysql)
     mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &no); /* else the server may ask for files of this machine */
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     db_tls_set(c, mysql);
-}
-
-static enum code_class connect_server(struct db *db)
-{
-    const struct db_config *c = db->config;
-    const struct db_host *h = &c->hosts[db->host];
-    db->mysql = mysql_init(NULL);
-    if (db->mysql == NULL) return fail(db, 2008, "out of memory");
-    options_set(c, db->mysql);
     const char *host =
         c->socket != NULL ? "localhost" : h->name; /* else the library looks for a pipe or TCP */
     if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, h->port, c->socket, 0) == NULL)
@@ -206,19 +209,14 @@ static enum code_class session_set(struct db *db)
     return DB_EXEC(db, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
 }
 
-static uint64_t cell_u64(struct slice cell)
-{
-    uint64_t v = 0;
-    return cell.p != NULL && num_parse_u64(cell, &v) ? v : 0;
-}
-
 static enum code_class server_read(struct db *db)
 {
     struct slice cells[3];
     enum code_class class = DB_QUERY(db, "SELECT @@max_allowed_packet, @@version, @@version_comment");
     if (class != CODE_OK) return class;
     if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not show its settings");
-    db->packet_bytes = cell_u64(cells[0]);
+    uint64_t v = 0;
+    db->packet_bytes = cells[0].p != NULL && num_parse_u64(cells[0], &v) ? v : 0;
     snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[1]));
     db->mariadb = memmem(cells[1].p, cells[1].n, "MariaDB", 7) != NULL ||
                   (cells[2].p != NULL && memmem(cells[2].p, cells[2].n, "MariaDB", 7) != NULL);
@@ -338,19 +336,6 @@ static int host_at(const struct db *db, int i)
     return i == 0 ? db->preferred : i <= db->preferred ? i - 1 : i;
 }
 
-/* Why no host could be used. The code is one that may pass, if any is. */
-static enum code_class hosts_failed(struct db *db, unsigned code, struct buf *said)
-{
-    PRE(said->p != NULL); /* there are hosts */
-    bool one = db->config->hosts_n == 1;
-    db->code = code;
-    if (one && code_class(code) == CODE_AWAY)
-        buf_printf(said, "; name the primary in mysql.url, or all: mysql://user@host1,host2/database");
-    snprintf(db->text, sizeof db->text, "%s" SLICE_FMT,
-             one ? "" : "no host of mysql.url takes writes: ", SLICE_ARG(buf_slice(said)));
-    return code_class(code);
-}
-
 static enum code_class hosts_try(struct db *db)
 {
     struct buf said = {0};
@@ -368,7 +353,15 @@ static enum code_class hosts_try(struct db *db)
         buf_put_slice(&said, slice_str(db->text));
         if (i == 0 || class != CODE_OPERATOR) code = db->code;
     }
-    enum code_class class = hosts_failed(db, code, &said);
+    /* Why no host could be used. The code is one that may pass, if any is. */
+    PRE(said.p != NULL); /* there are hosts */
+    bool one = db->config->hosts_n == 1;
+    db->code = code;
+    if (one && code_class(code) == CODE_AWAY)
+        buf_printf(&said, "; name the primary in mysql.url, or all: mysql://user@host1,host2/database");
+    snprintf(db->text, sizeof db->text, "%s" SLICE_FMT,
+             one ? "" : "no host of mysql.url takes writes: ", SLICE_ARG(buf_slice(&said)));
+    enum code_class class = code_class(code);
     buf_free(&said);
     if (standby < 0 || !db->config->reads) return class;
     class = session_begin(db, standby);
@@ -544,4 +537,58 @@ enum db_dialect db_dialect(const struct db *db)
 const struct db_config *db_config(const struct db *db)
 {
     return db->config;
+}
+
+/* Oracle's library has MYSQL_OPT_SSL_MODE, Connector/C has two options instead. With either, a server without TLS gets
+ * no connection, never a plain one. */
+
+static void files_set(const struct db_config *c, MYSQL *mysql)
+{
+    if (c->tls_ca != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CA, c->tls_ca);
+    if (c->tls_cert != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CERT, c->tls_cert);
+    if (c->tls_key != NULL) mysql_options(mysql, MYSQL_OPT_SSL_KEY, c->tls_key);
+    mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
+}
+
+static void db_tls_set(const struct db_config *c, MYSQL *mysql)
+{
+#ifdef MARIADB_PACKAGE_VERSION_ID
+    my_bool on = 1, verify = c->tls == DB_TLS_VERIFIED;
+    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify); /* always: 3.4 would begin with on */
+    if (c->tls == DB_TLS_NONE) return;
+    files_set(c, mysql);
+    mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
+#else
+    if (c->tls == DB_TLS_NONE) return;
+    unsigned mode = c->tls == DB_TLS_VERIFIED ? SSL_MODE_VERIFY_IDENTITY : SSL_MODE_REQUIRED;
+    files_set(c, mysql);
+    mysql_options(mysql, MYSQL_OPT_SSL_MODE, &mode);
+#endif
+}
+
+/* The first text is all that Connector/C says about a wrong name, the second is Oracle's. Texts of OpenSSL below them
+ * are passed on. */
+const char *db_tls_advice(const char *said)
+{
+    if (strstr(said, "Validation of SSL server certificate failed") != NULL ||
+        strstr(said, "matching functions") != NULL || strstr(said, "hostname mismatch") != NULL ||
+        strstr(said, "Hostname verification") != NULL || strstr(said, "IP address mismatch") != NULL)
+        return ": its certificate does not name the host of mysql.url; connect by a name that it has, or get "
+               "a certificate for this name";
+    if (strstr(said, " alert ") != NULL)
+        return ": MySQL refused tallyd's certificate; check mysql.tls.cert and MySQL's ssl_ca";
+    if (strstr(said, "expired") != NULL) return "; renew MySQL's certificate";
+    if (strstr(said, "support it") != NULL || strstr(said, "no TLS") != NULL)
+        return "; give MySQL a certificate (ssl_cert, ssl_key), or leave mysql.tls out";
+    if (strstr(said, "certificate verify failed") != NULL)
+        return "; either mysql.tls.ca is not the authority of MySQL's certificate, or that certificate has "
+               "expired, or it does not name the host of mysql.url";
+    if (strstr(said, "certificate") != NULL)
+        return "; name the file of the authority that signed MySQL's certificate in mysql.tls.ca";
+    return "; check which TLS versions MySQL accepts: tallyd needs 1.2 or 1.3";
+}
+
+static bool db_tls_is_on(MYSQL *mysql)
+{
+    return mysql_get_ssl_cipher(mysql) != NULL;
 }

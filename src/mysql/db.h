@@ -4,9 +4,34 @@
 #ifndef MYSQL_DB_H
 #define MYSQL_DB_H
 
-#include "base/buf.h"
-#include "base/error.h"
-#include "mysql/code.h"
+#include "base/log.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+
+/* What a MySQL error code means for a merge: one table, code -> class. The codes of both servers and of both client
+ * libraries share one number space (1000-1999 and 3000-4999 server, 2000-2999 client). 8000-9999 are TiDB's, 9001-9006
+ * ProxySQL's too. */
+
+enum code_class {
+    CODE_OK,    /* 0 */
+    CODE_AGAIN, /* ROLLBACK, then the whole transaction again, ledger row first */
+    CODE_LINK,  /* the connection is lost; a COMMIT under way is in doubt: the ledger row decides */
+    CODE_WAIT,  /* the server cannot take writes now: keep everything, back off */
+    CODE_AWAY, /* writes belong to another server, or will: leave this one, look for the one that takes them */
+    CODE_DUPLICATE, /* 1062: on the ledger row: this chunk is merged already; anywhere else our bug */
+    CODE_POISON,    /* this row's value will never fit: bisect to it */
+    CODE_SIZE,      /* the statement is too big: halve it */
+    CODE_OPERATOR, /* schema, rights or our SQL: a person must look. Also each from 1000 to 8999 that no class names. */
+    CODE_FOREIGN, /* of a proxy or a trigger, unknown: passes as CODE_AGAIN does, or one row is refused for it */
+};
+
+enum code_class code_class(unsigned code);
+/* May another row have another answer? Only one row alone tells. */
+static inline bool code_refuses(enum code_class class)
+{
+    return class == CODE_POISON || class == CODE_OPERATOR || class == CODE_DUPLICATE || class == CODE_FOREIGN;
+}
 
 enum db_tls {
     DB_TLS_NONE,
@@ -42,8 +67,7 @@ void db_config_init(struct db_config *c); /* nothing given, default times */
  * password. */
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
 void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
-bool db_host_is_local(const struct db_host *h); /* the client libraries take it for their default socket */
-bool db_config_is_socket(const struct db_config *c); /* a host is reached without TCP */
+bool db_config_is_socket(const struct db_config *c);                     /* a host is reached without TCP */
 void db_host_text(const struct db_config *c, size_t host, char *out,
                   size_t size);            /* "db1:3306", or the socket */
 void db_config_close(struct db_config *c); /* wipes the password */

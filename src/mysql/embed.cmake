@@ -1,4 +1,4 @@
-# sql/NNN_*.sql and sql/views.sql as C arrays (mysql/sql.h), written when the build is configured; a changed file configures it again.
+# sql/NNN_*.sql and sql/views.sql as C arrays (mysql/schema.h), written when the build is configured; a changed file configures it again.
 file(GLOB SQL_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sql/[0-9][0-9][0-9]_*.sql)
 list(SORT SQL_FILES)
 set(SQL_TEXTS "")
@@ -18,5 +18,5 @@ file(READ ${CMAKE_SOURCE_DIR}/sql/views.sql SQL_HEX HEX)
 string(REGEX REPLACE "(..)" "0x\\1," SQL_BYTES "${SQL_HEX}")
 string(APPEND SQL_TEXTS "static const char text_views[] = {${SQL_BYTES}0};\n")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/sql_files.c @ONLY CONTENT
-"#include \"mysql/sql.h\"\n\n@SQL_TEXTS@\nconst struct sql_file sql_files[] = {\n@SQL_ROWS@};\nconst size_t sql_files_n = sizeof sql_files / sizeof sql_files[0];\nconst struct slice sql_views = {text_views, sizeof text_views - 1};\n")
+"#include \"mysql/schema.h\"\n\n@SQL_TEXTS@\nconst struct sql_file sql_files[] = {\n@SQL_ROWS@};\nconst size_t sql_files_n = sizeof sql_files / sizeof sql_files[0];\nconst struct slice sql_views = {text_views, sizeof text_views - 1};\n")
 target_sources(mysql PRIVATE ${CMAKE_BINARY_DIR}/sql_files.c)

@@ -1,9 +1,8 @@
 /* mysql/ledger.c - see ledger.h. */
 #include "mysql/ledger.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/merge.h"
-#include "mysql/realm.h"
 #include "mysql/text.h"
 
 #include <stdio.h>

@@ -1,12 +1,11 @@
 /* mysql/locks.c - a chunk in parts (sync/README.md, rule S48): when its rows waited for a lock of another program's, they are written
  * hash by hash, with short waits. A hash whose rows are locked stays out, those before it are merged in a transaction of their own, then
  * those after it. The ledger's row names what is left, and who merges the chunk again goes on with that. */
-#include "mysql/merge_in.h"
+#include "mysql/merge.h"
 
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/rand.h"
 
 #include <stdio.h>
 
@@ -84,27 +83,23 @@ void locks_left(const struct work *w, struct buf *names)
             ledger_name_put(names, batch_hash_name(w->chunk->batch, h));
 }
 
-/* From a hash at random: otherwise, where many are locked, the time would always end at the same ones. */
-static void by_hash_begin(struct work *w)
-{
-    uint32_t first = hash_at(w->chunk, rand_below(w->chunk->rows_n));
-    char id[33];
-    batch_id_hex(&w->chunk->batch->id, id);
-    log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, w->chunk->index, LOGQ(db_text(w->db)));
-    w->locks.by_hash = true;
-    w->locks.blocker = blocker_start(w->db);
-    w->locks.until_ms = mono_ms() + LOCKS_MS;
-    EACH_HASH (h, w)
-        if (h < first && w->locks.state[h] == PART_NOW) w->locks.state[h] = PART_LATER;
-    w->plan_is_old = true;
-}
-
 enum verdict locks_found(struct work *w)
 {
     uint32_t at = w->locks.at;
     bool before = false, after = false, late = mono_ms() >= w->locks.until_ms;
     if (!w->locks.by_hash) {
-        by_hash_begin(w);
+        /* From a hash at random: otherwise, where many are locked, the time would always end at the same ones. */
+        uint32_t first = hash_at(w->chunk, rand_below(w->chunk->rows_n));
+        char id[33];
+        batch_id_hex(&w->chunk->batch->id, id);
+        log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, w->chunk->index,
+                  LOGQ(db_text(w->db)));
+        w->locks.by_hash = true;
+        w->locks.blocker = blocker_start(w->db);
+        w->locks.until_ms = mono_ms() + LOCKS_MS;
+        EACH_HASH (h, w)
+            if (h < first && w->locks.state[h] == PART_NOW) w->locks.state[h] = PART_LATER;
+        w->plan_is_old = true;
         return NEXT_PART;
     }
     w->locks.state[at] = PART_LOCKED;

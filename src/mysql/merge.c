@@ -2,14 +2,13 @@
  *   START TRANSACTION; INSERT ledger row; upserts (or UPDATEs of rows that are there); INSERT rejects; UPDATE the counter's books; COMMIT
  * Each answer of MySQL is judged: go on, the whole transaction again, or end with an outcome. The counter's books come last: all chunks
  * of a counter want that row, so it is locked only during the COMMIT. */
-#include "mysql/merge_in.h"
+#include "mysql/merge.h"
 
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/num.h"
-#include "base/rand.h"
+#include "base/slice.h"
+#include "base/sm.h"
 #include "base/stats.h"
 
 #include <stdio.h>
@@ -446,22 +445,6 @@ static enum verdict forms_read(struct work *w)
     return GO_ON;
 }
 
-static enum verdict plan_once(struct work *w)
-{
-    enum verdict v = w->counter != NULL ? forms_read(w) : GO_ON;
-    if (v == GO_ON && (w->plan.chunk == NULL || w->plan_is_old)) plan_now(w);
-    return v;
-}
-
-static void retry_count(const struct db *db)
-{
-    STAT_ADD(chunks_retried, 1);
-    enum code_class class = code_class(db_code(db));
-    if (class == CODE_AGAIN) STAT_ADD(chunks_retried_deadlock, 1);
-    if (class == CODE_LINK) STAT_ADD(chunks_retried_link, 1);
-    if (class == CODE_SIZE) STAT_ADD(chunks_retried_size, 1);
-}
-
 /* When a connection cannot be opened, the chunk ends for now: the pool learns when MySQL is back. So does one to
  * another server, whose ledger the gate has not seen. */
 static bool connected(struct work *w)
@@ -478,10 +461,17 @@ static enum verdict try_once(struct work *w)
         return merge_ended(w, MERGE_TOO_OLD, "too old: the ledger may be pruned by now");
     w->sql.n = 0;
     if (!connected(w)) return ENDED;
-    enum verdict v = plan_once(w);
+    enum verdict v = w->counter != NULL ? forms_read(w) : GO_ON;
+    if (v == GO_ON && (w->plan.chunk == NULL || w->plan_is_old)) plan_now(w);
     if (v == GO_ON) v = transaction(w);
     if (v == ENDED && (w->chunk->outcome == MERGE_DONE || w->chunk->outcome == MERGE_ALREADY)) return v;
-    if (v != ENDED) retry_count(w->db);
+    if (v != ENDED) {
+        STAT_ADD(chunks_retried, 1);
+        enum code_class class = code_class(db_code(w->db));
+        if (class == CODE_AGAIN) STAT_ADD(chunks_retried_deadlock, 1);
+        if (class == CODE_LINK) STAT_ADD(chunks_retried_link, 1);
+        if (class == CODE_SIZE) STAT_ADD(chunks_retried_size, 1);
+    }
     char why[300]; /* ROLLBACK has an answer of its own */
     snprintf(why, sizeof why, "%s", db_text(w->db));
     /* After 1205 or 1264 the transaction is still open, and would be committed by the next one. */

@@ -2,12 +2,103 @@
  * is found by bisection inside the transaction, whatever MySQL says, without savepoints: InnoDB undoes a failed statement by itself
  * and leaves the transaction open (after a code that is not known for it, tallyd asks), so the halves can be sent at once. (check
  * refuses tables of other engines.) The halves go in order, so rows are still locked in the order of their keys. */
-#include "mysql/merge_in.h"
-
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
+#include "mysql/merge.h"
 
 #include <stdio.h>
+
+#define REASON_BYTES_MAX 300 /* tally_rejects.reason */
+
+/* delta NULL: not counted. */
+static void refuse(struct plan *p, uint32_t seq, const int64_t *delta, const char *reason)
+{
+    char shown[REASON_BYTES_MAX];
+    slice_show(slice_str(reason), sizeof shown - 4, shown, sizeof shown);
+    PRE(p->refused_n < p->chunk->rows_n);
+    p->refused[p->refused_n++] = (struct refusal){.seq = seq,
+                                                  .counted = delta != NULL,
+                                                  .delta = delta != NULL ? *delta : 0,
+                                                  .reason_at = (uint32_t)p->reasons.n,
+                                                  .reason_n = (uint32_t)strlen(shown)};
+    buf_put_slice(&p->reasons, slice_str(shown));
+    p->rejected = num_add(p->rejected, delta != NULL ? *delta : 0);
+}
+
+static void plan_row(struct plan *p, uint32_t seq, const struct counter *counter, const struct columns *forms,
+                     const char *reason)
+{
+    const struct batch *b = p->chunk->batch;
+    const struct batch_row *r = &b->rows[p->chunk->first + seq];
+    struct table_row row;
+    int64_t delta = 0;
+    p->rows_n++;
+    if (!num_parse(batch_value(b, r), &delta)) return refuse(p, seq, NULL, "the value is not an integer");
+    p->total = num_add(p->total, delta);
+    if (counter == NULL) return refuse(p, seq, &delta, reason);
+    enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
+    if (fault != ROW_FITS) return refuse(p, seq, &delta, row_fault_text(fault));
+    struct plan_item *i = &p->items[p->items_n++];
+    *i = (struct plan_item){.key_at = (uint32_t)p->keys.n,
+                            .seq = seq,
+                            .count = counter_count_of(counter, batch_field(b, r)),
+                            .delta = delta};
+    sql_key(&p->keys, counter, forms, &row);
+    i->key_n = (uint32_t)(p->keys.n - i->key_at);
+}
+
+void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
+               const struct columns *forms, const char *reason, const uint8_t *left_out)
+{
+    PRE(c->batch->sealed && c->first + c->rows_n <= c->batch->rows_n);
+    *p = (struct plan){.chunk = c};
+    p->items = heap_zalloc((c->rows_n + 1) * sizeof *p->items);
+    p->refused = heap_zalloc((c->rows_n + 1) * sizeof *p->refused);
+    for (size_t i = 0; i < c->rows_n; i++)
+        if (left_out == NULL || left_out[c->batch->rows[c->first + i].hash] == 0)
+            plan_row(p, (uint32_t)i, counter, forms, reason);
+    p->refused_first = p->refused_n;
+    p->reasons_first = p->reasons.n;
+    p->rejected_first = p->rejected;
+    plan_again(p);
+    POST(p->items_n + p->refused_n == p->rows_n);
+}
+
+void plan_close(struct plan *p)
+{
+    heap_free(p->items);
+    heap_free(p->refused);
+    buf_free(&p->keys);
+    buf_free(&p->reasons);
+}
+
+void plan_again(struct plan *p)
+{
+    p->refused_n = p->refused_first;
+    p->missing_n = p->foreign_n = 0;
+    p->by_value = true;
+    for (size_t i = 0; i < p->items_n; i++)
+        p->items[i].missing = p->items[i].refused = false;
+    p->reasons.n = p->reasons_first;
+    p->rejected = p->rejected_first;
+}
+
+/* By MySQL */
+static void plan_refuse(struct plan *p, struct plan_item *i, const char *reason)
+{
+    i->refused = true;
+    refuse(p, i->seq, &i->delta, reason);
+}
+
+/* Its row is not there */
+static void plan_miss(struct plan *p, struct plan_item *i, bool drop)
+{
+    refuse(p, i->seq, &i->delta, ROW_MISSING);
+    p->refused[p->refused_n - 1].dropped = drop;
+    p->refused[p->refused_n - 1].missing = true;
+    p->missing_n++;
+    i->missing = true;
+}
 
 #define UPSERT_BYTES 400 /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32     /* of a row in the upsert, apart from its key */
@@ -280,15 +371,6 @@ static void witness_put(struct witnesses *all, struct slice counter, const struc
     pthread_mutex_unlock(&all->lock);
 }
 
-static void witness_note(struct work *w)
-{
-    const struct plan *p = &w->plan;
-    size_t i = p->items_n;
-    while (i > 0 && (p->items[i - 1].refused || p->items[i - 1].missing))
-        i--;
-    if (i > 0) witness_put(w->merger->witnesses, w->counter->name, p, &p->items[i - 1]);
-}
-
 /* False: MySQL has taken none yet. */
 static bool witness_statement(struct work *w)
 {
@@ -361,5 +443,9 @@ enum verdict rows_merge(struct work *w)
 void rows_merged(struct work *w)
 {
     if (w->shape->looks > 0) w->shape->looks = w->plan.missing_n > 0 ? LOOKS : w->shape->looks - 1;
-    witness_note(w);
+    const struct plan *p = &w->plan;
+    size_t i = p->items_n;
+    while (i > 0 && (p->items[i - 1].refused || p->items[i - 1].missing))
+        i--;
+    if (i > 0) witness_put(w->merger->witnesses, w->counter->name, p, &p->items[i - 1]);
 }

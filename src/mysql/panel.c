@@ -3,7 +3,7 @@
 
 #include "base/heap.h"
 #include "base/json.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/text.h"
 
 #define INTEGER_DIGITS 19
@@ -131,17 +131,6 @@ static void part_name(struct buf *sql, const struct parts *parts, const struct c
         sql_name(sql, part->column);
 }
 
-/* Texts of seconds sort as numbers do, from September 2001 on. */
-static void between_put(struct buf *sql, const struct panel_rows *r, const struct columns *forms,
-                        const struct counted_by *time)
-{
-    part_name(sql, r->parts, forms, time);
-    BUF_LIT(sql, " BETWEEN ");
-    part_value(sql, forms, time, r->from);
-    BUF_LIT(sql, " AND ");
-    part_value(sql, forms, time, r->to);
-}
-
 static void where_put(struct buf *sql, const struct panel_rows *r, const struct columns *forms)
 {
     const struct parts *parts = r->parts;
@@ -157,7 +146,15 @@ static void where_put(struct buf *sql, const struct panel_rows *r, const struct 
             BUF_LIT(sql, " = ");
             part_value(sql, forms, &parts->all[i], r->is[i]);
         }
-    if (r->from.p != NULL) between_put(sql, r, forms, &parts->all[parts->time]);
+    /* Texts of seconds sort as numbers do, from September 2001 on. */
+    if (r->from.p != NULL) {
+        const struct counted_by *time = &parts->all[parts->time];
+        part_name(sql, r->parts, forms, time);
+        BUF_LIT(sql, " BETWEEN ");
+        part_value(sql, forms, time, r->from);
+        BUF_LIT(sql, " AND ");
+        part_value(sql, forms, time, r->to);
+    }
 }
 
 /* What is asked of each row of the answer. */
@@ -353,22 +350,6 @@ enum err panel_stores(struct panel *p, const struct counter *c, struct slice pre
 
 /* --- names of items --- */
 
-/* Strings, also for integers: MySQL converts them to the column's type, so an index serves either. A text that is not
- * UTF-8 has no name; as a literal MySQL would refuse it. */
-static void labels_put(struct buf *sql, const struct counter *c, const struct slice *fields, size_t n)
-{
-    sql_lookup(sql, &c->labels);
-    BUF_LIT(sql, " WHERE ");
-    sql_name(sql, c->labels.key);
-    BUF_LIT(sql, " IN (NULL");
-    for (size_t i = 0; i < n; i++) {
-        if (!text_is_utf8(fields[i])) continue;
-        BUF_LIT(sql, ", _utf8mb4 ");
-        sql_hex(sql, fields[i]);
-    }
-    buf_printf(sql, ") LIMIT %zu", n);
-}
-
 enum err panel_labels(struct panel *p, const struct counter *c, const struct slice *fields, size_t n,
                       void (*label)(void *arg, struct slice id, struct slice name), void *arg,
                       struct error *e)
@@ -376,7 +357,18 @@ enum err panel_labels(struct panel *p, const struct counter *c, const struct sli
     struct buf sql = {0};
     struct slice cell[2];
     PRE(c->labels.table.n > 0);
-    labels_put(&sql, c, fields, n);
+    /* Strings, also for integers: MySQL converts them to the column's type, so an index serves either. A text that is not
+     * UTF-8 has no name; as a literal MySQL would refuse it. */
+    sql_lookup(&sql, &c->labels);
+    BUF_LIT(&sql, " WHERE ");
+    sql_name(&sql, c->labels.key);
+    BUF_LIT(&sql, " IN (NULL");
+    for (size_t i = 0; i < n; i++) {
+        if (!text_is_utf8(fields[i])) continue;
+        BUF_LIT(&sql, ", _utf8mb4 ");
+        sql_hex(&sql, fields[i]);
+    }
+    buf_printf(&sql, ") LIMIT %zu", n);
     enum code_class class = ask(p, &sql);
     while (class == CODE_OK && db_row(p->db, cell, 2))
         if (cell[0].p != NULL && cell[1].p != NULL) label(arg, cell[0], cell[1]);

@@ -6,7 +6,7 @@
 #define MYSQL_PANEL_H
 
 #include "mysql/db.h"
-#include "series/parts.h"
+#include "series/row.h"
 
 struct columns;
 

@@ -1,9 +1,9 @@
-/* mysql/realm.c - see realm.h. A process that takes an epoch writes it into the row of each counter's books, which a
+/* mysql/realm.c - see ledger.h. A process that takes an epoch writes it into the row of each counter's books, which a
  * chunk's transaction changes last. The two conflict on that row, either by its lock or, in a Galera cluster, when the
  * later one commits. */
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/text.h"
 
 #include <stdio.h>
@@ -235,18 +235,13 @@ static enum code_class lanes_write(struct realm_asked *l)
     return db_exec_free(l->db, &sql);
 }
 
-static bool lanes_differ(const struct realm_asked *l)
-{
-    return l->known && l->out->lanes != 0 && l->out->lanes != l->who->lanes;
-}
-
 static enum code_class epoch_take(struct realm_asked *l)
 {
     struct realm_look *o = l->out;
     enum code_class class = DB_EXEC(l->db, "START TRANSACTION");
     if (class == CODE_OK) class = epoch_read(l);
     o->outcome = l->known ? REALM_UNFENCED : REALM_UNKNOWN;
-    if (lanes_differ(l)) o->outcome = REALM_OTHER_LANES;
+    if (l->known && l->out->lanes != 0 && l->out->lanes != l->who->lanes) o->outcome = REALM_OTHER_LANES;
     if (o->outcome == REALM_OTHER_LANES) return class;
     bool first = batch_id_is_zero(&o->epoch.id);
     if (class != CODE_OK || !l->known || (first && !l->redis->fenced)) return class;
@@ -265,15 +260,6 @@ static enum code_class epoch_take(struct realm_asked *l)
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
 }
 
-static enum code_class look_once(struct realm_asked *l)
-{
-    struct epoch *epoch = &l->out->epoch;
-    *l->out = (struct realm_look){.epoch.realm = l->redis->realm};
-    memcpy(epoch->run_id, l->redis->run_id, sizeof epoch->run_id);
-    memcpy(epoch->replid, l->redis->replid, sizeof epoch->replid);
-    return batch_id_is_zero(&epoch->realm) ? free_take(l) : epoch_take(l);
-}
-
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
                     const struct realm_asker *asker, struct realm_look *out, struct error *e)
 {
@@ -281,7 +267,11 @@ enum err realm_look(struct db *db, const struct counters *cs, const struct histo
     enum code_class class = CODE_AGAIN;
     enum err err = ERR_NONE;
     for (uint32_t tries = 0; class == CODE_AGAIN && tries < TRIES_MOST + asker->lanes; tries++) {
-        class = look_once(&l);
+        struct epoch *epoch = &l.out->epoch;
+        *l.out = (struct realm_look){.epoch.realm = l.redis->realm};
+        memcpy(epoch->run_id, l.redis->run_id, sizeof epoch->run_id);
+        memcpy(epoch->replid, l.redis->replid, sizeof epoch->replid);
+        class = batch_id_is_zero(&epoch->realm) ? free_take(&l) : epoch_take(&l);
         err = class == CODE_OK ? ERR_NONE : db_error(db, e);
         if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
     }

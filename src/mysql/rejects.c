@@ -1,9 +1,9 @@
-/* mysql/rejects.c - see rejects.h. */
-#include "mysql/rejects.h"
+/* mysql/rejects.c - see books.h. */
+#include "mysql/books.h"
 
 #include "base/heap.h"
-#include "base/num.h"
-#include "mysql/finding.h"
+#include "base/slice.h"
+#include "mysql/schema.h"
 
 #include <stdio.h>
 
@@ -384,18 +384,6 @@ static bool group_ready(struct db *db, struct replay_group *g)
     return ready && g->counted != INT64_MIN;
 }
 
-static void marks_put(struct buf *sql, const struct replay_group *g)
-{
-    BUF_LIT(sql, "UPDATE tally_rejects SET replayed_at = UTC_TIMESTAMP(3) WHERE replayed_at IS NULL AND"
-                 " (batch, chunk, seq) IN (");
-    for (size_t i = 0; i < g->n; i++) {
-        buf_put_slice(sql, i == 0 ? SLICE("(") : SLICE(",("));
-        sql_id(sql, &g->rows[i].id.batch);
-        buf_printf(sql, ",%u,%u)", g->rows[i].id.chunk, g->rows[i].id.seq);
-    }
-    BUF_LIT(sql, ")");
-}
-
 static enum code_class group_upsert(struct db *db, const struct replay_group *g, uint32_t count)
 {
     const struct counter one = counter_of_count(g->c, count);
@@ -419,7 +407,14 @@ static enum code_class group_transaction(struct db *db, const struct replay_grou
     *all = false;
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
     if (class != CODE_OK) return class;
-    marks_put(&sql, g);
+    BUF_LIT(&sql, "UPDATE tally_rejects SET replayed_at = UTC_TIMESTAMP(3) WHERE replayed_at IS NULL AND"
+                  " (batch, chunk, seq) IN (");
+    for (size_t i = 0; i < g->n; i++) {
+        buf_put_slice(&sql, i == 0 ? SLICE("(") : SLICE(",("));
+        sql_id(&sql, &g->rows[i].id.batch);
+        buf_printf(&sql, ",%u,%u)", g->rows[i].id.chunk, g->rows[i].id.seq);
+    }
+    BUF_LIT(&sql, ")");
     class = db_exec_free(db, &sql);
     *all = class == CODE_OK && db_affected(db) == g->n;
     if (!*all) return class;

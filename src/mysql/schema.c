@@ -2,9 +2,7 @@
 #include "mysql/schema.h"
 
 #include "base/heap.h"
-#include "base/num.h"
-#include "mysql/finding.h"
-#include "mysql/sql.h"
+#include "base/slice.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -112,19 +110,6 @@ static void server_judge(const struct server *s, const struct schema_rules *rule
                     PACKET_LEAST);
 }
 
-static enum code_class server_check(struct db *db, const struct schema_rules *rules, struct schema_report *r)
-{
-    struct server s = {.flush = 1, .packet = db_packet_bytes(db)};
-    struct slice cell[2];
-    enum code_class class = DB_QUERY(
-        db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'sync_binlog',"
-            " 'max_allowed_packet', 'log_bin', 'read_only', 'binlog_format')");
-    while (class == CODE_OK && db_row(db, cell, 2))
-        server_take(&s, cell[0], cell[1]);
-    if (class == CODE_OK) server_judge(&s, rules, r);
-    return class;
-}
-
 enum code_class table_engine(struct db *db, struct slice table, bool *exists, char engine[65])
 {
     struct buf sql = {0};
@@ -182,7 +167,7 @@ static enum code_class own_standing(struct db *db, unsigned *standing)
     return class;
 }
 
-enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
+enum code_class own_tables_dropped(struct db *db, unsigned *dropped, uint32_t *version)
 {
     unsigned standing;
     *dropped = *version = 0;
@@ -200,7 +185,7 @@ enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
 enum err schema_dropped(struct db *db, unsigned *dropped, struct error *e)
 {
     uint32_t version;
-    return own_dropped(db, dropped, &version) == CODE_OK ? ERR_NONE : db_error(db, e);
+    return own_tables_dropped(db, dropped, &version) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 static enum code_class own_table_check(struct db *db, enum schema_own which, unsigned dropped,
@@ -229,7 +214,7 @@ static enum code_class own_check(struct db *db, struct schema_report *r)
 {
     uint32_t version;
     unsigned dropped;
-    enum code_class class = own_dropped(db, &dropped, &version);
+    enum code_class class = own_tables_dropped(db, &dropped, &version);
     for (unsigned i = 0; class == CODE_OK && i < SCHEMA_OWN_TABLES; i++)
         class = own_table_check(db, i, dropped, r);
     if (class != CODE_OK) return class;
@@ -288,7 +273,14 @@ static enum code_class books_check(struct db *db, const struct counters *cs, str
 enum err schema_check(struct db *db, const struct counters *cs, const struct schema_rules *rules,
                       struct schema_report *report, struct error *e)
 {
-    enum code_class class = server_check(db, rules, report);
+    struct server s = {.flush = 1, .packet = db_packet_bytes(db)};
+    struct slice cell[2];
+    enum code_class class = DB_QUERY(
+        db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'sync_binlog',"
+            " 'max_allowed_packet', 'log_bin', 'read_only', 'binlog_format')");
+    while (class == CODE_OK && db_row(db, cell, 2))
+        server_take(&s, cell[0], cell[1]);
+    if (class == CODE_OK) server_judge(&s, rules, report);
     if (class == CODE_OK) class = own_check(db, report);
     if (class == CODE_OK && !schema_refused(report, NULL)) class = lanes_check(db, rules->lanes, report);
     if (class == CODE_OK && !schema_refused(report, NULL)) class = books_check(db, cs, report);

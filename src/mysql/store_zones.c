@@ -23,21 +23,6 @@ struct store_zones {
     size_t stores, unknown; /* of the last line in the log */
 };
 
-static void read_log(struct store_zones *r, const struct zone_table *t, bool all)
-{
-    if (t->stores.n == r->stores && t->unknown == r->unknown) return;
-    r->stores = t->stores.n;
-    r->unknown = t->unknown;
-    log_event(LOG_INFO, "store_zones", "stores=%zu zones=%zu", t->stores.n, t->n);
-    if (t->unknown > 0)
-        log_event(LOG_WARN, "store_zones_unknown", "stores=%zu zones=%s next=%s", t->unknown,
-                  LOGQ(t->unknown_names),
-                  LOGQ("these stores have the default zone; write a name as Europe/Berlin"));
-    if (!all)
-        log_event(LOG_WARN, "store_zones_too_many", "most=%d next=%s", ZONES_STORES_MOST,
-                  LOGQ("further stores have the default zone"));
-}
-
 static enum code_class stores_read(struct store_zones *r, struct zone_table *t, bool *all)
 {
     struct buf sql = {0};
@@ -61,7 +46,18 @@ static void zones_read(struct store_zones *r)
     bool all = true;
     struct zone_table *t = zone_table_create(r->standard, NULL);
     if (stores_read(r, t, &all) == CODE_OK) {
-        read_log(r, t, all);
+        if (t->stores.n != r->stores || t->unknown != r->unknown) {
+            r->stores = t->stores.n;
+            r->unknown = t->unknown;
+            log_event(LOG_INFO, "store_zones", "stores=%zu zones=%zu", t->stores.n, t->n);
+            if (t->unknown > 0)
+                log_event(LOG_WARN, "store_zones_unknown", "stores=%zu zones=%s next=%s", t->unknown,
+                          LOGQ(t->unknown_names),
+                          LOGQ("these stores have the default zone; write a name as Europe/Berlin"));
+            if (!all)
+                log_event(LOG_WARN, "store_zones_too_many", "most=%d next=%s", ZONES_STORES_MOST,
+                          LOGQ("further stores have the default zone"));
+        }
         zones_publish(r->into, t);
         return;
     }

@@ -1,7 +1,7 @@
 /* mysql/text.c - see text.h. */
 #include "mysql/text.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 void sql_hex(struct buf *b, struct slice bytes)
 {

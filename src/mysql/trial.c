@@ -1,10 +1,9 @@
-/* mysql/trial.c - see trial.h. A value of each placeholder is an ordinal: an integer itself, the length of a text, the day of a time.
+/* mysql/trial.c - see schema.h. A value of each placeholder is an ordinal: an integer itself, the length of a text, the day of a time.
  * One placeholder is taken to a bound, the others stay in the middle; what is refused there is looked for by bisection. */
-#include "mysql/trial.h"
+#include "mysql/schema.h"
 
-#include "mysql/finding.h"
-#include "mysql/table.h"
-#include "series/day.h"
+#include "mysql/text.h"
+#include "series/names.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -90,14 +89,6 @@ static void value_write(const struct variable *v, int64_t ordinal, struct buf *o
     if (n > 0) value_spell(&v->type, slice_of(digits, (size_t)n), out);
 }
 
-static void key_write(const struct trial *t, const struct slice *values, struct buf *out)
-{
-    if (t->c->key.places != NULL)
-        places_put(t->c->key.places, values, out);
-    else
-        pattern_put(&t->c->key, t->key_n > 0 ? values[0] : SLICE(""), out);
-}
-
 static void field_write(const struct trial *t, const struct slice *values, struct buf *out)
 {
     if (t->c->field == FIELD_PLACES)
@@ -120,7 +111,10 @@ static bool statement_write(const struct trial *t, const struct variable *moved,
         value_write(v, v == moved ? ordinal : v->base, &texts[i]);
         values[i] = buf_slice(&texts[i]);
     }
-    key_write(t, values, &key);
+    if (t->c->key.places != NULL)
+        places_put(t->c->key.places, values, &key);
+    else
+        pattern_put(&t->c->key, t->key_n > 0 ? values[0] : SLICE(""), &key);
     field_write(t, values + t->key_n, &field);
     bool fits = counter_row(t->c, buf_slice(&key), buf_slice(&field), &row) == ROW_FITS;
     if (fits) {
@@ -155,15 +149,6 @@ static bool takes(struct trial *t, const struct variable *moved, int64_t ordinal
     t->class = statement_write(t, moved, ordinal, &sql) ? row_try(t, buf_slice(&sql)) : CODE_OK;
     buf_free(&sql);
     return t->class == CODE_OK;
-}
-
-/* Of a text the longest that the counter takes beside the others. */
-static void bounds_find(struct trial *t, struct variable *v)
-{
-    struct buf sql = {0};
-    while (v->type.kind == VALUE_TEXT && v->high > v->base && !statement_write(t, v, v->high, &sql))
-        v->high--;
-    buf_free(&sql);
 }
 
 /* The last ordinal on the way from one that is taken to one that is not; t->text is what is said beyond it. */
@@ -210,7 +195,11 @@ static bool bounds_try(struct trial *t, bool base)
     bool any = base;
     for (uint32_t i = 0; i < t->all_n; i++) {
         struct variable *v = &t->all[i];
-        bounds_find(t, v);
+        /* Of a text the longest that the counter takes beside the others. */
+        struct buf sql = {0};
+        while (v->type.kind == VALUE_TEXT && v->high > v->base && !statement_write(t, v, v->high, &sql))
+            v->high--;
+        buf_free(&sql);
         for (int side = 0; side < 2; side++) {
             int64_t ordinal = side == 0 ? v->low : v->high;
             bool taken = takes(t, v, ordinal);
@@ -309,4 +298,41 @@ enum err trial_check(struct db *db, const struct counter *c, bool even_so, struc
                     SLICE_ARG(c->table), t.text);
     if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
     return db_is_open(db) || db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+#define DENIED_TABLE 1142
+#define DENIED_COLUMN 1143
+
+/* GRANT SELECT ON `shop`.`products` TO 'tally'@'localhost'; the account may have an '@' in its name. */
+static enum code_class grant_put(struct db *db, const struct lookup *l, struct buf *out)
+{
+    struct slice cell[2];
+    enum code_class class = DB_QUERY(
+        db, "SELECT DATABASE(), CONCAT(QUOTE(SUBSTRING(CURRENT_USER(), 1, CHAR_LENGTH(CURRENT_USER()) - 1 -"
+            " CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)))), '@',"
+            " QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)))");
+    if (class != CODE_OK || !db_row(db, cell, 2)) return class;
+    BUF_LIT(out, "GRANT SELECT ON ");
+    sql_name(out, cell[0]);
+    BUF_LIT(out, ".");
+    sql_name(out, l->table);
+    buf_printf(out, " TO " SLICE_FMT ";", SLICE_ARG(cell[1]));
+    return class;
+}
+
+enum err lookup_check(struct db *db, const struct lookup *l, const struct counter *counter,
+                      const char *option, struct schema_report *report, struct error *e)
+{
+    struct buf sql = {0}, mend = {0};
+    sql_lookup(&sql, l);
+    BUF_LIT(&sql, " LIMIT 0");
+    enum code_class class = db_query_free(db, &sql);
+    if (class == CODE_OK) return ERR_NONE;
+    if (db_error(db, e) == ERR_UNAVAILABLE) return e->code;
+    bool denied = db_code(db) == DENIED_TABLE || db_code(db) == DENIED_COLUMN;
+    if (denied && grant_put(db, l, &mend) != CODE_OK) return db_error(db, e);
+    finding_add(report, SCHEMA_WARN, counter, denied ? &mend : NULL, "%s cannot be read: %s", option,
+                e->text);
+    buf_free(&mend);
+    return ERR_NONE;
 }

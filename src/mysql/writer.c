@@ -5,9 +5,8 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/latencies.h"
 #include "base/log.h"
-#include "base/rand.h"
+#include "base/stats.h"
 #include "base/thread.h"
 #include "mysql/merge.h"
 
@@ -264,16 +263,6 @@ static const struct {
     [TASK_JOB] = {job_run, job_down, job_done},
 };
 
-/* With the lock held. */
-static void queues_answer_down(struct writer_pool *p)
-{
-    for (int k = 0; k < QUEUES; k++) {
-        for (struct list *l; (l = list_pop(&p->queued[k])) != NULL; list_push(&p->done[k], l))
-            kinds[k].down(l, p->why);
-    }
-    uv_async_send(&p->results);
-}
-
 /* With the lock held: what is there to do? Jobs go before chunks: they are short, and each has an asker that waits. */
 static bool task_find(struct writer *w, enum task *task, struct list **link)
 {
@@ -283,7 +272,12 @@ static bool task_find(struct writer *w, enum task *task, struct list **link)
     enum task first = list_empty(&p->queued[TASK_JOB]) ? TASK_CHUNK : TASK_JOB;
     bool queued = !list_empty(&p->queued[first]);
     if (queued && (p->give_up || p->health == HEALTH_DOWN)) {
-        queues_answer_down(p);
+        /* With the lock held. */
+        for (int k = 0; k < QUEUES; k++) {
+            for (struct list *l; (l = list_pop(&p->queued[k])) != NULL; list_push(&p->done[k], l))
+                kinds[k].down(l, p->why);
+        }
+        uv_async_send(&p->results);
         queued = false;
     }
     if (queued && p->health == HEALTH_UP) {

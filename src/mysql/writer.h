@@ -19,7 +19,7 @@ struct writer_config {
     void *arg;
 };
 
-/* Control queries (ledger.h, books.h, rejects.h, schema.h) off the loop. Embedded in the asker's own struct. */
+/* Control queries (ledger.h, books.h, schema.h) off the loop. Embedded in the asker's own struct. */
 struct db_job {
     /* On a writer thread; db is open. It touches only the asker's struct, and what does not change while the pool
      * exists: the counters. */

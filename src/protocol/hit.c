@@ -2,7 +2,7 @@
  * looked up and sent on as the bytes that came. */
 #include "protocol/hit.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 #define HEAD "*4\r\n$7\r\nhincrby\r\n"
 #define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"

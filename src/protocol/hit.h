@@ -3,7 +3,7 @@
 #ifndef PROTOCOL_HIT_H
 #define PROTOCOL_HIT_H
 
-#include "base/hit.h"
+#include "base/outlet.h"
 
 size_t request_hit(struct slice in,
                    struct hit_bytes *h); /* bytes of the request, 0: not of this shape; h points into in */

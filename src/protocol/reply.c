@@ -1,7 +1,7 @@
 /* protocol/reply.c - see reply.h. Source of the shapes: redis-doc, "RESP protocol spec". */
 #include "protocol/reply.h"
 
-#include "base/resp.h"
+#include "base/outlet.h"
 
 #include <stdarg.h>
 #include <stdio.h>

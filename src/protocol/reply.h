@@ -3,7 +3,7 @@
 #ifndef PROTOCOL_REPLY_H
 #define PROTOCOL_REPLY_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 #define REPLY_ERROR_MAX 512 /* bytes of an error line; longer ones are cut */
 

@@ -3,9 +3,9 @@
  * request is a byte like any other. */
 #include "protocol/request.h"
 
-#include "base/check.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "protocol/inline.h"
 
 #include <stdio.h>

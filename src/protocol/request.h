@@ -5,7 +5,7 @@
 #ifndef PROTOCOL_REQUEST_H
 #define PROTOCOL_REQUEST_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 struct request_limits {
     uint32_t args_max;  /* arguments of a request, 1,024 */

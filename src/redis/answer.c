@@ -1,6 +1,6 @@
 /* redis/answer.c - questions that every operation asks of a reply. */
 #include "redis/answer.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include <stdio.h>
 
 bool answer_is_ok(const struct redis_answer *r)

@@ -1,6 +1,6 @@
 /* redis/aof_watch.c - see aof_watch.h. */
 #include "redis/aof_watch.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/info.h"
 
 #define AGAIN_MS 5           /* while an fsync runs */

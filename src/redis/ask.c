@@ -1,7 +1,7 @@
 /* redis/ask.c - see ask.h. */
 #include "redis/ask.h"
-#include "base/check.h"
-#include "base/resp.h"
+#include "base/log.h"
+#include "base/outlet.h"
 #include "redis/link_in.h"
 #include "redis/reader.h"
 #include <stdarg.h>

@@ -36,7 +36,7 @@ enum redis_clean_kind {
 };
 
 /* `now` is the lesser of two: Redis' own time when it deletes, and now_most_s, the asker's, which no leap of a clock
- * moves (base/steady.h). So a clock that leaps ahead, Redis' or ours, deletes nothing too early, and one that falls
+ * moves (base/clock.h). So a clock that leaps ahead, Redis' or ours, deletes nothing too early, and one that falls
  * back deletes late. The newest sample does not serve as `now`: a series without further hits would remain forever. */
 #define REDIS_CLEAN_NAMES_MAX 100
 struct redis_clean {

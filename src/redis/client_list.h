@@ -3,7 +3,7 @@
 #ifndef REDIS_CLIENT_LIST_H
 #define REDIS_CLIENT_LIST_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 struct redis_client {   /* into the list */
     struct slice id;    /* digits */

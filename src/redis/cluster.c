@@ -2,7 +2,7 @@
 #include "redis/cluster.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/reader.h"
 #include "redis/request.h"
 #include <stdio.h>

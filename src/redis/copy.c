@@ -3,8 +3,8 @@
  * and the sets and hashes of event logs, which have names of all lanes, member by member. They lose members, too, so they are copied
  * once only. At last the counts of tokens, which are counted anew. The lanes' known: is made from the samples that are copied. */
 #include "redis/copy.h"
+#include "base/clock.h"
 #include "base/heap.h"
-#include "base/rand.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -4,7 +4,6 @@
 
 #include "redis/link.h"
 #include "series/batches.h"
-#include "series/claim.h"
 
 void redis_due(struct redis_link *l, struct due_poll *d);
 

@@ -4,7 +4,6 @@
  * (!) Each WAIT, and each look of the timed form, also reads the key that the fence wrote. In between the server may be demoted,
  * take over other data and be promoted again, all on this connection. WAIT would then speak of offsets of other data. */
 #include "redis/fence_op.h"
-#include "base/latencies.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "redis/check_op.h"

@@ -9,7 +9,7 @@
 #include "redis/frame_tokens.h"
 #include "redis/lua.h"
 #include "redis/request.h"
-#include "series/kept.h"
+#include "series/frame.h"
 #include <stddef.h>
 #include <stdio.h>
 

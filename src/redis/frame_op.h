@@ -5,7 +5,7 @@
 #define REDIS_FRAME_OP_H
 
 #include "redis/link.h"
-#include "series/claim.h"
+#include "series/batches.h"
 #include "series/frame.h"
 
 #define FRAME_PARTS 17

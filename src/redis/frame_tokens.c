@@ -5,7 +5,7 @@
  * are a user's is in a key beside it, which goes with that second; tallyds that know no such key write for nobody. */
 #include "redis/frame_tokens.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include "redis/lua.h"
 #include "redis/request.h"

@@ -2,7 +2,7 @@
  * ID, INFO, CONFIG GET appendfsync, TIME, EXISTS tally:move, and an empty MULTI EXEC. For a user without the right to
  * MULTI each increment of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/check_op.h"
 #include "redis/info.h"
 #include "redis/link_in.h"

@@ -1,6 +1,6 @@
 /* redis/hash_op.c - HSCAN. A claim takes the hash out of the dirty index, and the next hit puts it there with a later time. */
 #include "redis/hash_op.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/lua.h"
 #include "redis/request.h"
 #include "series/names.h"

@@ -4,7 +4,7 @@
 #define REDIS_LEFTOVER_OP_H
 
 #include "redis/link.h"
-#include "series/claim.h"
+#include "series/batches.h"
 
 struct redis_leftover {
     struct batch_id id; /* fresh */

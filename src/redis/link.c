@@ -2,8 +2,8 @@
  * may happen inside a call of its user, so it is only noted there (link_doom); the `soon` timer, or the end of the read
  * that showed it, carries it out (link_end). libuv owns the memory of a socket or of a name look-up until its callback,
  * so the next try waits in CLOSING for both. */
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "base/stats.h"
 #include "redis/link_in.h"
 #include "redis/reader.h"

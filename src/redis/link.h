@@ -8,10 +8,9 @@
 #ifndef REDIS_LINK_H
 #define REDIS_LINK_H
 
-#include "base/buf.h"
 #include "base/clock.h"
-#include "base/crash.h"
-#include "base/error.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "base/sm.h"
 #include "redis/answer.h"
 #include "redis/place.h"

@@ -4,7 +4,7 @@
 #define REDIS_LINK_IN_H
 
 #include "redis/link.h"
-#include "tls/session.h"
+#include "tls/tls.h"
 
 struct redis_expect { /* one request and its replies */
     redis_reply_cb *cb;

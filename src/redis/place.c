@@ -2,7 +2,7 @@
  * cut. So that this does not last, the other links are asked for their role, since all links leave a server that was
  * demoted. If their server is still a primary after ODD_MS, the name has moved, and all leave. */
 #include "redis/place.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/link_in.h"
 #include <stdio.h>
 

@@ -8,7 +8,6 @@
 #include "base/list.h"
 #include "redis/url.h"
 #include "series/names.h"
-#include "series/slot.h"
 
 #define REDIS_WHERE_BYTES 280
 #define REDIS_REPLICAS_MAX 8

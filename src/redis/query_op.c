@@ -1,5 +1,5 @@
 /* redis/query_op.c - begins a read of each kind, and ends every read. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/query_in.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* redis/query_op.h - reads of series, timeboxes, events and visitors (series/query.h says what each answers). One
+/* redis/query_op.h - reads of series, timeboxes, events and visitors (series/asks.h says what each answers). One
  * script reads keys that must agree. Long reads come in pieces of about a millisecond of Redis' time each, mostly less. Who asks says when
  * the next piece may be asked for, so that frames go between them. */
 #ifndef REDIS_QUERY_OP_H

@@ -2,7 +2,7 @@
  * by time. Also the names of all series: known: has only scores of 0, so it is in the order of its members' bytes, and
  * ZRANGEBYLEX reads it in pages. A name that exists all the time is in the answer once. */
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/query_in.h"
 #include "series/names.h"
 #include <stdlib.h>

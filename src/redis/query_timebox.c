@@ -2,7 +2,7 @@
  * script reads what needs both, so that no read falls between a new bucket and the trim of an old one. A timebox of
  * more than a thousand buckets is read from bucket to bucket: none twice, none newer than the first read, and none that
  * was removed meanwhile. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/query_in.h"
 #include "series/names.h"
 

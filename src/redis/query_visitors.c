@@ -2,9 +2,8 @@
  * with an id of their own exactly, the union of the sketches estimates the others. No visitor is in both. When a
  * union is too much for one script it grows in temporary keys, step by step. These have a TTL, so that a cut leaves
  * nothing. */
-#include "base/rand.h"
+#include "base/clock.h"
 #include "redis/query_in.h"
-#include "series/day.h"
 #include "series/names.h"
 
 #define STEP_DAYS 366            /* whose keys one step names */

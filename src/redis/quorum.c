@@ -3,7 +3,7 @@
  *   slave <replica> <ip> <port> @ <name> <ip> <port>             of a replica, its primary behind the @
  *   <name> <old ip> <old port> <new ip> <new port>               of +switch-master */
 #include "redis/quorum.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include <stdio.h>
 
 #define WORDS_MAX 8

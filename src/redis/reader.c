@@ -3,8 +3,8 @@
  * array's count and in object functions for RESP3 types. Redis does not send those (we never say HELLO 3), so they
  * answer NULL and the reply counts as garbage. */
 #include "redis/reader.h"
-#include "base/check.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include <hiredis/hiredis.h>
 
 #define BLOCK_BYTES ((size_t)64 << 10)

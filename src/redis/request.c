@@ -1,6 +1,6 @@
 /* redis/request.c - RESP2 requests, straight into the buffer. */
 #include "redis/request.h"
-#include "base/resp.h"
+#include "base/outlet.h"
 
 void request_array(struct buf *out, size_t n)
 {

@@ -3,7 +3,7 @@
 #ifndef REDIS_REQUEST_H
 #define REDIS_REQUEST_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 void request_array(struct buf *out, size_t n);       /* *n */
 void request_slice(struct buf *out, struct slice s); /* $n, bytes */

@@ -4,9 +4,9 @@
  * the reads. */
 #include "redis/scan_op.h"
 #include "base/heap.h"
-#include "base/latencies.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/stats.h"
 #include "base/thread.h"
 #include "redis/packed.h"
 #include "redis/registry.h"

@@ -4,7 +4,7 @@
 #ifndef REDIS_SCAN_OP_H
 #define REDIS_SCAN_OP_H
 
-#include "base/piece.h"
+#include "base/turns.h"
 #include "redis/link.h"
 #include "series/batches.h"
 

@@ -4,7 +4,7 @@
 #define REDIS_TOTAL_OP_H
 
 #include "redis/link.h"
-#include "series/total.h"
+#include "series/batches.h"
 
 void redis_total(struct redis_link *l, struct total_read *t);
 

@@ -1,10 +1,9 @@
 /* redis/url.c - see url.h. */
 #include "redis/url.h"
 #include "base/heap.h"
-#include "base/num.h"
-#include "base/percent.h"
+#include "base/slice.h"
 #include "base/url.h"
-#include "tls/context.h"
+#include "tls/tls.h"
 
 static bool db_read(struct slice s, int *out)
 {

@@ -4,7 +4,7 @@
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "base/slice.h"
 
 #define REDIS_PORT_DEFAULT 6379

@@ -4,7 +4,7 @@
  * makes the replicas report at once. WAITAOF speaks of the last write alone, and a later write would move that mark. So
  * its next round begins when this one is over or ROUND_MS old. */
 #include "redis/wait_op.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/info.h"
 #include "redis/lua.h"
 #include "redis/request.h"

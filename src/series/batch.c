@@ -135,19 +135,6 @@ static int row_key_cmp(const void *va, const void *vb)
     return order != 0 ? order : (a->was > b->was) - (a->was < b->was);
 }
 
-static struct row_key *row_keys_sorted(const struct batch *b, const uint32_t *rank)
-{
-    struct row_key *keys = heap_alloc(b->rows_n * sizeof *keys);
-    for (size_t i = 0; i < b->rows_n; i++) {
-        const struct batch_row *r = &b->rows[i];
-        struct slice field = batch_field(b, r);
-        keys[i] = (struct row_key){(uint64_t)rank[r->hash] << 32 | r->field_n, field_head(field), field.p,
-                                   (uint32_t)i};
-    }
-    if (b->rows_n > 0) qsort(keys, b->rows_n, sizeof *keys, row_key_cmp);
-    return keys;
-}
-
 /* Sorts rows[] by key, keeps the last of repeated ones, and counts each hash's. */
 static void rows_settle(struct batch *b, const struct row_key *keys)
 {
@@ -165,22 +152,18 @@ static void rows_settle(struct batch *b, const struct row_key *keys)
     heap_free(old);
 }
 
-/* Values that are no integers are left out: MySQL gets them as rejects. */
-static void rows_sum(struct batch *b)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < b->rows_n; i++) {
-        int64_t value;
-        if (num_parse(batch_value(b, &b->rows[i]), &value)) sum += (uint64_t)value;
-    }
-    b->hits = (int64_t)sum;
-}
-
 bool batch_seal(struct batch *b, size_t *short_hash)
 {
     PRE(!b->sealed);
     uint32_t *rank = hashes_sort(b);
-    struct row_key *keys = row_keys_sorted(b, rank);
+    struct row_key *keys = heap_alloc(b->rows_n * sizeof *keys);
+    for (size_t i = 0; i < b->rows_n; i++) {
+        const struct batch_row *r = &b->rows[i];
+        struct slice field = batch_field(b, r);
+        keys[i] = (struct row_key){(uint64_t)rank[r->hash] << 32 | r->field_n, field_head(field), field.p,
+                                   (uint32_t)i};
+    }
+    if (b->rows_n > 0) qsort(keys, b->rows_n, sizeof *keys, row_key_cmp);
     rows_settle(b, keys);
     heap_free(keys);
     heap_free(rank);
@@ -189,7 +172,13 @@ bool batch_seal(struct batch *b, size_t *short_hash)
         *short_hash = i;
         return false;
     }
-    rows_sum(b);
+    /* Values that are no integers are left out: MySQL gets them as rejects. */
+    uint64_t sum = 0;
+    for (size_t i = 0; i < b->rows_n; i++) {
+        int64_t value;
+        if (num_parse(batch_value(b, &b->rows[i]), &value)) sum += (uint64_t)value;
+    }
+    b->hits = (int64_t)sum;
     b->sealed = true;
     return true;
 }
@@ -282,4 +271,53 @@ bool ledger_names_have(struct slice names, struct slice name)
     for (struct slice one; ledger_names_next(&names, &one);)
         if (slice_eq(one, name)) return true;
     return false;
+}
+
+bool history_has(const struct history_read *h, const struct claim_gen *claim)
+{
+    if (claim->gen > h->gen) return false;
+    for (uint32_t i = 0; i < h->gens_n; i++)
+        if (h->gens[i].gen == claim->gen) return batch_id_same(&h->gens[i].id, &claim->id);
+    return true;
+}
+
+void books_close(struct books *b)
+{
+    for (size_t i = 0; i < b->chunks_n; i++) {
+        heap_free((void *)b->chunks[i].first_key.p);
+        heap_free((void *)b->chunks[i].last_key.p);
+        heap_free((void *)b->chunks[i].waiting.p);
+    }
+    heap_free(b->chunks);
+    heap_free(b->counters);
+    *b = (struct books){0};
+}
+
+static bool chunk_holds(const struct books_chunk *c, struct slice row)
+{
+    size_t first = row.n < c->first_key.n ? row.n : c->first_key.n;
+    size_t last = row.n < c->last_key.n ? row.n : c->last_key.n;
+    int after = memcmp(row.p, c->first_key.p, first), before = memcmp(row.p, c->last_key.p, last);
+    if (after == 0) after = row.n < c->first_key.n ? -1 : 1;
+    if (before == 0) before = row.n > c->last_key.n ? 1 : -1;
+    return after > 0 && before < 0;
+}
+
+/* Only chunk_row_key can write a row's key, and it needs a batch: this makes one of this row alone. */
+bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field)
+{
+    struct batch one;
+    struct buf row = {0};
+    size_t short_hash;
+    bool has = false;
+    batch_init(&one, id);
+    batch_add_row(&one, batch_add_hash(&one, key, 1), field, SLICE("0"));
+    INVARIANT(batch_seal(&one, &short_hash));
+    chunk_row_key(&one, &one.rows[0], &row);
+    for (size_t i = 0; i < b->chunks_n && !has; i++)
+        has = memcmp(&b->chunks[i].batch, id, sizeof *id) == 0 &&
+              chunk_holds(&b->chunks[i], buf_slice(&row)) && !ledger_names_have(b->chunks[i].waiting, key);
+    buf_free(&row);
+    batch_close(&one);
+    return has;
 }

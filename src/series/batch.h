@@ -1,13 +1,69 @@
-/* series/batch.h - the rows of a batch, and how they are cut into chunks. The format version fixes the cut, not the
- * configuration: rows ordered by (length, bytes) of the pending hash, then of the field, BATCH_CHUNK_ROWS a chunk.
- * Format 2 may have packed hashes; format 1, of older versions, has none, and the same cut. A batch is built on the
- * loop and immutable once sealed; then writer threads read it, too. */
+/* series/batch.h - the rows of a batch, how they are cut into chunks, and the ledger's books of them. The format
+ * version fixes the cut, not the configuration: rows ordered by (length, bytes) of the pending hash, then of the field,
+ * BATCH_CHUNK_ROWS a chunk. Format 2 may have packed hashes; format 1, of older versions, has none, and the same cut. A
+ * batch is built on the loop and immutable once sealed; then writer threads read it, too. */
 #ifndef SERIES_BATCH_H
 #define SERIES_BATCH_H
 
 #include "base/list.h"
 #include "series/counter.h"
-#include "series/epoch.h"
+#include "series/names.h"
+
+/* Which primary tallyd merges for, and what a Redis says of itself (sync/README.md, "Epochs"). A realm is one Redis
+ * with all servers that it fails over to. An epoch of a realm belongs to one primary: a server process and its history. */
+
+#define REALM_WAIT_MS 6000 /* for an answer; who has the epoch looks three times as often */
+#define GENS_KEPT 1000     /* claims whose batch is in tally:gens; more than ever exist at once */
+
+struct epoch {
+    struct batch_id realm, id; /* random both; id zero: no epoch */
+    char run_id[RUN_ID_BYTES]; /* of the primary */
+    char replid[RUN_ID_BYTES]; /* its history: another one begins with each start and each promotion */
+};
+
+struct claim_gen {
+    uint64_t gen;
+    struct batch_id id; /* of the batch that got it */
+};
+
+struct history_read { /* of one moment */
+    struct batch_id
+        realm; /* in: given to a Redis that has none, unless it is zero. Out: tally:realm; zero: it has none */
+    char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* out */
+    uint64_t gen;                                    /* out: tally:gen, which counts claims */
+    struct claim_gen *gens;                          /* out: heap, the asker frees */
+    uint32_t gens_n;
+    bool fenced; /* in, of a look: it cannot be lost any more */
+    bool lost;   /* link lost or an error; text */
+    char text[200];
+    void (*done)(struct history_read *h);
+    void *arg;
+};
+
+/* Did this Redis give that gen to that batch? True also where it does not remember: gens from before an older tallyd
+ * was replaced, and from before an operator accepted a rollback. */
+bool history_has(const struct history_read *h, const struct claim_gen *claim);
+
+enum realm_outcome {
+    REALM_OURS,        /* the epoch is the answer, joined or taken */
+    REALM_ASKED,       /* another server's tallyd may live that has the epoch: it was asked */
+    REALM_LIVES,       /* it lives */
+    REALM_UNFENCED,    /* it would be the realm's first epoch: a fence must cover what Redis said */
+    REALM_GIVEN,       /* this Redis has none: epoch.realm was free, and must be written into it */
+    REALM_BEHIND,      /* the ledger has a claim that this Redis does not know */
+    REALM_STRANGER,    /* this Redis has none, and none is free */
+    REALM_UNKNOWN,     /* this MySQL does not know its realm */
+    REALM_OTHER_LANES, /* it counts for this Redis with another number of lanes */
+};
+
+struct realm_look { /* at MySQL, after one at Redis */
+    enum realm_outcome outcome;
+    bool taken;               /* OURS: a new epoch */
+    struct epoch epoch;       /* OURS, GIVEN */
+    struct claim_gen highest; /* of the realm's ledger; gen 0: it is empty */
+    char by[65];              /* LIVES: who took the epoch */
+    int64_t lanes;            /* of the realm; 0: not known yet */
+};
 
 #define BATCH_FORMAT 2
 #ifndef BATCH_CHUNK_ROWS /* the simulator alone compiles with fewer */
@@ -128,5 +184,54 @@ void ledger_name_put(struct buf *out, struct slice name);
 bool ledger_names_have(struct slice names, struct slice name);
 /* Takes the first off; false: there is none. */
 bool ledger_names_next(struct slice *names, struct slice *name);
+
+/* The ledger as data: which rows of a batch are merged; MySQL's half of a live total. */
+
+struct books_counter {
+    char name[NAME_BYTES_MAX + 1];
+    int64_t merged, rejected;  /* tally_counters as it is now */
+    int64_t newer;             /* part of those two: merged from a later gen than was asked for */
+    int64_t complete_until_ms; /* 0: not set */
+    int64_t adjusted;          /* by hand, for all Redis; in none of those */
+};
+
+struct books_chunk { /* a ledger row of one of the batches asked for */
+    struct batch_id batch;
+    uint32_t chunk, chunks;
+    int64_t total;
+    struct slice first_key, last_key; /* memcmp-ordered, see chunk_row_key(); owned by the books */
+    struct slice waiting;             /* hashes that are not merged, see ledger_name_put(); owned likewise */
+};
+
+struct books {
+    struct books_counter *counters; /* by name */
+    struct books_chunk *chunks;     /* by batch, chunk */
+    size_t counters_n, chunks_n;
+    uint64_t gen_highest; /* of the realm's ledger; 0: it is empty */
+};
+void books_close(struct books *b);
+/* Do these books say that the row (key, field) of this batch is merged? */
+bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field);
+
+/* MySQL's half of live totals of one counter (sync/README.md, rule S26), in one snapshot. */
+struct books_total { /* of one pending hash */
+    struct slice key;
+    const struct slice *fields;
+    size_t fields_n;
+    int64_t gen;     /* Redis' at the read */
+    int64_t *stored; /* answer: one a field, 0 without a row; heap, the asker frees it */
+    bool newer;      /* answer: the ledger has a later gen of this counter: read Redis again */
+    bool over;       /* answer: a count is more than an int64 holds */
+};
+struct books_totals {
+    const struct counter *counter;
+    struct epoch epoch; /* when Redis was read */
+    bool stale;         /* answer: it is over, so that Redis may be none any more: read again, all of them */
+    struct books_total *all;
+    size_t n;
+    const struct batch_id *ids; /* standing batches that hold any of these hashes; may repeat */
+    size_t ids_n;
+    struct books books; /* answer: chunks only; starts empty, the asker closes it */
+};
 
 #endif

@@ -1,9 +1,70 @@
-/* series/batches.h - requests to Redis about batches. The asker owns a request and its memory. Each is answered exactly
- * once through done(), on the loop, never from inside the call that asked; a lost link is an answer, too. */
+/* series/batches.h - requests to Redis: claims, about batches, to take over journals, and for a live total. The asker
+ * owns a request and its memory. Each is answered exactly once through done(), on the loop, never from inside the call
+ * that asked; a lost link is an answer, too. */
 #ifndef SERIES_BATCHES_H
 #define SERIES_BATCHES_H
 
+#include "base/list.h"
+#include "base/slice.h"
 #include "series/batch.h"
+#include "series/counter.h"
+#include "series/names.h"
+
+/* Renaming due pending hashes of one counter to names under one random id. Sent once, never again. */
+
+#define CLAIM_HASHES_MAX 1000
+#define CLAIM_FIELDS_MAX 100000 /* a bigger hash goes alone */
+#define CLAIMS_OUT_MAX 2        /* on the frame link at once: hits go between them */
+
+enum due_why {
+    DUE_TIME, /* lock granted, older than `every`, or asked for: claim it now */
+    DUE_HITS, /* only `hits` was reached: it may wait, at most for `every` */
+};
+
+enum claim_outcome {
+    CLAIM_STANDS,  /* there is a batch: go on at SCAN */
+    CLAIM_EMPTY,   /* none of the hashes existed: no batch */
+    CLAIM_REFUSED, /* Redis answered an error (text), nothing ran: the hashes are still due */
+    CLAIM_GONE,    /* reply lost, and no registry: forget the id; the hashes may still be due */
+};
+
+struct claim {
+    struct batch_id id;
+    const struct counter *counter;
+    struct slice *keys; /* pending hashes; the asker's until done */
+    uint32_t keys_n;    /* <= CLAIM_HASHES_MAX */
+    bool *fresh;        /* as keys; coalesce says whose lock is fresh and is left alone. NULL: none's */
+    enum claim_outcome outcome;
+    uint32_t renamed;              /* hashes; as all figures, known only when the reply came */
+    uint32_t left;                 /* the last `left` keys are still due: the bound of fields was reached */
+    uint64_t fields;               /* in the renamed hashes */
+    uint64_t sent_us, took_us;     /* until its answer, less what was in front of it on its link */
+    char text[200];                /* Redis' error */
+    struct list link;              /* coalesce: sent and not answered */
+    void (*done)(struct claim *c); /* once */
+    void *arg;
+};
+
+struct due_poll { /* names in tally:dirty with scores <= before_ms (Redis' time), lowest first */
+    bool highest; /* instead: all, highest first */
+    int64_t before_ms;
+    uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
+    struct buf names;     /* out: bytes of them */
+    struct slice *keys;   /* out: into names; all three heap, the asker frees */
+    int64_t *scores;      /* out: ms, one a key */
+    uint32_t keys_n;
+    bool lost;
+    void (*done)(struct due_poll *p);
+    void *arg;
+};
+
+/* What the look on a new link asks for, apart from tally:seq. */
+struct link_look {
+    struct claim *const *claims; /* does the registry of each exist? */
+    uint32_t claims_n;
+    const struct slice *journals; /* is each still ours in tally:journals? */
+    uint32_t journals_n;
+};
 
 #define SCAN_HASHES_AT_ONCE 32
 
@@ -139,6 +200,59 @@ struct dirty_state {
     int64_t lowest_ms;            /* lowest score in tally:dirty; INT64_MAX: none */
     bool lost;
     void (*done)(struct dirty_state *d);
+    void *arg;
+};
+
+/* Requests to Redis that take over journals (series/frame.h) of a dead process. The rules are as above. */
+
+struct listed_journal {       /* in the list's texts */
+    struct slice name, owner; /* owner: name_owner() of a life */
+    bool linked;              /* a link of that life exists */
+};
+
+struct journal_list {           /* all of tally:journals */
+    struct listed_journal *all; /* out: heap, as the texts; the asker frees both */
+    size_t n;
+    struct buf texts;
+    char run_id[RUN_ID_BYTES]; /* of the server that gave it */
+    bool lost;                 /* nothing is known */
+    void (*done)(struct journal_list *l);
+    void *arg;
+};
+
+/* (!) In this order: tally:journals is changed to name us, if the owner is still the one named here. All links of that
+ * life are ended, so that nothing it sent runs later; so are those of earlier owners, when a process that took over
+ * from them died before it had done so. Then the journal is read. When an owner's link comes back, it looks there
+ * first. */
+struct journal_take {
+    struct slice name, owner; /* the asker's until done */
+    bool taken;               /* false: another one was faster, or it is gone */
+    bool lost;                /* the link was cut, or Redis refused: why; ask again */
+    struct buf bytes;         /* when taken; the asker frees, as the owners */
+    struct buf owners;        /* owners whose links must be ended, a space after each */
+    char why[200];
+    void (*done)(struct journal_take *t);
+    void *arg;
+    uint32_t killing; /* redis/journal_op.c's */
+};
+
+/* The request to Redis for a live total. */
+
+/* The Redis side, for at most TOTAL_FIELDS_MAX (which Lua's stack bounds) fields, at one moment. */
+#define TOTAL_FIELDS_MAX 1000
+struct total_read {
+    struct slice key;
+    const struct slice *fields;
+    uint32_t fields_n;
+    /* value n = 0: the field is not there */
+    void (*pending)(void *arg, uint32_t field, struct slice value);
+    void (*claimed)(void *arg, const struct batch_id *id, uint32_t field, struct slice value);
+    int64_t gen;
+    bool lost; /* text says why; */
+    bool cut;  /* ... the link was cut or not up, it was no answer of Redis' */
+    char text[200];
+    uint64_t number; /* redis/total_op.c's: of the last frame that Redis had when it was asked */
+    void (*done)(struct total_read *t);
     void *arg;
 };
 

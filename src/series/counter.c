@@ -2,9 +2,9 @@
 #include "series/counter.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "series/names.h"
-#include "series/parts.h"
+#include "series/row.h"
 
 #define INTEGER_DIGITS_MAX 19
 #define OWN_PREFIX SLICE("tally:")
@@ -222,14 +222,11 @@ static enum err names_validate(const struct counter *c, struct error *e)
     return ERR_NONE;
 }
 
-bool lookup_valid(const struct lookup *l)
-{
-    return l->table.n == 0 || (is_identifier(l->table) && is_identifier(l->key) && is_identifier(l->value));
-}
-
 static enum err labels_validate(const struct counter *c, struct error *e)
 {
-    if (!lookup_valid(&c->labels))
+    /* None, or three identifiers */
+    const struct lookup *l = &c->labels;
+    if (l->table.n != 0 && (!is_identifier(l->table) || !is_identifier(l->key) || !is_identifier(l->value)))
         return refuse(c, "labels.table, labels.id and labels.name are each 1 to 64 of A-Z a-z 0-9 _ $", e);
     struct parts parts;
     if (c->labels.table.n == 0) return ERR_NONE;

@@ -2,8 +2,8 @@
 #include "series/frame.h"
 
 #include "base/heap.h"
-#include "base/num.h"
-#include "base/resp.h"
+#include "base/outlet.h"
+#include "base/slice.h"
 #include "series/names.h"
 
 #include <xxhash.h>

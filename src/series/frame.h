@@ -6,8 +6,8 @@
 #ifndef SERIES_FRAME_H
 #define SERIES_FRAME_H
 
-#include "base/buf.h"
 #include "base/list.h"
+#include "base/slice.h"
 #include "series/op.h"
 
 struct frame_hash {   /* one pending hash that the frame touches, with hits or only with an owed ZADD */
@@ -63,7 +63,7 @@ struct frame_share { /* one counter's part of tally:accepted */
     bool refused; /* answer: the sum would overflow. The next frame has it, and goes round */
 };
 
-struct frame_append {           /* to one journal (journal.h) */
+struct frame_append {           /* to one journal (below) */
     struct journal *journal;    /* coalesce's own */
     uint32_t name_at, name_n;   /* in frame->bytes */
     uint32_t bytes_at, bytes_n; /* records, in frame->records; none when it ends */
@@ -105,7 +105,7 @@ struct kept_frame {
     uint32_t hits;         /* answered with it */
     uint32_t lines, cells; /* commands in bytes; of them, HINCRBYs of cells, which are the first */
     struct buf bytes;      /* of cells, shares, tokens and visitors */
-    struct buf records;    /* of the other ops (kept.h) */
+    struct buf records;    /* of the other ops (below) */
     uint64_t found; /* the least last frame of servers that lacked this one: of later ones no lease is left */
     /* answers */
     uint32_t failed;     /* commands, tokens and ops */
@@ -152,5 +152,50 @@ bool frame_token_read(struct frame_token *t, struct slice stands);
 void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line);
 /* Sets the error of all that wait for the op; line is without '-'. */
 void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line);
+
+/* The bytes of a journal: what ops add to series, timeboxes and logs before it goes to their own
+ * keys. A journal is one string in Redis, tally:journal:<name>, of consecutive records; frames append to it:
+ *   OP     number, kind, at, name, type: from now on this number means this op
+ *   ADD    number, n: n is to be added to it
+ *   DONE   number: all that was to be added so far is in the op's own keys
+ *   EVENT  number, second, id, text: an event of that log; its id is the text, when id is 0
+ *   GONE   number, n: of the events recorded so far and not gone, the first n are in the log
+ * Unsigned numbers are LEB128, signed ones are zigzag first; the first of a record is 8 * number + mark. When a tallyd
+ * has died, another one reads here what is still to be added. */
+
+enum journal_mark { JOURNAL_OP, JOURNAL_ADD, JOURNAL_DONE, JOURNAL_EVENT, JOURNAL_GONE, JOURNAL_MARKS };
+
+struct journal_record {
+    enum journal_mark mark;
+    uint32_t number;
+    enum op_kind kind;       /* OP */
+    int64_t at;              /* OP; EVENT: its second */
+    struct slice name, type; /* OP: into the bytes read; EVENT: name is its text */
+    int64_t n;               /* ADD, GONE; EVENT: its id */
+};
+
+void journal_put_op(struct buf *out, uint32_t number, enum op_kind kind, int64_t at, struct slice name,
+                    struct slice type);
+void journal_put_add(struct buf *out, uint32_t number, int64_t n);
+void journal_put_done(struct buf *out, uint32_t number);
+void journal_put_event(struct buf *out, uint32_t number, int64_t second, int64_t id, struct slice text);
+void journal_put_gone(struct buf *out, uint32_t number, uint32_t n);
+
+/* Reads the next record; *rest then begins after it. False: no record; rest->n = 0 means the end, otherwise the bytes
+ * are no record. */
+bool journal_next(struct slice *rest, struct journal_record *r);
+
+/* The ops of a kept frame as bytes: records as in a journal, op after op.
+ * Visitors are not among them.
+ *   OP     number: 1 when a feed made the op, else 0; at: the op's `which`
+ *   ADD    what it adds; of events with items, the frame that drew their lease
+ *   EVENT  an event without number and text draws a new number
+ * An op without ADD is owed. */
+
+/* told: Redis' answers to the frame came. */
+void kept_put_op(struct buf *out, const struct frame *f, const struct frame_op *op, bool told);
+/* Adds the ops to f: they now go straight to their keys, whatever way they went before. found: the last frame that
+ * Redis has. */
+void kept_take_ops(struct frame *f, struct slice records, uint64_t found);
 
 #endif

@@ -1,10 +1,22 @@
-/* series/moved.h - which keys of one Redis go along to a cluster, and to which of its lanes (`tallyd move`). Counts that wait to
- * be merged do not: they are merged where they are. Nor does what belongs to one Redis alone: its dirty index, batches, books and
- * locks. */
+/* series/moved.h - which lane a name is in, and which keys of one Redis go along to a cluster, and to which of its
+ * lanes (`tallyd move`). Counts that wait to be merged do not: they are merged where they are. Nor does what belongs to
+ * one Redis alone: its dirty index, batches, books and locks. */
 #ifndef SERIES_MOVED_H
 #define SERIES_MOVED_H
 
-#include "series/lane_of.h"
+#include "series/op.h"
+
+/* Which lane a name is in: that of its store (names.h), which the configured patterns find in it. So everything of a
+ * store is in one lane: its counters with locks and tokens, what they feed, and its visitors. All names without a store
+ * are in one lane. */
+
+unsigned lane_of_key(const struct counters *cs, struct slice key, unsigned lanes); /* of a counter's */
+/* Of a series, timebox, event log (whatever its type) or day of visitors. */
+unsigned lane_of_name(const struct counters *cs, enum op_kind kind, struct slice name, unsigned lanes);
+
+/* Refuses a feed whose name would be in several lanes. Either it has no <store> while its counter's key has one, or
+ * another counter's feed can have the same name for another store. */
+enum err lanes_validate(const struct counters *cs, struct error *e) MUST_CHECK;
 
 enum moved_kind {
     MOVED_NOT,      /* stays */

@@ -1,10 +1,48 @@
-/* series/names.h - every key name of tallyd's own in Redis is made here, and nowhere else. */
+/* series/names.h - every key name of tallyd's own in Redis is made here, and nowhere else; with the days and hash slots
+ * in them. */
 #ifndef SERIES_NAMES_H
 #define SERIES_NAMES_H
 
-#include "base/buf.h"
-#include "base/num.h"
 #include "base/slice.h"
+
+#include <stdint.h>
+
+/* Days as people write them, YYYYMMDD (UTC), from 1970 to 9999. */
+
+#define DAY_S (24 * 3600)
+#define DAY_FIRST 19700101
+#define DAY_LAST 99991231
+
+int64_t day_number(int64_t day);     /* 20140920 -> days since 1970; day exists */
+int64_t day_of_number(int64_t days); /* back */
+static inline int64_t day_of_s(int64_t at_s)
+{
+    return day_of_number(at_s / DAY_S);
+}
+
+/* Hash slots of a Redis Cluster (its specification: "key distribution model"). A lane is one slot: each of its keys
+ * begins with a tag, so that a MULTI, a script and a SCAN touch one slot. */
+
+#define SLOTS 16384
+#define LANES_MAX 256
+#define TAG_BYTES_MAX 6 /* with its braces */
+
+struct tag {
+    char text[TAG_BYTES_MAX];
+    uint8_t n; /* 0: no tag, as on a Redis of its own */
+};
+
+unsigned slot_of(struct slice key); /* as CLUSTER KEYSLOT has it */
+
+/* The shortest tag whose slot is the middle of the lane's part of all slots; the first such in the order a-z0-9. Never
+ * change this: keys are found by it. lane < lanes, which is at most LANES_MAX. */
+void tag_find(unsigned lane, unsigned lanes, struct tag *out);
+/* Which of this many lanes has all counts of a store; n = 0: the lane of counts without a store. Never change this. */
+unsigned lane_of_store(struct slice store, unsigned lanes);
+static inline struct slice tag_slice(const struct tag *t)
+{
+    return slice_of(t->text, t->n);
+}
 
 #define KEY_DIRTY "tally:dirty"
 #define KEY_BATCHES "tally:batches"
@@ -104,5 +142,17 @@ void name_grown(struct buf *out, int64_t at_s);                          /* tall
 void name_visitors_sketch(struct buf *out, struct slice name, int64_t day); /* <name>_2007_12_04:hll */
 void name_temporary(struct buf *out, struct slice id,
                     struct slice of); /* tally:tmp:<id>:<of>, always with a TTL */
+
+/* Which series one pass of the cleaner looks at: each precision as often as it is written, but at most once a minute
+ * (Redis in Action, 5.2.1). It goes by the clock, where the book counts passes, so that a slow pass makes none of them
+ * late. */
+
+#define CLEAN_PASS_S 60
+
+/* "60:hits" of `known:` -> 60. 0: it is no series' name. */
+int64_t clean_precision(struct slice known);
+
+/* Is this precision due in a pass that began at now_s, when the previous one began at last_s (< 0: the first)? */
+bool clean_due(int64_t precision_s, int64_t now_s, int64_t last_s);
 
 #endif

@@ -4,8 +4,8 @@
 #ifndef SERIES_OP_H
 #define SERIES_OP_H
 
+#include "series/asks.h"
 #include "series/counter.h"
-#include "series/query.h"
 
 #define OP_PRECISIONS_MAX 16
 #define OP_TIERS_MAX 16
@@ -145,5 +145,24 @@ bool op_joins(const struct frame_op *op, uint32_t precision_s);
 bool op_id_is_number(struct slice id);
 /* The pending hash that new visitors under this name move: appended to out. False: none does. */
 bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out);
+
+/* Which names series, timeboxes, events and visitors may have. Their keys are in the same Redis as those of counters
+ * and tallyd's own, so a name must not make a key of another kind. */
+
+/* False: why gets an error line without '-'. type matters only for events, day only for visitors. scratch is
+ * overwritten. */
+bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice name, struct slice type,
+                  int64_t day, struct buf *scratch, struct buf *why);
+
+/* Checks the feeds of a configuration. A feed has keys of its own (names.h). They must not be a counter's key or lock,
+ * and must not begin like tallyd's own keys or those of another kind. Names that
+ * clients give are checked one by one. */
+
+/* Looks at the feeds of all counters; cs->ops is set. On an error *which and *feed say where. */
+enum err feeds_validate(const struct counters *cs, size_t *which, enum feed *feed,
+                        struct error *e) MUST_CHECK;
+
+/* Looks at ops->uniq_name, whose new visitors move ops->uniq_counter (not NULL). */
+enum err uniq_feed_validate(const struct counters *cs, struct error *e) MUST_CHECK;
 
 #endif

@@ -2,7 +2,7 @@
 #include "series/zones.h"
 
 #include "base/heap.h"
-#include "series/day.h"
+#include "series/names.h"
 
 #include <stdio.h>
 
@@ -168,20 +168,6 @@ void zone_view_close(struct zone_view *v)
     *v = (struct zone_view){.of = NULL};
 }
 
-/* It ends with the local hour, or earlier with a change of the zone's clocks. */
-static void hour_make(struct zone_hour *h, const struct zone *zone, int64_t at_s)
-{
-    char text[32];
-    int64_t from, until, local = at_s + zone_offset(zone, at_s, &from, &until);
-    if (local < 0) local = 0;
-    if (local > LAST_S) local = LAST_S;
-    int64_t begins = at_s - local % HOUR_S;
-    h->from_s = begins > from ? begins : from;
-    h->until_s = begins + HOUR_S < until ? begins + HOUR_S : until;
-    snprintf(text, sizeof text, "%08d%02d", (int)day_of_s(local), (int)(local % DAY_S / HOUR_S));
-    memcpy(h->text, text, ZONE_HOUR_BYTES);
-}
-
 struct slice zone_view_hour(struct zone_view *v, struct slice store, int64_t at_s)
 {
     if (atomic_load_explicit(&v->of->version, memory_order_acquire) != v->version) {
@@ -190,6 +176,17 @@ struct slice zone_view_hour(struct zone_view *v, struct slice store, int64_t at_
     }
     const struct zone *zone = zone_of(v->table, store);
     struct zone_hour *h = &v->hours[zone - v->table->all];
-    if (at_s < h->from_s || at_s >= h->until_s) hour_make(h, zone, at_s);
+    /* It ends with the local hour, or earlier with a change of the zone's clocks. */
+    if (at_s < h->from_s || at_s >= h->until_s) {
+        char text[32];
+        int64_t from, until, local = at_s + zone_offset(zone, at_s, &from, &until);
+        if (local < 0) local = 0;
+        if (local > LAST_S) local = LAST_S;
+        int64_t begins = at_s - local % HOUR_S;
+        h->from_s = begins > from ? begins : from;
+        h->until_s = begins + HOUR_S < until ? begins + HOUR_S : until;
+        snprintf(text, sizeof text, "%08d%02d", (int)day_of_s(local), (int)(local % DAY_S / HOUR_S));
+        memcpy(h->text, text, ZONE_HOUR_BYTES);
+    }
     return slice_of(h->text, ZONE_HOUR_BYTES);
 }

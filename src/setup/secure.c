@@ -1,11 +1,10 @@
 /* setup/secure.c - TLS as configured: which options go together, which files, and what tallyd says of certificates.
  * Options that would have no effect are refused: otherwise an operator may believe that a connection has TLS when it
  * has none. */
-#include "setup/secure.h"
+#include "setup/setup.h"
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "setup/setup_in.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

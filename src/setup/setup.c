@@ -3,10 +3,9 @@
 
 #include "base/heap.h"
 #include "base/zone.h"
-#include "conf/near.h"
-#include "series/feeds.h"
-#include "setup/setup_in.h"
-#include "tls/context.h"
+#include "conf/conf.h"
+#include "series/op.h"
+#include "tls/tls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -356,15 +355,6 @@ static struct slice *slices_of(const struct conf_texts *texts)
     return out;
 }
 
-static void user_problem(const struct conf *conf, size_t i, enum user_field which, const struct error *e,
-                         struct buf *problems)
-{
-    char where[WHERE_BYTES];
-    enum conf_option option = which == USER_PASSWORD ? CONF_USER_PASSWORD : CONF_USER_COMMANDS;
-    buf_printf(problems, "%s: users.%s%s: %s\n", conf_where_user(conf, i, option, where, sizeof(where)),
-               conf->users[i].name, conf_option_path(option) + strlen("users.*"), e->text);
-}
-
 static bool user_init(struct users *out, const struct conf *conf, size_t i, struct buf *problems)
 {
     const struct conf_user *from = &conf->users[i];
@@ -381,7 +371,12 @@ static bool user_init(struct users *out, const struct conf *conf, size_t i, stru
     enum user_field which;
     struct error e;
     bool good = users_add(out, &spec, &which, &e) == ERR_NONE;
-    if (!good) user_problem(conf, i, which, &e, problems);
+    if (!good) {
+        char where[WHERE_BYTES];
+        enum conf_option option = which == USER_PASSWORD ? CONF_USER_PASSWORD : CONF_USER_COMMANDS;
+        buf_printf(problems, "%s: users.%s%s: %s\n", conf_where_user(conf, i, option, where, sizeof(where)),
+                   conf->users[i].name, conf_option_path(option) + strlen("users.*"), e.text);
+    }
     heap_free(keys);
     heap_free(commands);
     return good;

@@ -9,6 +9,7 @@
 #include "redis/sentinel.h"
 #include "series/op.h"
 #include "status/source.h"
+#include "tls/tls.h"
 #include "users/users.h"
 
 struct setup {
@@ -51,5 +52,35 @@ struct source setup_source(const struct setup *s);
 /* The users of the configuration, also after a reload; nothing is borrowed. False: problems says why, and out is
  * empty. */
 bool setup_users(struct users *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
+
+/* Warnings about TLS and doors in a valid configuration, for `check` and for the log of `run`. */
+
+#define SECURE_SOON_S (14 * 24 * 3600) /* a warning comes this long before the end */
+
+enum secure_level { SECURE_GOOD, SECURE_WARN, SECURE_BAD };
+
+/* "is good until 2027-01-01 00:00 UTC (40 days)", and what to do when that is soon, or over. Of one with a certificate. */
+enum secure_level secure_certificate(struct tls_context *c, char *out, size_t size);
+
+/* Calls warn for each setting that a careful operator would change. */
+void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg);
+
+/* Between setup.c and secure.c. */
+
+/* A line in problems for an option that is no counter's. */
+void setup_problem(const struct conf *conf, enum conf_option option, const struct error *e,
+                   struct buf *problems);
+
+/* counter: CONF_GLOBAL for an option that is no counter's. */
+void setup_counter_problem(const struct conf *conf, size_t counter, enum conf_option option,
+                           const struct error *e, struct buf *problems);
+
+/* Key, lock, field and columns of the i-th counter (shape.c). False: problems says why. */
+bool setup_shape(struct setup *s, size_t i, struct buf *problems);
+
+/* How Redis, its sentinels and MySQL are reached with TLS, once their URLs are read. */
+bool setup_redis_tls(struct setup *s, struct buf *problems);
+bool setup_sentinel_tls(struct setup *s, struct buf *problems);
+bool setup_mysql_tls(struct setup *s, struct buf *problems);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/heap.h"
 #include "mysql/books.h"
 #include "mysql/ledger.h"
-#include "mysql/rejects.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "status/probe.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/batches_op.h"
 #include "redis/dirty_op.h"
 #include "redis/gen_op.h"

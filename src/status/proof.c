@@ -2,7 +2,7 @@
 #include "status/proof.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "mysql/books.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* status/service.c - see service.h. */
 #include "status/service.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "redis/info.h"
 
 #define CONNECT_S 2

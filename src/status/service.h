@@ -2,7 +2,7 @@
 #ifndef STATUS_SERVICE_H
 #define STATUS_SERVICE_H
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "conf/conf.h"
 
 #include <hiredis/hiredis.h>

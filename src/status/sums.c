@@ -2,7 +2,7 @@
 #include "status/sums.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 static struct sum *sum_of(struct sums *s, struct slice name)
 {

@@ -1,5 +1,5 @@
 /* sync/gate.h - may sync merge? Only when the schema was checked since MySQL came up, and Redis was compared with the
- * ledger since it came back as another process. Then it has an epoch (series/epoch.h). If Redis lacks a claim that
+ * ledger since it came back as another process. Then it has an epoch (series/batch.h). If Redis lacks a claim that
  * MySQL has merged, Redis lost it, or another primary made it: counting goes on, merging waits for an operator. A
  * ledger that lacks what this process merged is logged, and merging goes on: waiting does not bring back what MySQL
  * lost. */

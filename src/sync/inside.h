@@ -9,9 +9,8 @@
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
 
-#include "base/piece.h"
-#include "base/rules.h"
 #include "base/sm.h"
+#include "base/turns.h"
 #include "sync/sync.h"
 
 #ifdef TALLYD_RULES

@@ -8,7 +8,7 @@
  * else to merge, a kept batch itself is run again for that. */
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include "sync/inside.h"
 

@@ -1,10 +1,9 @@
 /* sync/ports.h - the world as the sync machine sees it. engine/ connects Redis and MySQL, the simulator in-memory
- * twins. The requests and their rules are in series/batches.h and series/claim.h. */
+ * twins. The requests and their rules are in series/batches.h. */
 #ifndef SYNC_PORTS_H
 #define SYNC_PORTS_H
 
 #include "series/batches.h"
-#include "series/claim.h"
 
 struct sync_ports {
     void *arg;

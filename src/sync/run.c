@@ -20,9 +20,9 @@
  * Why a run gives up: ledger rows are pruned `ledger.keep` after merged_at, once their batch no longer exists. A merge
  * that finds its row refreshes merged_at (mysql/merge.c), so a run that discards has touched every row within its own
  * life. With keep = 3 x give_up the rows then outlive every run that scanned the batch before it was gone. */
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "base/stats.h"
 #include "sync/inside.h"
 

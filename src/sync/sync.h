@@ -129,7 +129,7 @@ bool sync_quiet(const struct sync *s); /* no request out (a stopped machine with
 void sync_destroy(struct sync **s);
 
 #ifdef TALLYD_RULES
-extern uint32_t sync_rules_off; /* simulator only: see base/rules.h */
+extern uint32_t sync_rules_off; /* simulator only: see base/sm.h */
 #endif
 
 #endif

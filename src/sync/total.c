@@ -9,7 +9,7 @@
  *   waiting -> a round: Redis (one script a request) -> MySQL (one snapshot for all) -> answered, or waiting again */
 #include "sync/total.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include "sync/inside.h"
 #include <stdio.h>

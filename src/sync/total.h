@@ -3,11 +3,11 @@
 #ifndef SYNC_TOTAL_H
 #define SYNC_TOTAL_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "base/turns.h"
 #include "series/asks.h"
-#include "series/books.h"
-#include "series/total.h"
+#include "series/batch.h"
+#include "series/batches.h"
 #include "sync/gate.h"
 
 struct total_stored {          /* MySQL's half of all totals of a round */

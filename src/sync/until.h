@@ -2,7 +2,7 @@
 #ifndef SYNC_UNTIL_H
 #define SYNC_UNTIL_H
 
-#include "base/error.h"
+#include "base/log.h"
 #include "sync/gate.h"
 
 struct until_write {

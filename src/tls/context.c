@@ -1,8 +1,10 @@
 /* tls/context.c - files to an SSL_CTX. Source: openssl's man pages SSL_CTX_new(3), SSL_CTX_use_certificate(3). */
-#include "tls/inside.h"
-
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "tls/inside.h"
+#include "tls/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,15 +135,6 @@ static int chain_verify(X509_STORE_CTX *store, void *arg)
     return c->trust == TLS_TRUST_ANYBODY ? 1 : X509_verify_cert(store);
 }
 
-static void trust_set(struct tls_context *c, SSL_CTX *ctx)
-{
-    int mode = SSL_VERIFY_PEER;
-    if (c->side == TLS_SERVER)
-        mode = c->ca == NULL ? SSL_VERIFY_NONE : mode | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-    SSL_CTX_set_verify(ctx, mode, NULL);
-    SSL_CTX_set_cert_verify_callback(ctx, chain_verify, c);
-}
-
 /* --- all of it --- */
 
 /* Tickets are encrypted by a key of this context, so none is valid after a reload. */
@@ -163,7 +156,11 @@ static enum err ctx_load(struct tls_context *c, SSL_CTX **out, enum tls_file *wh
     SSL_CTX *ctx = SSL_CTX_new(c->side == TLS_SERVER ? TLS_server_method() : TLS_client_method());
     INVARIANT(ctx != NULL);
     protocol_set(ctx);
-    trust_set(c, ctx);
+    int mode = SSL_VERIFY_PEER;
+    if (c->side == TLS_SERVER)
+        mode = c->ca == NULL ? SSL_VERIFY_NONE : mode | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+    SSL_CTX_set_verify(ctx, mode, NULL);
+    SSL_CTX_set_cert_verify_callback(ctx, chain_verify, c);
     enum err code = own_load(c, ctx, &fault);
     if (code == ERR_NONE) code = ca_load(c, ctx, &fault);
     ERR_clear_error();
@@ -270,4 +267,15 @@ SSL *tls_context_ssl(struct tls_context *c)
     pthread_mutex_unlock(&c->lock);
     INVARIANT(ssl != NULL);
     return ssl;
+}
+
+/* One limit for all addresses: a flood goes to any of them. */
+
+void tls_refused(const char *door, const char *peer, const char *why)
+{
+    static struct log_seldom line;
+    unsigned times;
+    STAT_ADD(tls_refused, 1);
+    if (log_seldom(&line, &times))
+        log_event(LOG_WARN, "tls_refused", "door=%s peer=%s times=%u why=%s", door, peer, times, LOGQ(why));
 }

@@ -1,10 +1,10 @@
 /* tls/inside.h - what the files of tls/ share.
  *   context.c  certificates, keys and authorities      session.c  one connection, as bytes in and bytes out
- *   refused.c  the log of failed handshakes */
+ *   context.c  the log of failed handshakes */
 #ifndef TLS_INSIDE_H
 #define TLS_INSIDE_H
 
-#include "tls/context.h"
+#include "tls/tls.h"
 
 #include <openssl/ssl.h>
 

@@ -1,6 +1,6 @@
 /* tls/session.c - OpenSSL on memory: our BIO reads from the bytes just taken and writes to `out`, so only the cipher copies.
  * Source: BIO_meth_new(3), SSL_read(3). */
-#include "tls/session.h"
+#include "tls/tls.h"
 
 #include "base/heap.h"
 #include "tls/inside.h"
@@ -137,21 +137,6 @@ static void on_message(int written, int version, int type, const void *message, 
     s->in = slice_of(NULL, 0);
 }
 
-static void new_keys_forget(struct tls_session *s, size_t text_n)
-{
-    s->new_keys_bytes += text_n;
-    if (s->new_keys_bytes < NEW_KEYS_AFTER_BYTES) return;
-    s->new_keys = 0;
-    s->new_keys_bytes = 0;
-}
-
-static void beyond_failed(struct tls_session *s)
-{
-    s->state = TLS_FAILED;
-    s->in = slice_of(NULL, 0);
-    snprintf(s->why, sizeof s->why, "%s", s->beyond);
-}
-
 static void failed(struct tls_session *s)
 {
     char reason[120];
@@ -256,8 +241,16 @@ size_t tls_session_take(struct tls_session *s, const char *wire, size_t n, char 
         if (!went_on(s, SSL_read_ex(s->ssl, text + got, room - got, &now))) break;
         got += now;
     }
-    new_keys_forget(s, got);
-    if (s->beyond != NULL && s->state == TLS_READY) beyond_failed(s);
+    s->new_keys_bytes += got;
+    if (s->new_keys_bytes >= NEW_KEYS_AFTER_BYTES) {
+        s->new_keys = 0;
+        s->new_keys_bytes = 0;
+    }
+    if (s->beyond != NULL && s->state == TLS_READY) {
+        s->state = TLS_FAILED;
+        s->in = slice_of(NULL, 0);
+        snprintf(s->why, sizeof s->why, "%s", s->beyond);
+    }
     POST(s->in.n == 0);
     return got;
 }

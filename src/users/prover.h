@@ -1,14 +1,62 @@
-/* users/prover.h - verifies passwords on libuv's thread pool, one at a time, so it never takes more than one core. Clients
- * that ask the same share one answer. It limits failed logins (guesses.h) and the number of logins that wait.
- *
- * The last right password of a user is remembered, until the user's hash changes, as HMAC-SHA-256 of name and password under
- * a key of this process: PHP reconnects for every page. All but the one job runs on the loop. */
+/* users/prover.h - passwords, wrong guesses, and who proves which. */
 #ifndef USERS_PROVER_H
 #define USERS_PROVER_H
 
 #include "base/list.h"
-#include "users/guesses.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "users/users.h"
+
+/* Passwords as crypt(5) hashes, made and verified by libcrypt: yescrypt (`$y$`), the system's own way for /etc/shadow,
+ * and scrypt (`$7$`), from which it comes. Weaker hashes are refused, and so are those that cost more than an
+ * unauthenticated client may make tallyd spend. Thread-safe; each call takes tens of ms and 16 MiB or more, as the hash
+ * says, so not on the loop. */
+
+#define PASSWORD_BYTES_MAX 511 /* of a password, without NUL bytes; libcrypt takes no more */
+#define PASSWORD_HASH_BYTES 384
+/* Of memory, for each time that a password is proved: 16 is yescrypt's own, 64 scrypt's in libcrypt. */
+#define PASSWORD_MIB_LEAST 1
+#define PASSWORD_MIB_MOST 64
+
+/* A whole hash of an accepted kind and cost; password_is() is only for those. */
+bool password_hash_fits(const char *hash);
+bool password_is(const char *hash, struct slice password);
+/* A new yescrypt hash with a salt of its own. */
+enum err password_hash(struct slice password, char out[PASSWORD_HASH_BYTES], struct error *e) MUST_CHECK;
+
+/* Limits failed logins: some at once, then one after each pause, by address and user, and a wider limit by address
+ * alone. Bounded: when the slots are full, the entry that would expire first goes. Pure; the time is given (mono). */
+
+#define GUESSES_SLOTS 4096
+
+struct guess_limit {
+    uint32_t at_once, gap_ms; /* at_once guesses, then one each gap_ms; neither is 0 */
+};
+struct guess_limits {
+    struct guess_limit user; /* of a user from one address: 10, 2,000 */
+    struct guess_limit wide; /* of all users from one address: 50, 200 */
+};
+
+struct guesses {
+    struct guess_limits limits;
+    uint64_t seed;
+    struct guess {
+        uint64_t who;      /* a hash, 0: free */
+        uint64_t until_ms; /* when all its wrong guesses are forgiven */
+    } slots[GUESSES_SLOTS];
+};
+
+void guesses_init(struct guesses *g, const struct guess_limits *limits);
+
+/* May a password be tried? */
+bool guess_may(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms);
+void guess_wrong(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms);
+
+/* Verifies passwords on libuv's thread pool, one at a time, so it never takes more than one core. Clients that ask the same
+ * share one answer. It limits failed logins, and the number of logins that wait.
+ *
+ * The last right password of a user is remembered, until the user's hash changes, as HMAC-SHA-256 of name and password under
+ * a key of this process: PHP reconnects for every page. All but the one job runs on the loop. */
 
 struct uv_loop_s;
 struct prover;

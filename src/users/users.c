@@ -1,10 +1,102 @@
-/* users/users.c - see users.h. */
+/* users/users.c - see users.h; with the patterns of their keys and the commands that they may be given. */
 #include "users/users.h"
 
 #include "base/heap.h"
-#include "users/password.h"
+#include "base/log.h"
+#include "users/prover.h"
 
 #include <stdlib.h>
+
+/* CLIENT LIST and CLIENT KILL also need admin: command/guard.c. */
+const struct grant grants[] = {
+    {"hincrby", GRANT_WRITE, NAMES_KEY},
+    {"ctr.incrby", GRANT_WRITE, NAMES_KEY},
+    {"ctr.hit", GRANT_WRITE, NAMES_KEY},
+    {"ctr.pending", GRANT_READ, NAMES_KEY},
+    {"ctr.total", GRANT_READ, NAMES_KEY},
+    {"ctr.sync", GRANT_ADMIN, NAMES_SYNC},
+    {"ctr.recover", GRANT_ADMIN, NAMES_ALL},
+    {"series.incrby", GRANT_WRITE, NAMES_KEY},
+    {"series.get", GRANT_READ, NAMES_KEY},
+    {"series.list", GRANT_ADMIN, NAMES_NONE}, /* its answer has only the names that the user may see */
+    {"box.incrby", GRANT_WRITE, NAMES_KEY},
+    {"box.recent", GRANT_READ, NAMES_KEY},
+    {"box.top", GRANT_READ, NAMES_KEY},
+    {"box.bottom", GRANT_READ, NAMES_KEY},
+    {"event.add", GRANT_WRITE, NAMES_EVENT},
+    {"event.range", GRANT_READ, NAMES_EVENT},
+    {"event.count", GRANT_READ, NAMES_EVENT},
+    {"uniq.add", GRANT_WRITE, NAMES_KEY},
+    {"uniq.count", GRANT_READ, NAMES_KEY},
+    {"wait", GRANT_WRITE, NAMES_NONE},
+    {"waitaof", GRANT_WRITE, NAMES_NONE},
+    {"ping", GRANT_FREE, NAMES_NONE},
+    {"echo", GRANT_FREE, NAMES_NONE},
+    {"hello", GRANT_FREE, NAMES_NONE},
+    {"auth", GRANT_FREE, NAMES_NONE},
+    {"select", GRANT_FREE, NAMES_NONE},
+    {"client", GRANT_FREE, NAMES_NONE},
+    {"quit", GRANT_FREE, NAMES_NONE},
+    {"reset", GRANT_FREE, NAMES_NONE},
+    {"multi", GRANT_FREE, NAMES_NONE},
+    {"exec", GRANT_FREE, NAMES_NONE},
+    {"discard", GRANT_FREE, NAMES_NONE},
+    {"watch", GRANT_FREE, NAMES_NONE},
+    {"unwatch", GRANT_FREE, NAMES_NONE},
+    {"command", GRANT_FREE, NAMES_NONE},
+    {"config", GRANT_FREE, NAMES_NONE}, /* GET of five fixed settings */
+    {"acl", GRANT_FREE, NAMES_NONE},    /* WHOAMI alone */
+    {"role", GRANT_FREE, NAMES_NONE},
+    {"info", GRANT_FREE, NAMES_NONE}, /* without GRANT_ADMIN no figures, only what client libraries read */
+    {"time", GRANT_FREE, NAMES_NONE},
+    {"hget", GRANT_READ, NAMES_KEY},
+    {"hmget", GRANT_READ, NAMES_KEY},
+    {"expire", GRANT_WRITE, NAMES_KEY},
+    {"pexpire", GRANT_WRITE, NAMES_KEY},
+    {"expireat", GRANT_WRITE, NAMES_KEY},
+    {"pexpireat", GRANT_WRITE, NAMES_KEY},
+    {"persist", GRANT_WRITE, NAMES_KEY},
+    {"exists", GRANT_FREE, NAMES_NONE}, /* a key that the user may not name is none of a counter's */
+    {"ttl", GRANT_FREE, NAMES_KEY},     /* the configuration alone tells */
+    {"pttl", GRANT_FREE, NAMES_KEY},
+    {"incr", GRANT_WRITE, NAMES_KEY},
+    {"incrby", GRANT_WRITE, NAMES_KEY},
+    {"decr", GRANT_WRITE, NAMES_KEY},
+    {"decrby", GRANT_WRITE, NAMES_KEY},
+    {"get", GRANT_READ, NAMES_KEY},
+};
+const size_t grants_n = sizeof(grants) / sizeof(grants[0]);
+_Static_assert(sizeof(grants) / sizeof(grants[0]) <= 64, "bits of a word");
+
+const struct grant *grant_find(struct slice name)
+{
+    for (size_t i = 0; i < grants_n; i++)
+        if (slice_ieq(slice_str(grants[i].name), name)) return &grants[i];
+    return NULL;
+}
+
+uint64_t grants_of(enum grant_group group)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < grants_n; i++)
+        if (grants[i].group == group) bits |= GRANT_BIT(&grants[i]);
+    return bits;
+}
+
+/* The bits of a command's or a group's name (`read`, `write`, `admin`, `all`); 0: unknown name. */
+static uint64_t grants_named(struct slice name)
+{
+    if (slice_ieq(name, SLICE("read"))) return grants_of(GRANT_READ);
+    if (slice_ieq(name, SLICE("write"))) return grants_of(GRANT_WRITE);
+    if (slice_ieq(name, SLICE("admin"))) return grants_of(GRANT_ADMIN);
+    if (slice_ieq(name, SLICE("all")))
+        return grants_of(GRANT_READ) | grants_of(GRANT_WRITE) | grants_of(GRANT_ADMIN);
+    const struct grant *g = grant_find(name);
+    return g == NULL ? 0 : GRANT_BIT(g);
+}
+
+/* Follows redis 7.0 (src/util.c, stringmatchlen), except that ranges compare unsigned bytes: [a-\xff] matches `b` here,
+ * but not in Redis. Time is bounded by the product of the lengths: only the last of several stars is ever tried again. */
 
 #define ACTIVE_MS 1000
 #define SHARE_LEAST 32
@@ -34,18 +126,6 @@ void users_init(struct users *u, const struct users_limits *limits)
     *u = (struct users){.frame_requests = limits->frame_requests};
     limits_set(&u->stranger, &(struct user_spec){.rate = limits->strangers_rate});
     lists_init(&u->stranger);
-}
-
-static void keys_take(struct user *u, const struct user_spec *spec)
-{
-    u->texts = heap_zalloc((spec->keys_n + 1) * sizeof(*u->texts));
-    u->keys = heap_zalloc((spec->keys_n + 1) * sizeof(*u->keys));
-    for (; u->keys_n < spec->keys_n; u->keys_n++) {
-        struct slice text = spec->keys[u->keys_n];
-        u->texts[u->keys_n] = heap_strndup(text.p, text.n);
-        glob_init(&u->keys[u->keys_n], slice_of(u->texts[u->keys_n], text.n));
-        u->all_keys |= slice_eq(text, SLICE("*"));
-    }
 }
 
 static enum err commands_take(struct user *u, const struct user_spec *spec, struct error *e)
@@ -80,7 +160,14 @@ enum err users_add(struct users *u, const struct user_spec *spec, enum user_fiel
 {
     struct user fresh = {.name = heap_strndup(spec->name.p, spec->name.n), .hash = heap_strdup(spec->hash)};
     limits_set(&fresh, spec);
-    keys_take(&fresh, spec);
+    fresh.texts = heap_zalloc((spec->keys_n + 1) * sizeof(*fresh.texts));
+    fresh.keys = heap_zalloc((spec->keys_n + 1) * sizeof(*fresh.keys));
+    for (; fresh.keys_n < spec->keys_n; fresh.keys_n++) {
+        struct slice text = spec->keys[fresh.keys_n];
+        fresh.texts[fresh.keys_n] = heap_strndup(text.p, text.n);
+        glob_init(&fresh.keys[fresh.keys_n], slice_of(fresh.texts[fresh.keys_n], text.n));
+        fresh.all_keys |= slice_eq(text, SLICE("*"));
+    }
     *which = USER_COMMANDS;
     enum err code = commands_take(&fresh, spec, e);
     if (code == ERR_NONE && !password_hash_fits(spec->hash)) {
@@ -147,15 +234,6 @@ static void budget_fill(struct user *u, uint64_t now_ms)
     if (u->budget_milli > most) u->budget_milli = most;
 }
 
-static void active_count(struct users *all, uint64_t now_ms)
-{
-    if (now_ms - all->active_ms < ACTIVE_MS) return;
-    all->active_ms = now_ms;
-    all->active = now_ms - all->stranger.active_ms < ACTIVE_MS;
-    for (size_t i = 0; i < all->n; i++)
-        all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
-}
-
 static int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -193,7 +271,12 @@ void user_allow(struct user *u, uint64_t now_ms, bool rides)
 static uint32_t room_in(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
 {
     if (u->frame != frame) {
-        active_count(all, now_ms);
+        if (now_ms - all->active_ms >= ACTIVE_MS) {
+            all->active_ms = now_ms;
+            all->active = now_ms - all->stranger.active_ms < ACTIVE_MS;
+            for (size_t i = 0; i < all->n; i++)
+                all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
+        }
         if (now_ms - u->active_ms >= ACTIVE_MS) all->active++;
         u->active_ms = now_ms;
         u->frame = frame;
@@ -238,4 +321,72 @@ void user_queued(struct user *u, uint32_t requests)
     u->room -= requests < u->room ? requests : u->room;
     u->allowed -= requests < u->allowed ? requests : u->allowed;
     u->budget_milli -= (int64_t)requests * 1000;
+}
+
+void glob_init(struct glob *g, struct slice text)
+{
+    size_t n = 0;
+    while (n < text.n && memchr("*?[\\", text.p[n], 4) == NULL)
+        n++;
+    g->prefix = slice_of(text.p, n);
+    g->rest = slice_of(text.p + n, text.n - n);
+    g->is_prefix = slice_eq(g->rest, SLICE("*"));
+    size_t head_n = n < sizeof(g->head) ? n : sizeof(g->head);
+    g->head = g->mask = 0;
+    memcpy(&g->head, text.p, head_n);
+    memset(&g->mask, 0xFF, head_n);
+}
+
+/* Is c in the `[...]` at p->p? Moves p past it; a class without an end ends with the pattern, as in Redis. */
+static bool class_has(struct slice *p, char c)
+{
+    size_t i = 1;
+    bool inverted = i < p->n && p->p[i] == '^', found = false;
+    if (inverted) i++;
+    for (; i < p->n && p->p[i] != ']'; i++) {
+        if (p->p[i] == '\\' && i + 1 < p->n) {
+            found |= p->p[++i] == c;
+        } else if (i + 2 < p->n && p->p[i + 1] == '-') {
+            unsigned char from = (unsigned char)p->p[i], to = (unsigned char)p->p[i + 2],
+                          at = (unsigned char)c;
+            found |= from <= to ? at >= from && at <= to : at >= to && at <= from;
+            i += 2;
+        } else {
+            found |= p->p[i] == c;
+        }
+    }
+    if (i < p->n) i++;
+    *p = slice_of(p->p + i, p->n - i);
+    return found != inverted;
+}
+
+/* The first sign of pattern (no star) takes the byte c; moves pattern past it. */
+static bool one_takes(struct slice *pattern, char c)
+{
+    struct slice p = *pattern;
+    if (p.p[0] == '[') return class_has(pattern, c);
+    size_t n = p.p[0] == '\\' && p.n >= 2 ? 2 : 1;
+    *pattern = slice_of(p.p + n, p.n - n);
+    return p.p[0] == '?' || p.p[n - 1] == c;
+}
+
+bool glob_match_rest(struct slice pattern, struct slice text)
+{
+    struct slice after_star = {NULL, 0}, retry = {NULL, 0};
+    while (text.n > 0) {
+        if (pattern.n > 0 && pattern.p[0] == '*') {
+            pattern = after_star = slice_of(pattern.p + 1, pattern.n - 1);
+            retry = text;
+        } else if (pattern.n > 0 && one_takes(&pattern, text.p[0])) {
+            text = slice_of(text.p + 1, text.n - 1);
+        } else if (after_star.p != NULL) { /* the star takes one byte more */
+            pattern = after_star;
+            text = retry = slice_of(retry.p + 1, retry.n - 1);
+        } else {
+            return false;
+        }
+    }
+    while (pattern.n > 0 && pattern.p[0] == '*')
+        pattern = slice_of(pattern.p + 1, pattern.n - 1);
+    return pattern.n == 0;
 }

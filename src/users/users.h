@@ -8,10 +8,72 @@
 #ifndef USERS_USERS_H
 #define USERS_USERS_H
 
-#include "base/error.h"
 #include "base/list.h"
-#include "users/glob.h"
-#include "users/grants.h"
+#include "base/log.h"
+#include "base/slice.h"
+
+/* Which keys a user may name: patterns like those of Redis' ACLs (`~pattern`): `*`, `?`, `[a-z]`, `[^a]`, and `\`
+ * before a literal character. Bytes, not letters; the whole key must match. */
+
+struct glob {
+    struct slice prefix; /* the literal start; owned by the caller of glob_init() */
+    struct slice rest;   /* the pattern after them */
+    bool is_prefix;      /* rest is `*`: a compare of the prefix is all */
+    uint64_t head, mask; /* its first eight bytes, and which of them it has */
+};
+
+/* text is borrowed for as long as g is used. */
+void glob_init(struct glob *g, struct slice text);
+
+bool glob_match_rest(struct slice pattern, struct slice text);
+
+/* Nearly all keys have eight bytes, and most prefixes no more. */
+static inline bool glob_starts(const struct glob *g, struct slice key)
+{
+    uint64_t head;
+    if (key.n < sizeof(head) || g->prefix.n > sizeof(head)) return slice_starts(key, g->prefix);
+    memcpy(&head, key.p, sizeof(head));
+    return ((head ^ g->head) & g->mask) == 0;
+}
+
+static inline bool glob_match(const struct glob *g, struct slice key)
+{
+    size_t n = g->prefix.n;
+    if (!glob_starts(g, key)) return false;
+    return g->is_prefix || glob_match_rest(g->rest, slice_of(key.p + n, key.n - n));
+}
+
+/* The commands that a user may be given, by name or by group, and which of their arguments name data. command/ looks
+ * its commands up here; a missing one ends the start. */
+
+enum grant_group {
+    GRANT_FREE, /* about the connection or this server: every user may */
+    GRANT_READ,
+    GRANT_WRITE,
+    GRANT_ADMIN,
+};
+
+enum grant_names {
+    NAMES_NONE,
+    NAMES_KEY,   /* the first argument */
+    NAMES_EVENT, /* the first and the second, `name:type`, as the log's own key */
+    NAMES_SYNC,  /* the first, or ALL: everything */
+    NAMES_ALL,   /* everything there is */
+};
+
+struct grant {
+    const char *name; /* lower case */
+    enum grant_group group;
+    enum grant_names names;
+};
+
+extern const struct grant grants[];
+extern const size_t grants_n; /* at most 64: a user's are bits of a word */
+
+const struct grant *grant_find(struct slice name); /* NULL: no such command */
+#define GRANT_BIT(g) (UINT64_C(1) << ((g) - &grants[0]))
+
+uint64_t grants_of(enum grant_group group);
 
 #define USER_PROOF_BYTES 32
 

@@ -12,12 +12,12 @@
  * A turn is one pipeline from each connection and one frame of each lane. Prints hits=N. The stream (load -W) is used
  * from its beginning again when it ends. */
 #include "../lib/zones.h"
-#include "base/check.h"
-#include "base/rand.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "clock.h"
 #include "command/inside.h"
+#include "series/names.h"
 #include "series/op.h"
-#include "series/slot.h"
 #include <getopt.h>
 
 /* Instead of base/rand.c: the table's seed is the same in each run, so that the figure repeats exactly. */

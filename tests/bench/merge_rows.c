@@ -8,7 +8,7 @@
  * bare upsert of the same rows, written by hand, and the plain one's by that: so much is the table itself. On a busy machine the
  * processor's times are the ones to compare. */
 #include "../lib/mariadb.h"
-#include "base/check.h"
+#include "base/log.h"
 #include "clock.h"
 #include "mysql/merge.h"
 #include "mysql/schema.h"

@@ -7,9 +7,9 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "base/check.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/log.h"
+#include "base/slice.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ __attribute__((weak)) const char *__asan_default_options(void)
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-/* Instead of base/rand.h (the linker's --wrap): seeds of hashes and keys are the same each time, so that an input goes the
+/* Instead of base/clock.h (the linker's --wrap): seeds of hashes and keys are the same each time, so that an input goes the
  * same way whenever it comes, and libFuzzer takes no other order of slots for news. */
 void __wrap_rand_bytes(void *out, size_t n);
 __attribute__((weak)) void __wrap_rand_bytes(void *out, size_t n)
@@ -49,7 +49,7 @@ __attribute__((weak)) void __wrap_rand_bytes(void *out, size_t n)
     memset(out, 0x5a, n);
 }
 
-/* Instead of base/memory.h: INFO says the same each time. */
+/* Instead of base/heap.h: INFO says the same each time. */
 bool __wrap_memory_held(uint64_t *resident, uint64_t *own);
 __attribute__((weak)) bool __wrap_memory_held(uint64_t *resident, uint64_t *own)
 {

@@ -4,9 +4,8 @@
  * identifier. No file is opened: passwords and tokens come from below. */
 #include "fuzz.h"
 
-#include "conf/bearers.h"
 #include "conf/conf.h"
-#include "conf/secret.h"
+#include "conf/value.h"
 #include "setup/setup.h"
 
 #define NAME "fuzz"

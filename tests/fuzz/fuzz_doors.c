@@ -11,7 +11,7 @@
 #include "reference.h"
 
 #include "base/stats.h"
-#include "users/password.h"
+#include "users/prover.h"
 
 #include <crypt.h>
 #include <time.h>

@@ -1,10 +1,10 @@
-/* fuzz_http.c - what a request over HTTP asks for (http/target.c, route.c, range.c, who.c). Lines: method, path, query,
+/* fuzz_http.c - what a request over HTTP asks for (http/exchange.c, route.c, range.c, who.c). Lines: method, path, query,
  * Host, Authorization, then from and to of a range. The path and the query are decoded here once more, by other means,
  * and must come out the same; limits hold; a Host or a token that is not ours opens nothing. */
 #include "fuzz.h"
 
-#include "http/range.h"
-#include "http/route.h"
+#include "http/exchange.h"
+#include "http/figures.h"
 
 #include <arpa/inet.h>
 

@@ -1,4 +1,4 @@
-/* fuzz_journal.c - a journal's bytes (series/journal.h), which another daemon may have left, and a fault in Redis may have
+/* fuzz_journal.c - a journal's bytes (series/frame.h), which another daemon may have left, and a fault in Redis may have
  * torn. Any bytes are read or refused; what was read is written and read again to the same; and coalesce, which brings
  * home what a dead daemon left, takes them all without a fault of its own. */
 #include "fuzz.h"
@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "coalesce/coalesce.h"
-#include "series/journal.h"
+#include "series/frame.h"
 
 #define NOW_S INT64_C(1411200000)
 #define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

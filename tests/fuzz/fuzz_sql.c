@@ -9,9 +9,7 @@
 #include "fuzz.h"
 
 #include "base/log.h"
-#include "mysql/blocker.h"
 #include "mysql/merge.h"
-#include "mysql/plan.h"
 
 #include <ctype.h>
 #include <time.h>

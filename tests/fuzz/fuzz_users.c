@@ -8,8 +8,7 @@
 #include "fuzz.h"
 #include "reference.h"
 
-#include "users/guesses.h"
-#include "users/password.h"
+#include "users/prover.h"
 #include "users/users.h"
 
 #include <crypt.h>

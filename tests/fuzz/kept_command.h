@@ -1,4 +1,4 @@
-/* kept_command.h - one struct command for all executions of a target: to look its table up in users/grants.c costs more than
+/* kept_command.h - one struct command for all executions of a target: to look its table up in users/users.c costs more than
  * what an input does with it. Between two it is made as it was when it was new, all of it; what its buffers hold is given
  * back, and its only other memory, the arguments of a request, is written before it is read. */
 #ifndef KEPT_COMMAND_H

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "redis/answer.h"
 
 #include <lauxlib.h>

@@ -4,7 +4,7 @@
  * sanitizer or an assertion of ours has a word against. */
 #include "fuzz.h"
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "lib/child.h"
 
 #include <signal.h>

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "users/grants.h"
+#include "users/users.h"
 
 #define WORDS_MAX 8
 #define KEY_MAX 8200 /* every input is shorter */

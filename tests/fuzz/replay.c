@@ -2,7 +2,7 @@
  * is a test with every compiler. Says which file it was when the target ends the process. */
 #include "fuzz.h"
 
-#include "base/buf.h"
+#include "base/slice.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef LIB_DICE_H
 #define LIB_DICE_H
 
-#include "base/rand.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

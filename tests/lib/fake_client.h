@@ -3,8 +3,8 @@
 #ifndef LIB_FAKE_CLIENT_H
 #define LIB_FAKE_CLIENT_H
 
-#include "base/check.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "command/command.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "lib/fake_client.h"
 
 #include "base/clock.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "protocol/reply.h"
 #include "series/op.h"
 

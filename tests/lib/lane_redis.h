@@ -4,11 +4,11 @@
 #ifndef LIB_LANE_REDIS_H
 #define LIB_LANE_REDIS_H
 
-#include "base/check.h"
-#include "base/num.h"
+#include "base/log.h"
+#include "base/slice.h"
 #include "coalesce/coalesce.h"
-#include "series/lane_of.h"
-#include "series/slot.h"
+#include "series/moved.h"
+#include "series/names.h"
 
 #include <string.h>
 

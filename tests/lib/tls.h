@@ -3,7 +3,7 @@
 #define LIB_TLS_H
 
 #include "lib/unit.h"
-#include "tls/session.h"
+#include "tls/tls.h"
 
 /* It verifies by files->ca; the caller destroys it. */
 static inline struct tls_context *context_of(enum tls_side side, const struct tls_files *files)

@@ -1,7 +1,7 @@
 /* tests/sim/client.c - see client.h. */
 #include "sim/world.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 
 void client_init(struct client *c)
 {

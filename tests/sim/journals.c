@@ -3,7 +3,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 static void name_copy(char out[SIM_JOURNAL_NAME], struct slice name)
 {

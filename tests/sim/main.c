@@ -27,7 +27,7 @@
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 
-#include "base/rules.h"
+#include "base/sm.h"
 #include "sim/rules.h"
 #include "sim/world.h"
 #include <getopt.h>

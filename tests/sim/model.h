@@ -53,7 +53,7 @@ static inline bool prng_percent(struct prng *p, unsigned percent)
 enum fault { FAULT_NONE, FAULT_LOSS, FAULT_DOUBLE, FAULT_STUCK, FAULT_ANSWER, FAULT_BOOKS, FAULT_PROTOCOL };
 const char *fault_name(enum fault f);
 
-/* Rules that live in the twins; the others are in base/rules.h. Value: set of those taken out, of 64 bits. */
+/* Rules that live in the twins; the others are in base/sm.h. Value: set of those taken out, of 64 bits. */
 enum world_rule {
     WORLD_RENAMENX = 1 << 0,     /* off: the claim renames with RENAME */
     WORLD_LEDGER = 1 << 1,       /* off: MySQL merges without a look at the ledger */

@@ -2,8 +2,8 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
-#include "base/num.h"
-#include "base/rules.h"
+#include "base/slice.h"
+#include "base/sm.h"
 #include <stdio.h>
 
 void mysql_init(struct mysql *m)

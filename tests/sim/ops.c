@@ -1,7 +1,7 @@
 /* tests/sim/ops.c - see ops.h. */
 #include "sim/world.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include <stdio.h>
 
 const struct op_limits ops_limits = {

@@ -1,8 +1,8 @@
 /* tests/sim/override.c - see override.h. */
 #include "sim/override.h"
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "sim/main.h"
 #include "sim/world.h"
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* tests/sim/override.h - replaces base/rand.c, base/log.c and base/check.c: randomness from the seed, log lines in the trace, and a
+/* tests/sim/override.h - replaces base/rand.c and base/log.c: randomness from the seed, log lines in the trace, and a
  * failed check that names the seed before it ends the process. */
 #ifndef SIM_OVERRIDE_H
 #define SIM_OVERRIDE_H

@@ -4,7 +4,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
-#include "series/kept.h"
+#include "series/frame.h"
 
 /* A request without a link is answered as lost at one of the next turns. */
 struct request *ports_ask(struct process *life, enum role role, enum request_kind kind, void *target)

@@ -4,7 +4,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
-#include "base/rules.h"
+#include "base/sm.h"
 #include <stdio.h>
 
 static void batch_copy(struct twin_batch *to, const struct twin_batch *from)

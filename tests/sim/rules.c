@@ -1,7 +1,7 @@
 /* tests/sim/rules.c - see rules.h. */
 #include "sim/rules.h"
 
-#include "base/rules.h"
+#include "base/sm.h"
 
 #define SHOWS(f) (1U << FAULT_##f)
 #define STUCK_PROFILE(c) ((c)->world_off |= WORLD_WALK_TIMER, (c)->for_good_percent = 0)

@@ -1,7 +1,7 @@
 /* tests/sim/tokens.c - see tokens.h. */
 #include "sim/world.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include <stdio.h>
 
 /* --- the way of a frame --- */

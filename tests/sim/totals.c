@@ -5,7 +5,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 
 /* --- Redis --- */
 

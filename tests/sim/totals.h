@@ -2,7 +2,7 @@
 #ifndef SIM_TOTALS_H
 #define SIM_TOTALS_H
 
-#include "series/total.h"
+#include "series/batches.h"
 #include "sim/redis_twin.h"
 
 struct process;

@@ -1,7 +1,7 @@
 /* tests/sim/world.c - see world.h. */
 #include "sim/world.h"
 
-#include "series/lane_of.h"
+#include "series/moved.h"
 #include "sim/override.h"
 #include <stdarg.h>
 #include <stdio.h>

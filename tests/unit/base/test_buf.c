@@ -1,8 +1,8 @@
 /* Buffers: they hold what was put into them, over any mix of growth and dropping. */
 #include "lib/unit.h"
 
-#include "base/buf.h"
 #include "base/heap.h"
+#include "base/slice.h"
 #include "lib/dice.h"
 
 static void puts_and_prints(void **state)

@@ -1,9 +1,8 @@
 /* Errors that stop the process: broken promises, moves that no table allows, an empty heap. Errors that do not. */
 #include "lib/unit.h"
 
-#include "base/check.h"
-#include "base/error.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "base/sm.h"
 #include "lib/child.h"
 

@@ -1,7 +1,7 @@
 /* Crash points: off, at the n-th pass, over threads, and unknown names. */
 #include "lib/unit.h"
 
-#include "base/crash.h"
+#include "base/sm.h"
 #include "lib/child.h"
 
 #include <pthread.h>

@@ -1,8 +1,7 @@
 /* The histogram against lists: counts at powers of two are exact, and nothing is lost when threads write together. */
 #include "lib/unit.h"
 
-#include "base/histogram.h"
-#include "base/latencies.h"
+#include "base/stats.h"
 #include "lib/dice.h"
 
 #include <pthread.h>

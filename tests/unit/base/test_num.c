@@ -1,7 +1,7 @@
 /* Numbers: exactly the strictness of Redis, checked against libc; hex. */
 #include "lib/unit.h"
 
-#include "base/num.h"
+#include "base/slice.h"
 #include "lib/dice.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "lib/unit.h"
 
 #include "base/heap.h"
-#include "base/percent.h"
+#include "base/url.h"
 
 static void decodes(const char *text, const char *want)
 {

@@ -1,5 +1,5 @@
 /* A piece grows and shrinks to what is done in its time. */
-#include "base/piece.h"
+#include "base/turns.h"
 #include "lib/unit.h"
 
 static struct piece begun(void)

@@ -2,7 +2,6 @@
 #include "lib/unit.h"
 
 #include "base/clock.h"
-#include "base/rand.h"
 
 #include <time.h>
 

@@ -1,5 +1,5 @@
 /* A clock that is followed, falls back, leaps ahead and is mended, or leaps for good. */
-#include "base/steady.h"
+#include "base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * around them; damaged files; and names of no zone. */
 #include "lib/unit.h"
 
-#include "base/buf.h"
+#include "base/slice.h"
 #include "base/zone.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_frames.c - hits into frames and out of them: running values, order, ZADDs, locks, dues, errors. */
 #include "unit/coalesce/world.h"
 
-#include "base/latencies.h"
+#include "base/stats.h"
 
 #include "coalesce/inside.h"
 

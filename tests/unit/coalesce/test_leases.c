@@ -3,7 +3,7 @@
 #include "unit/coalesce/world.h"
 
 #include "coalesce/inside.h"
-#include "series/kept.h"
+#include "series/frame.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define FIRST 32                /* numbers of a first lease */

@@ -1,7 +1,7 @@
 /* Answered frames that Redis could lose: what is kept, when it is let go, and what a server that lacks them gets. */
 #include "unit/coalesce/world.h"
 
-#include "series/journal.h"
+#include "series/frame.h"
 
 /* As struct kept_frame and one byte. */
 #define FRAMES_BYTES(n) ((n) * (sizeof(struct kept_frame) + 64))

@@ -10,7 +10,7 @@
 #include "lib/unit.h"
 
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include "coalesce/coalesce.h"
 #include "series/batches.h"

@@ -2,7 +2,7 @@
  * another thread. */
 #include "world.h"
 
-#include "users/password.h"
+#include "users/prover.h"
 
 #include <crypt.h>
 #include <time.h>

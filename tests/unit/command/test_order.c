@@ -4,7 +4,7 @@
 
 #include "command/inside.h"
 #include "lib/dice.h"
-#include "series/slot.h"
+#include "series/names.h"
 
 #define SEEDS 4000
 #define STEPS 60

@@ -1,5 +1,5 @@
 /* Nearest names: what a typo is taken for, and what is too far from everything. */
-#include "conf/near.h"
+#include "conf/conf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The memory of answers: the last one to each question, and the least asked of too many is forgotten. */
 #include "lib/unit.h"
 
-#include "http/answer_cache.h"
+#include "http/caches.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* CSV: cells of RFC 4180, formulas made harmless, bytes that are no text. */
 #include "lib/unit.h"
 
-#include "http/csv.h"
+#include "http/exchange.h"
 
 static void expect(const char *text, const char *cell)
 {

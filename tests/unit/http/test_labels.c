@@ -3,7 +3,7 @@
 #include "lib/unit.h"
 
 #include "base/heap.h"
-#include "http/labels.h"
+#include "http/caches.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -2,8 +2,7 @@
  * and the same parameters. */
 #include "lib/unit.h"
 
-#include "http/assets.h"
-#include "http/route.h"
+#include "http/exchange.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Paths and queries: what is decoded, what parts segments, what is refused. */
 #include "lib/unit.h"
 
-#include "http/target.h"
+#include "http/exchange.h"
 #include "lib/dice.h"
 
 static const char *path_of(struct target *t, const char *path)

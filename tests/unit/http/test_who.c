@@ -1,7 +1,7 @@
 /* The source of a request: this machine or a token, and which names belong to the store that a token is bound to. */
 #include "lib/unit.h"
 
-#include "http/who.h"
+#include "http/exchange.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "base/stats.h"
 #include "listen/listen.h"
 

@@ -6,7 +6,6 @@
 #include "mysql/books.h"
 #include "mysql/ledger.h"
 #include "mysql/merge.h"
-#include "mysql/rejects.h"
 
 static struct db *db;
 static struct merger merger;

@@ -4,7 +4,7 @@
 
 #include "bench.h"
 
-#include "base/crash.h"
+#include "base/sm.h"
 #include "base/stats.h"
 #include "lib/child.h"
 

@@ -1,7 +1,7 @@
 /* Realms and the number of lanes of their Redis, on a real MariaDB. */
 #include "shop.h"
 
-#include "mysql/realm.h"
+#include "mysql/ledger.h"
 
 #include <pthread.h>
 #include <stdio.h>

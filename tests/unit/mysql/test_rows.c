@@ -5,9 +5,7 @@
 #include "bench.h"
 
 #include "base/stats.h"
-#include "mysql/adjust.h"
 #include "mysql/books.h"
-#include "mysql/rejects.h"
 #include "mysql/text.h"
 #include "series/row.h"
 

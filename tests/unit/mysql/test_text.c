@@ -3,7 +3,7 @@
 
 #include "mysql/db.h"
 #include "mysql/merge.h"
-#include "mysql/sql.h"
+#include "mysql/schema.h"
 #include "mysql/text.h"
 
 #include <stdlib.h>

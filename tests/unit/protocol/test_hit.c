@@ -1,5 +1,5 @@
 /* The fast parser of a hit must see exactly what the general parser sees, or nothing. */
-#include "base/num.h"
+#include "base/slice.h"
 #include "lib/dice.h"
 #include "lib/unit.h"
 #include "protocol/hit.h"

@@ -1,5 +1,5 @@
 /* Each crash point of this room ends the process, and Redis holds by then what the name of the point says. */
-#include "base/crash.h"
+#include "base/sm.h"
 #include "lib/child.h"
 #include "lib/frame_cell.h"
 #include "lib/redis_world.h"

@@ -1,6 +1,6 @@
 /* The ops of an answered frame, sent again to a Redis that lost it: what is there then, on a real server. */
 #include "base/heap.h"
-#include "series/kept.h"
+#include "series/frame.h"
 #include "unit/redis/ops_world.h"
 
 static struct kept_frame kept_of(struct got *g, bool told)

@@ -1,10 +1,10 @@
 /* Reads of series, timeboxes, events and visitors on a real server: what they answer, also in many pieces and while
  * others write between them; what is cached, and what is not. */
 #include "base/heap.h"
-#include "base/num.h"
+#include "base/slice.h"
 #include "lib/redis_world.h"
 #include "redis/query_op.h"
-#include "series/day.h"
+#include "series/names.h"
 
 #define NAMED(of) .name = {of, sizeof(of) - 1}
 

@@ -1,5 +1,5 @@
 /* Which one has its turn, over an hour of passes. */
-#include "series/clean.h"
+#include "series/names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Which feeds are refused, and that those of a usual shop are not. */
-#include "series/feeds.h"
+#include "series/op.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

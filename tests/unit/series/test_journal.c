@@ -4,7 +4,7 @@
 
 #include "base/heap.h"
 #include "lib/dice.h"
-#include "series/journal.h"
+#include "series/frame.h"
 
 #define RECORDS 40
 

@@ -1,8 +1,8 @@
 /* Which lane a name is in: all of a store in one. */
 #include "lib/unit.h"
 
-#include "series/lane_of.h"
-#include "series/slot.h"
+#include "series/moved.h"
+#include "series/names.h"
 
 #define LANES 16
 

@@ -2,7 +2,7 @@
 #include "lib/unit.h"
 
 #include "series/moved.h"
-#include "series/slot.h"
+#include "series/names.h"
 
 #define LANES 16
 

@@ -1,9 +1,8 @@
 /* Names that would make another program's key, and days. */
 #include "lib/unit.h"
 
-#include "series/day.h"
 #include "series/names.h"
-#include "series/op_names.h"
+#include "series/op.h"
 #include <stdio.h>
 
 static struct counter all[] = {

@@ -2,7 +2,7 @@
 #include "lib/unit.h"
 
 #include "lib/dice.h"
-#include "series/places.h"
+#include "series/counter.h"
 
 #include <stdio.h>
 

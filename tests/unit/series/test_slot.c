@@ -1,8 +1,8 @@
 /* Slots as a cluster has them, and the tags of lanes. */
 #include "lib/unit.h"
 
-#include "base/buf.h"
-#include "series/slot.h"
+#include "base/slice.h"
+#include "series/names.h"
 
 #include <stdio.h>
 

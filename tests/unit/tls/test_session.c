@@ -4,7 +4,7 @@
 #include "lib/unit.h"
 
 #include "base/heap.h"
-#include "tls/session.h"
+#include "tls/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -2,8 +2,6 @@
  * call. */
 #include "lib/unit.h"
 
-#include "users/guesses.h"
-#include "users/password.h"
 #include "users/prover.h"
 
 #include <crypt.h>

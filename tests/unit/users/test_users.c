@@ -1,9 +1,7 @@
 /* The users room without sockets: patterns as Redis has them, commands, budgets, shares, guesses, passwords. */
 #include "lib/unit.h"
 
-#include "users/glob.h"
-#include "users/guesses.h"
-#include "users/password.h"
+#include "users/prover.h"
 #include "users/users.h"
 
 #include <stdio.h>

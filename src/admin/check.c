@@ -8,7 +8,6 @@
 #include "redis/sentinel.h"
 #include "setup/secure.h"
 #include "status/ask.h"
-#include "status/lanes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -122,7 +121,7 @@ static void server_check(struct redis_check *c)
     char at[sizeof(c->ask.link.target.host) + 16] = "";
     const struct redis_facts *facts = &c->ask.link.facts;
     const struct redis_target *target = &c->ask.link.target;
-    if (c->ask.lanes > 1) snprintf(at, sizeof(at), " at %s:%d", target->host, target->port);
+    if (c->ask.at.lanes > 1) snprintf(at, sizeof(at), " at %s:%d", target->host, target->port);
     unsigned n = facts_problems(*facts, c->keeps, at, &c->problems);
     c->problems_n += n;
     if (n > 0) return;
@@ -134,7 +133,7 @@ static void server_check(struct redis_check *c)
 /* Each server that has a lane, once. */
 static enum err servers_check(struct redis_check *c, struct error *e)
 {
-    for (uint32_t lane = 0; lane < c->ask.lanes; lane++) {
+    for (uint32_t lane = 0; lane < c->ask.at.lanes; lane++) {
         if (lane > 0 && ask_lane(&c->ask, lane, e) != ERR_NONE) return e->code;
         if (server_is_new(c)) server_check(c);
     }
@@ -148,9 +147,9 @@ static enum err check_redis(const struct setup *setup)
     const struct source where = setup_source(setup);
     if (lanes_agree(&where, false, &e) != ERR_NONE) return call_failed(&e);
     if (ask_open_patiently(&c.ask, &where, &e) != ERR_NONE) return call_failed(&e);
-    sentinels_print(c.ask.sentinels);
-    cluster_print(c.ask.cluster, setup->lanes);
-    c.seen = heap_zalloc(c.ask.lanes * sizeof *c.seen);
+    sentinels_print(c.ask.at.sentinels);
+    cluster_print(c.ask.at.cluster, setup->lanes);
+    c.seen = heap_zalloc(c.ask.at.lanes * sizeof *c.seen);
     enum err code = servers_check(&c, &e);
     if (code != ERR_NONE) call_failed(&e);
     if (c.problems_n > 0) fprintf(stderr, "%.*s", (int)c.problems.n, c.problems.p);

@@ -48,7 +48,6 @@ static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t 
 struct ledgerless {
     struct batch_list list;
     size_t n;
-    bool done;
 };
 
 static void batch_listed(void *arg, const struct batch_seen *b)
@@ -59,19 +58,13 @@ static void batch_listed(void *arg, const struct batch_seen *b)
            b->hashes);
 }
 
-static void batches_listed(struct batch_list *list)
-{
-    CONTAINER_OF(list, struct ledgerless, list)->done = true;
-}
-
 static enum err lanes_list(struct ask *ask, struct ledgerless *s, struct error *e)
 {
-    for (uint32_t lane = 0; lane < ask->lanes; lane++) {
+    for (uint32_t lane = 0; lane < ask->at.lanes; lane++) {
         if (lane != ask->lane && ask_lane(ask, lane, e) != ERR_NONE) return e->code;
-        s->list = (struct batch_list){.batch = batch_listed, .arg = s, .done = batches_listed};
-        s->done = false;
+        s->list = (struct batch_list){.batch = batch_listed, .arg = s};
         redis_batch_list(&ask->link, &s->list);
-        redis_run_until(&ask->link, &s->done);
+        redis_settle(&ask->link);
         if (s->list.lost) return error_set(e, ERR_UNAVAILABLE, "it did not answer");
     }
     return ERR_NONE;

@@ -5,10 +5,8 @@
 #include "admin/bar.h"
 #include "admin/verbs.h"
 #include "redis/check_op.h"
-#include "redis/copy_op.h"
-#include "redis/move_op.h"
-#include "redis/sweep_op.h"
-#include "status/reach.h"
+#include "redis/copy.h"
+#include "status/ask.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,63 +20,94 @@ struct mover {
     uv_loop_t loop;
     struct life life;
     char whose[20]; /* the life of the mover whose move it is: ours, or an earlier one that has copied all */
-    struct reach from, to, home; /* home: the slot of a cluster's only lane (lanes_op.h) */
-    struct redis_track track;
-    struct redis_copy copy;
+    struct reach from, to, home; /* home: the slot of a cluster's only lane (lanes_agree) */
+    struct track track;
+    struct copy copy;
     struct bar bar;
-    bool answered;
 };
+
+/* Done, or all is copied: by the mover that is asked about, or by another. */
+enum move_state { MOVE_FREE, MOVE_UNDER_WAY, MOVE_DONE, MOVE_IN_USE, MOVE_DONE_BY_ANOTHER };
 
 static enum err mover_lost(struct error *e, const char *who, const char *text)
 {
     return error_set(e, ERR_UNAVAILABLE, "%s: %s; nothing is lost, run `tallyd move` again", who, text);
 }
 
+static enum err mover_refused(struct error *e, const char *who, const struct redis_answer *r)
+{
+    char why[200];
+    answer_why(r, why, sizeof why);
+    return mover_lost(e, who, why);
+}
+
 /* --- one request --- */
 
-static void moving_told(struct redis_moving *m)
+/* A replica that is promoted must have what was written. */
+static enum err replicas_have(struct redis_link *l, int64_t wanted, const char *what, struct error *e)
 {
-    *(bool *)m->arg = true;
+    int64_t have;
+    char text[200];
+    if (wanted == 0) return ERR_NONE;
+    const struct redis_answer *r = redis_call(l, "WAIT %" PRId64 " %u", wanted, l->config.answer_ms / 2);
+    if (!answer_integer(r, &have)) return mover_refused(e, "Redis", r);
+    snprintf(text, sizeof text, "%d replicas must have %s (redis.replicas), and %d have it", (int)wanted,
+             what, (int)have);
+    return have >= wanted ? ERR_NONE : mover_lost(e, "Redis", text);
 }
 
-static enum err moving_ask(struct redis_link *l, enum redis_move_step step, struct redis_moving *q,
-                           struct error *e)
+/* Whose mark is on the old Redis? Empty: nobody's. Refused, too, when the right to DUMP is missing. */
+static enum err mark_look(struct mover *m, char mark[20], struct error *e)
 {
-    bool done = false;
-    q->step = step;
-    q->done = moving_told;
-    q->arg = &done;
-    redis_move(l, q);
-    redis_run_until(l, &done);
-    e->code = ERR_NONE;
-    return q->lost ? mover_lost(e, "Redis", q->text) : ERR_NONE;
+    struct redis_link *l = m->from.links;
+    const struct redis_answer *r = redis_call(l, "GET {}" KEY_MOVE);
+    if (!answer_is(r, REDIS_NIL) && !answer_is(r, REDIS_STRING)) return mover_refused(e, "Redis", r);
+    snprintf(mark, 20, SLICE_FMT, SLICE_ARG(r->str));
+    r = redis_call(l, "DUMP {}" KEY_MOVE);
+    return r == NULL || r->type == REDIS_ERROR ? mover_refused(e, "Redis", r) : ERR_NONE;
 }
 
-static enum err home_ask(struct mover *m, enum redis_move_step step, enum redis_move_state wanted,
-                         struct error *e)
+/* In the cluster's home slot; told: the move_state as it is then. */
+static enum err home_tell(struct mover *m, const char *step, const char *whose, int64_t *told,
+                          struct error *e)
 {
-    struct redis_moving q = {.lanes = m->setup.lanes, .replicas = (uint32_t)m->conf.redis_replicas};
-    snprintf(q.mark, sizeof q.mark, "%s", m->whose);
-    if (moving_ask(m->home.links, step, &q, e) != ERR_NONE) return e->code;
-    if (q.told == (int64_t)wanted) return ERR_NONE;
+    const struct redis_answer *r = redis_call(
+        m->home.links, "EVAL %.*s 4 {}" KEY_LANES " {}" KEY_GEN " {}" KEY_REALM " {}" KEY_MOVE " %u %s %s",
+        SLICE_ARG(lua_move), m->setup.lanes, whose, step);
+    return answer_integer(r, told) ? ERR_NONE : mover_refused(e, "Redis", r);
+}
+
+/* Refused, too, when the right to RESTORE is missing: one that has it gets another error for no bytes. */
+static enum err home_look(struct mover *m, const char *whose, int64_t *told, struct error *e)
+{
+    if (home_tell(m, "look", whose, told, e) != ERR_NONE) return e->code;
+    const struct redis_answer *r = redis_call(m->home.links, "RESTORE {}" KEY_MOVE " 0 ");
+    bool may = r != NULL && (r->type != REDIS_ERROR || slice_starts(r->str, SLICE("ERR DUMP payload")) ||
+                             slice_starts(r->str, SLICE("BUSYKEY")));
+    return may ? ERR_NONE : mover_refused(e, "Redis", r);
+}
+
+/* begin: no tallyd begins to count there; copied: all is, no mover begins there any more, and it is refused when another has begun
+ * since; end: then tallyds may. */
+static enum err home_ask(struct mover *m, const char *step, enum move_state wanted, struct error *e)
+{
+    int64_t told;
+    if (home_tell(m, step, m->whose, &told, e) != ERR_NONE) return e->code;
+    if (replicas_have(m->home.links, m->conf.redis_replicas, "the state of the move", e) != ERR_NONE)
+        return e->code;
+    if (told == (int64_t)wanted) return ERR_NONE;
     return error_set(
         e, ERR_FAILED,
         "another `tallyd move` into this cluster was begun, or tallyd was started there: let one "
         "of them end first");
 }
 
-static void others_killed(struct redis_kill *k)
-{
-    *(bool *)k->arg = true;
-}
-
 /* Of other movers, too: the last one goes on. */
 static enum err others_end(struct redis_link *l, struct error *e)
 {
-    bool done = false;
-    struct redis_kill kill = {.life = l->config.life, .everybody = true, .done = others_killed, .arg = &done};
+    struct redis_kill kill = {.life = l->config.life, .everybody = true};
     redis_kill_lives(l, &kill);
-    redis_run_until(l, &done);
+    redis_settle(l);
     return kill.lost ? mover_lost(e, "cannot end links of others", kill.text) : ERR_NONE;
 }
 
@@ -97,30 +126,14 @@ static enum err states_judge(bool marked, int64_t state, struct error *e)
                             : "a move, and the old Redis has no mark of it (" KEY_MOVE "), so it takes hits");
 }
 
-static void lane_swept(struct redis_sweep *s)
-{
-    ((struct mover *)s->arg)->answered = true;
-}
-
-static enum err lane_sweep(struct mover *m, struct redis_link *l, struct redis_sweep *sweep, struct error *e)
-{
-    sweep->counters = &m->setup.counters;
-    sweep->lanes = m->to.lanes;
-    sweep->done = lane_swept;
-    sweep->arg = m;
-    m->answered = false;
-    redis_sweep(l, sweep);
-    redis_run_until(l, &m->answered);
-    return sweep->lost ? mover_lost(e, "the cluster cannot be emptied", sweep->text) : ERR_NONE;
-}
-
 /* An earlier try may have copied what the old Redis does not have any more. */
 static enum err lanes_sweep(struct mover *m, struct error *e)
 {
-    struct redis_sweep sweep = {0};
-    for (uint32_t i = 0; i < m->to.lanes; i++) {
+    char why[200];
+    for (uint32_t i = 0; i < m->to.at.lanes; i++) {
         if (others_end(&m->to.links[i], e) != ERR_NONE) return e->code;
-        if (lane_sweep(m, &m->to.links[i], &sweep, e) != ERR_NONE) return e->code;
+        if (!lane_sweep(&m->to.links[i], &m->setup.counters, m->to.at.lanes, why, sizeof why))
+            return mover_lost(e, "the cluster cannot be emptied", why);
     }
     return ERR_NONE;
 }
@@ -128,10 +141,12 @@ static enum err lanes_sweep(struct mover *m, struct error *e)
 /* Without replicas that were waited for, a failover may have lost that a tallyd may count. */
 static enum err lanes_look(struct mover *m, struct error *e)
 {
-    struct redis_sweep look = {.looks = true};
-    for (uint32_t i = 0; i < m->to.lanes && !look.counted; i++)
-        if (lane_sweep(m, &m->to.links[i], &look, e) != ERR_NONE) return e->code;
-    if (!look.counted) return ERR_NONE;
+    char why[200];
+    bool counted = false;
+    for (uint32_t i = 0; i < m->to.at.lanes && !counted; i++)
+        if (!lane_counted(&m->to.links[i], &counted, why, sizeof why))
+            return mover_lost(e, "the cluster cannot be emptied", why);
+    if (!counted) return ERR_NONE;
     struct slice tag = redis_tag(m->home.links);
     return error_set(
         e, ERR_CONFIG,
@@ -146,87 +161,76 @@ static enum err lanes_look(struct mover *m, struct error *e)
  * cluster that looks empty: it may have been emptied behind a mover, and before the last that this one sent. */
 static enum err cluster_shut(struct mover *m, bool *over, struct error *e)
 {
-    struct redis_moving q = {.lanes = m->setup.lanes};
-    if (moving_ask(m->from.links, MOVE_LOOK, &q, e) != ERR_NONE) return e->code;
-    if (moving_ask(m->home.links, MOVE_STATE, &q, e) != ERR_NONE) return e->code;
-    bool marked = q.mark[0] != '\0';
-    if (states_judge(marked, q.told, e) != ERR_NONE) return e->code;
-    *over = q.told == MOVE_DONE;
-    snprintf(m->whose, sizeof m->whose, "%s", *over ? q.mark : m->life.id);
+    char mark[20];
+    int64_t told;
+    if (mark_look(m, mark, e) != ERR_NONE || home_look(m, mark, &told, e) != ERR_NONE) return e->code;
+    bool marked = mark[0] != '\0';
+    if (states_judge(marked, told, e) != ERR_NONE) return e->code;
+    *over = told == MOVE_DONE;
+    snprintf(m->whose, sizeof m->whose, "%s", *over ? mark : m->life.id);
     if (*over) return ERR_NONE;
     if (lanes_look(m, e) != ERR_NONE) return e->code;
-    if (marked && q.told == MOVE_FREE)
+    if (marked && told == MOVE_FREE)
         printf("a move of the old Redis began before, but the cluster is empty: what the old Redis has is "
                "copied now\n");
-    return home_ask(m, MOVE_BEGIN, MOVE_UNDER_WAY, e) == ERR_NONE ? lanes_sweep(m, e) : e->code;
+    return home_ask(m, "begin", MOVE_UNDER_WAY, e) == ERR_NONE ? lanes_sweep(m, e) : e->code;
 }
 
 /* --- 2: copying --- */
 
-static void copied_page(struct redis_copy *c)
+static void copy_show(struct copy *c)
 {
-    struct mover *m = c->arg;
-    bar_show(&m->bar, c->seen < c->total ? c->seen : c->total, c->total);
+    bar_show(c->arg, c->seen < c->total ? c->seen : c->total, c->total);
 }
 
-static void copied_all(struct redis_copy *c)
+static enum err copy_run(struct mover *m, bool (*copy)(struct copy *), const char *what, struct error *e)
 {
-    ((struct mover *)c->arg)->answered = true;
-}
-
-static enum err copy_run(struct mover *m, void (*copy)(struct redis_copy *), const char *what,
-                         struct error *e)
-{
-    m->answered = false;
     bar_init(&m->bar, stdout, what);
-    copy(&m->copy);
-    redis_run_until(m->from.links, &m->answered);
+    bool whole = copy(&m->copy);
     bar_end(&m->bar);
-    return m->copy.lost ? mover_lost(e, "not all was copied", m->copy.text) : ERR_NONE;
+    return whole ? ERR_NONE : mover_lost(e, "not all was copied", m->copy.text);
 }
 
 /* All that was changed before is told. */
-static enum err track_reach(struct mover *m, struct error *e)
+static enum err changes_reach(struct mover *m, struct error *e)
 {
-    redis_track_mark(&m->track, m->from.links);
-    return redis_track_await(&m->track, &m->track.seen, TOLD_MS)
-               ? ERR_NONE
-               : mover_lost(e, "the old Redis", m->track.text);
+    bool told = track_reach(&m->track, m->from.links, TOLD_MS);
+    return told ? ERR_NONE : mover_lost(e, "the old Redis", m->track.text);
 }
 
-static enum err copy_most(struct mover *m, struct error *e)
+static enum err most_copy(struct mover *m, struct error *e)
 {
-    m->copy = (struct redis_copy){.counters = &m->setup.counters,
-                                  .from = m->from.links,
-                                  .to = m->to.links,
-                                  .track = &m->track,
-                                  .lanes = m->to.lanes,
-                                  .replicas = (uint32_t)m->conf.redis_replicas,
-                                  .step = copied_page,
-                                  .ended = copied_all,
-                                  .arg = m};
-    redis_track_open(&m->track, &m->loop, m->from.places);
-    if (!redis_track_await(&m->track, &m->track.on, TOLD_MS))
+    m->copy = (struct copy){.counters = &m->setup.counters,
+                            .from = m->from.links,
+                            .to = m->to.links,
+                            .track = &m->track,
+                            .lanes = m->to.at.lanes,
+                            .replicas = (uint32_t)m->conf.redis_replicas,
+                            .step = copy_show,
+                            .arg = &m->bar};
+    if (!track_open(&m->track, &m->loop, m->from.at.places))
         return mover_lost(e, "CLIENT TRACKING on the old Redis", m->track.text);
-    if (track_reach(m, e) != ERR_NONE) return e->code;
-    return copy_run(m, redis_copy_most, "copying keys", e);
+    if (changes_reach(m, e) != ERR_NONE) return e->code;
+    return copy_run(m, copy_most, "copying keys", e);
 }
 
 /* --- 3: counting ends on the old Redis --- */
 
 static enum err counting_end(struct mover *m, struct error *e)
 {
-    struct redis_moving q = {.replicas = (uint32_t)m->from_conf.redis_replicas};
-    if (moving_ask(m->from.links, MOVE_MARK, &q, e) != ERR_NONE) return e->code;
-    return others_end(m->from.links, e);
+    struct redis_link *l = m->from.links;
+    const struct redis_answer *r = redis_call(l, "SET {}" KEY_MOVE " %s", m->life.id);
+    if (!answer_is_ok(r)) return mover_refused(e, "Redis", r);
+    if (replicas_have(l, m->from_conf.redis_replicas, "the mark", e) != ERR_NONE) return e->code;
+    return others_end(l, e);
 }
 
 /* Ours was there before the copy of the rest, and is there after it: so no tallyd counted in between. */
 static enum err mark_is_kept(struct mover *m, struct error *e)
 {
-    struct redis_moving q = {0};
-    if (moving_ask(m->from.links, MOVE_LOOK, &q, e) != ERR_NONE) return e->code;
-    if (strcmp(q.mark, m->life.id) == 0) return ERR_NONE;
+    char mark[20];
+    if (mark_look(m, mark, e) != ERR_NONE) return e->code;
+    if (strcmp(mark, m->life.id) == 0) return ERR_NONE;
     return error_set(e, ERR_FAILED,
                      "the old Redis may have taken hits: " KEY_MOVE
                      " was deleted there, lost in a failover, or "
@@ -251,15 +255,15 @@ static enum err recover_before(struct mover *m, enum admin_drain drain, const ch
     return code;
 }
 
-static enum err copy_rest(struct mover *m, struct error *e)
+static enum err rest_copy(struct mover *m, struct error *e)
 {
     struct admin_recovered got = {0};
     if (mark_is_kept(m, e) != ERR_NONE) return e->code;
     if (recover_before(m, ADMIN_DRAIN_JOURNALS, "bringing journals to their keys", &got, e) != ERR_NONE)
         return error_prefix(e, "not all journals are in their keys: run `tallyd move` again; until then "
                                "neither the old Redis nor the cluster takes hits");
-    if (track_reach(m, e) != ERR_NONE) return e->code;
-    if (copy_run(m, redis_copy_rest, "copying the rest", e) != ERR_NONE) return e->code;
+    if (changes_reach(m, e) != ERR_NONE) return e->code;
+    if (copy_run(m, copy_rest, "copying the rest", e) != ERR_NONE) return e->code;
     return mark_is_kept(m, e);
 }
 
@@ -267,18 +271,18 @@ static enum err copy_rest(struct mover *m, struct error *e)
  * any more, and another mover that finds only this ends the move. */
 static enum err cluster_open(struct mover *m, struct error *e)
 {
-    if (home_ask(m, MOVE_COPIED, MOVE_DONE, e) != ERR_NONE) return e->code;
-    return home_ask(m, MOVE_END, MOVE_DONE, e);
+    if (home_ask(m, "copied", MOVE_DONE, e) != ERR_NONE) return e->code;
+    return home_ask(m, "end", MOVE_DONE, e);
 }
 
 static enum err move_over(struct mover *m, struct error *e)
 {
-    if (copy_most(m, e) != ERR_NONE) return e->code;
+    if (most_copy(m, e) != ERR_NONE) return e->code;
     printf("%" PRIu64 " keys were copied\n", m->copy.copied);
     uint64_t since_ms = mono_ms();
     if (counting_end(m, e) != ERR_NONE) return e->code;
     printf("the old Redis takes no more hits\n");
-    if (copy_rest(m, e) != ERR_NONE) return e->code;
+    if (rest_copy(m, e) != ERR_NONE) return e->code;
     if (cluster_open(m, e) != ERR_NONE) return e->code;
     printf("the cluster takes hits, after %.1f s: start tallyd with the configuration of the cluster\n",
            (double)(mono_ms() - since_ms) / 1000);
@@ -315,8 +319,8 @@ static enum err mover_open(struct mover *m, struct error *e)
 
 static void mover_close(struct mover *m)
 {
-    redis_track_close(&m->track);
-    redis_copy_free(&m->copy);
+    track_close(&m->track);
+    copy_free(&m->copy);
     reach_close(&m->home);
     reach_close(&m->to);
     reach_close(&m->from);
@@ -331,7 +335,7 @@ static enum err mover_steps(struct mover *m, struct error *e)
     if (mover_open(m, e) != ERR_NONE || cluster_shut(m, &over, e) != ERR_NONE) return e->code;
     if (over) printf("this Redis was moved to this cluster before\n");
     if ((over ? cluster_open : move_over)(m, e) != ERR_NONE) return e->code;
-    redis_track_close(&m->track);
+    track_close(&m->track);
     if (drain_before(m, e) != ERR_NONE) return e->code;
     printf("done: all that waited in the old Redis is in MySQL\n");
     return ERR_NONE;

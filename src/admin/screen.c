@@ -92,7 +92,7 @@ static void lanes_put(struct screen *c)
             buf_printf(c->out, "%-10s lane %u on %s holds its merges\n", "", i, r->lane[i].at);
 }
 
-static void redis_put(struct screen *c)
+static void redis_write(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
     char used[HUMAN_BYTES], most[HUMAN_BYTES];
@@ -250,7 +250,7 @@ void screen_put(const struct status *s, const struct screen_style *style, struct
 {
     struct screen c = {.s = s, .style = style, .out = out};
     service_put(&c);
-    redis_put(&c);
+    redis_write(&c);
     sentinels_put(&c);
     mysql_put(&c);
     backlog_put(&c);

@@ -1,7 +1,7 @@
 /* admin/servers.c - see servers.h. */
 #include "admin/servers.h"
 
-#include "status/lanes.h"
+#include "status/ask.h"
 
 enum err servers_open(struct servers *s, const struct source *where, struct error *e)
 {

@@ -14,7 +14,7 @@ struct realms_text {
 static bool is_ours(const struct ask *a, struct slice id)
 {
     char hex[33];
-    for (uint32_t i = 0; i < a->lanes; i++) {
+    for (uint32_t i = 0; i < a->at.lanes; i++) {
         batch_id_hex(&a->realms[i], hex);
         if (slice_eq(id, slice_str(hex))) return true;
     }

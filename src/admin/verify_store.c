@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "status/proof.h"
-#include "status/store.h"
 
 #include <stdio.h>
 
@@ -96,8 +95,6 @@ struct waiting {
     const struct counter *only;
     struct slice store;
     struct map seen;
-    struct redis_books redis;
-    bool done;
 };
 
 static void key_take(struct waiting *w, struct slice key)
@@ -122,29 +119,15 @@ static void on_claimed(void *arg, const struct batch_id *id, struct slice pendin
     key_take(arg, pending);
 }
 
-static void on_done(struct redis_books *b)
-{
-    ((struct waiting *)b->arg)->done = true;
-}
-
-static enum err waiting_read(struct waiting *w, struct ask *a, struct error *e)
-{
-    w->redis = (struct redis_books){.dirty_max = proof_limits_verb.dirty_max,
-                                    .pending = on_pending,
-                                    .claimed = on_claimed,
-                                    .done = on_done,
-                                    .arg = w};
-    return proof_redis(a, &w->redis, &w->done, e);
-}
-
 static enum err waiting_add(struct servers *s, const struct source *where, const struct counter *only,
                             const char *store, struct choice_keys *keys, struct error *e)
 {
     struct waiting w = {.keys = keys, .counters = where->counters, .only = only, .store = slice_str(store)};
     uint32_t lane = lane_of_store(w.store, where->lanes);
     enum err code = lane != s->ask.lane ? ask_lane(&s->ask, lane, e) : ERR_NONE;
+    struct proof_books b = {.pending = on_pending, .claimed = on_claimed, .arg = &w};
     map_init(&w.seen);
-    if (code == ERR_NONE) code = waiting_read(&w, &s->ask, e);
+    if (code == ERR_NONE) code = proof_redis(&s->ask.link, &proof_limits_verb, &b, e);
     map_close(&w.seen);
     return code;
 }

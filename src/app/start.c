@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
-#include "status/lanes.h"
+#include "status/ask.h"
 #include <stdio.h>
 
 #define LANES_POLL_MS 100

@@ -156,7 +156,7 @@ static void batch_list_done(struct redis_link *l, void *arg, const struct redis_
     (void)l;
     if (at == 1) {
         replid_file(b, r);
-        b->done(b);
+        if (b->done != NULL) b->done(b);
         return;
     }
     b->lost = !answer_is(r, REDIS_ARRAY);
@@ -173,7 +173,7 @@ static void batch_list_done(struct redis_link *l, void *arg, const struct redis_
                                         .hashes = (uint32_t)int_or(&e[6], 0)};
         b->batch(b->arg, &seen);
     }
-    if (r == NULL) b->done(b);
+    if (r == NULL && b->done != NULL) b->done(b);
 }
 
 void redis_batch_list(struct redis_link *l, struct batch_list *b)

@@ -135,6 +135,11 @@ static void kill_fail(struct redis_kill *k, const struct redis_answer *r)
     k->lost = true;
 }
 
+static void kill_end(struct redis_kill *k)
+{
+    if (k->done != NULL) k->done(k);
+}
+
 static void kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_kill *k = arg;
@@ -143,7 +148,7 @@ static void kill_done(struct redis_link *l, void *arg, const struct redis_answer
         k->killed += r->integer > 0;
     else
         kill_fail(k, r);
-    if (r == NULL || at + 1 == k->asked) k->done(k);
+    if (r == NULL || at + 1 == k->asked) kill_end(k);
 }
 
 static void kill_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -154,7 +159,7 @@ static void kill_list_done(struct redis_link *l, void *arg, const struct redis_a
     (void)at;
     if (!answer_is(r, REDIS_STRING)) {
         kill_fail(k, r);
-        k->done(k);
+        kill_end(k);
         return;
     }
     name_owner(&mine, k->life);
@@ -168,7 +173,7 @@ static void kill_list_done(struct redis_link *l, void *arg, const struct redis_a
     }
     buf_free(&mine);
     if (k->asked == 0) {
-        k->done(k);
+        kill_end(k);
         return;
     }
     redis_link_expect(l, k->asked, kill_done, k);

@@ -32,7 +32,7 @@ static void on_due(struct redis_link *l, void *arg, const struct redis_answer *r
     (void)l, (void)at;
     d->lost = !answer_is(r, REDIS_ARRAY);
     if (!d->lost) due_file(d, r);
-    d->done(d);
+    if (d->done != NULL) d->done(d);
 }
 
 void redis_due(struct redis_link *l, struct due_poll *d)
@@ -159,7 +159,7 @@ static void on_state(struct redis_link *l, void *arg, const struct redis_answer 
     struct dirty_state *d = arg;
     (void)l;
     if (r == NULL || !state_file(d, r, at)) d->lost = true;
-    if (r == NULL || at == 3) d->done(d);
+    if ((r == NULL || at == 3) && d->done != NULL) d->done(d);
 }
 
 void redis_dirty_state(struct redis_link *l, struct dirty_state *d)

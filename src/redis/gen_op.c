@@ -24,7 +24,7 @@ static void gen_done(struct redis_link *l, void *arg, const struct redis_answer 
     g->gen = 0;
     g->lost = !gen_file(g, r);
     if (g->lost) answer_why(r, g->text, sizeof g->text);
-    g->done(g);
+    if (g->done != NULL) g->done(g);
 }
 
 void redis_gen(struct redis_link *l, struct gen_read *g)

@@ -81,7 +81,7 @@ static void sigpipe_ignore(void)
 
 void redis_link_start(struct redis_link *l)
 {
-    PRE(sm_now(&l->sm) == LINK_IDLE && !l->closing && l->up != NULL && l->down != NULL);
+    PRE(sm_now(&l->sm) == LINK_IDLE && !l->closing);
     sigpipe_ignore();
     sm_move(&l->sm, LINK_WAITING);
     l->wait_until_ms = l->tick_ms = mono_ms();
@@ -298,7 +298,7 @@ void link_came_up(struct redis_link *l)
               "role=%s%s version=%s run_id=%.8s client=%lld", l->config.role, slot_show(l, slot),
               l->facts.version_text, l->facts.run_id, (long long)l->client_id);
     place_link_up(l->config.place);
-    if (!l->closing) l->up(l);
+    if (!l->closing && l->up != NULL) l->up(l);
 }
 
 /* --- its end --- */
@@ -364,7 +364,7 @@ static void down_tell(struct redis_link *l)
                   LOGQ(l->why));
     if (l->closing) return;
     place_link_down(l->config.place, l, l->why);
-    l->down(l, l->why);
+    if (l->down != NULL) l->down(l, l->why);
 }
 
 void link_end(struct redis_link *l)

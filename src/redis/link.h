@@ -76,12 +76,12 @@ enum redis_link_state {
 };
 
 struct redis_link {
-    /* set between init and start */
+    /* set between init and start; each may be NULL */
     void (*up)(struct redis_link *l);
     /* Once for each try that ended, also for one that never came up (then was_up is false). why: an error line for
      * clients, its prefix first; borrowed for the call, and l->why after it. */
     void (*down)(struct redis_link *l, const char *why);
-    /* What arrives without a request, as on a subscribed connection; NULL: that ends the connection. */
+    /* What arrives without a request, as on a subscribed connection; without it that ends the connection. */
     void (*push)(struct redis_link *l, const struct redis_answer *r);
     void *arg;
     /* read-only; facts and client_id are the newest connection's */

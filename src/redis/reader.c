@@ -18,11 +18,12 @@ struct block {
 
 struct redis_reader {
     redisReader *hiredis;
-    struct block *top; /* the one being filled */
-    size_t taken;      /* bytes in all blocks' data */
-    size_t fed;        /* since the last whole reply */
-    char unfit[200];   /* an error line about the server, for as long as the connection */
-    bool lonely;       /* NOREPLICAS */
+    struct block *top;  /* the one being filled */
+    struct block *kept; /* of a reply that outlives the next */
+    size_t taken;       /* bytes in all blocks' data */
+    size_t fed;         /* since the last whole reply */
+    char unfit[200];    /* an error line about the server, for as long as the connection */
+    bool lonely;        /* NOREPLICAS */
     bool of_cluster;
     char moved[300]; /* likewise */
     bool whole;      /* the arena holds a reply that was handed out, nothing half built */
@@ -50,13 +51,19 @@ static void *arena_take(struct redis_reader *r, size_t n)
     return p;
 }
 
-static void arena_drop(struct redis_reader *r)
+static void blocks_drop(struct block **top)
 {
-    while (r->top != NULL) {
-        struct block *next = r->top->next;
-        heap_free(r->top);
-        r->top = next;
+    while (*top != NULL) {
+        struct block *next = (*top)->next;
+        heap_free(*top);
+        *top = next;
     }
+}
+
+static void arena_begin(struct redis_reader *r, size_t cap)
+{
+    r->top = block_create(cap, NULL);
+    r->taken = cap;
 }
 
 /* Empties it into one block: what was needed once fits the next time, unless it was exceptionally large. */
@@ -65,9 +72,8 @@ static void arena_reset(struct redis_reader *r)
     r->top->used = 0;
     if (r->top->next == NULL && r->taken <= KEEP_BYTES) return;
     size_t cap = r->taken <= KEEP_BYTES ? r->taken : BLOCK_BYTES;
-    arena_drop(r);
-    r->top = block_create(cap, NULL);
-    r->taken = cap;
+    blocks_drop(&r->top);
+    arena_begin(r, cap);
 }
 
 /* The place of this object: an element of its array, or a reply of its own. */
@@ -214,8 +220,7 @@ static redisReader *hiredis_create(struct redis_reader *r)
 struct redis_reader *redis_reader_create(void)
 {
     struct redis_reader *r = heap_zalloc(sizeof *r);
-    r->top = block_create(BLOCK_BYTES, NULL);
-    r->taken = BLOCK_BYTES;
+    arena_begin(r, BLOCK_BYTES);
     r->hiredis = hiredis_create(r);
     return r;
 }
@@ -224,7 +229,8 @@ void redis_reader_destroy(struct redis_reader **r)
 {
     if (*r == NULL) return;
     redisReaderFree((*r)->hiredis);
-    arena_drop(*r);
+    blocks_drop(&(*r)->top);
+    blocks_drop(&(*r)->kept);
     heap_free(*r);
     *r = NULL;
 }
@@ -284,4 +290,13 @@ enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_ans
     r->whole = true;
     *out = reply;
     return READ_REPLY;
+}
+
+void redis_reader_keep(struct redis_reader *r)
+{
+    PRE(r->whole);
+    blocks_drop(&r->kept);
+    r->kept = r->top;
+    r->whole = false;
+    arena_begin(r, BLOCK_BYTES);
 }

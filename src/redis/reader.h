@@ -31,5 +31,7 @@ bool redis_reader_lonely(struct redis_reader *r); /* some said NOREPLICAS; asked
 /* The next whole reply; it lives until the next call. After READ_GARBAGE only reset helps. */
 bool redis_reader_is_empty(const struct redis_reader *r); /* no part of a reply is in it */
 enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_answer **out);
+/* The reply of the last call lives until this is called for another one. */
+void redis_reader_keep(struct redis_reader *r);
 
 #endif

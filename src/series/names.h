@@ -15,7 +15,7 @@
 #define KEY_LANES "tally:lanes"
 #define KEY_SEQ_PREFIX "tally:seq:"
 #define KEY_MOVE "tally:move" /* whose counts go, or have gone, to a cluster; in a cluster: who brings them */
-#define KEY_MARK_PREFIX "tally:mark:" /* written to hear that it was (track_op.h) */
+#define KEY_MARK_PREFIX "tally:mark:" /* written to hear that it was (redis/copy.c) */
 #define KEY_ACCEPTED "tally:accepted"
 #define KEY_HELD "tally:held"
 #define KEY_TOKEN_PREFIX "tally:token:"

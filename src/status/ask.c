@@ -4,14 +4,38 @@
 #include "redis/cluster.h"
 #include "redis/gen_op.h"
 #include "redis/sentinel.h"
-
 #include <stdio.h>
 
 #define CONNECT_WAIT_MS 5000
+#define REACH_WRITE_MAX ((size_t)1 << 30) /* the largest value that is copied, with others before it */
+#define AGAIN_MS 1000
 
-static void link_closed(struct redis_link *l)
+/* --- where the lanes are --- */
+
+static void finder_make(struct finder *f, const struct source *where)
 {
-    CONTAINER_OF(l, struct ask, link)->closed = true;
+    *f = (struct finder){.lanes = where->lanes};
+    f->places = heap_alloc(f->lanes * sizeof *f->places);
+    for (uint32_t i = 0; i < f->lanes; i++)
+        place_init_lane(&f->places[i], where->redis, i, f->lanes);
+}
+
+/* Asks the sentinels or nodes where Redis is, if there are any. */
+static enum err finder_seek(struct finder *f, uv_loop_t *loop, const struct source *where, uint32_t wait_ms,
+                            struct error *e)
+{
+    e->code = ERR_NONE;
+    if (where->sentinels->n > 0) {
+        f->sentinels = sentinels_create(loop, where->sentinels, &f->places[0]);
+        return sentinels_wait(f->sentinels, wait_ms, e);
+    }
+    if (!where->redis->cluster) return ERR_NONE;
+    struct redis_place **places = heap_alloc(f->lanes * sizeof(*places));
+    for (uint32_t i = 0; i < f->lanes; i++)
+        places[i] = &f->places[i];
+    f->cluster = cluster_create(loop, places, f->lanes);
+    heap_free(places);
+    return cluster_wait(f->cluster, wait_ms, e);
 }
 
 static void finder_closed(void *closed)
@@ -19,21 +43,29 @@ static void finder_closed(void *closed)
     *(bool *)closed = true;
 }
 
-/* Nothing to do: a verb uses link->was_up and the error of redis_link_connect. */
-static void link_up(struct redis_link *l)
+/* Once all links are closed. */
+static void finder_close(struct finder *f, uv_loop_t *loop)
 {
-    (void)l;
+    bool closed = f->sentinels == NULL && f->cluster == NULL;
+    if (f->sentinels != NULL) sentinels_close(f->sentinels, finder_closed, &closed);
+    if (f->cluster != NULL) cluster_close(f->cluster, finder_closed, &closed);
+    while (!closed)
+        uv_run(loop, UV_RUN_ONCE);
+    heap_free(f->places);
 }
 
-static void link_down(struct redis_link *l, const char *why)
+/* --- one lane after the other --- */
+
+static void link_make(struct ask *a, uint32_t lane)
 {
-    (void)l;
-    (void)why;
+    a->lane = lane;
+    a->config.place = &a->at.places[lane];
+    redis_link_init(&a->link, &a->loop, &a->config);
 }
 
 static void ask_make(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms)
 {
-    *a = (struct ask){.lanes = where->lanes, .wait_ms = wait_ms};
+    *a = (struct ask){.wait_ms = wait_ms};
     uv_loop_init(&a->loop);
     life_init(&a->life, slice_str(where->conf->instance));
     a->config = (struct redis_link_config){.life = &a->life,
@@ -42,73 +74,22 @@ static void ask_make(struct ask *a, const struct source *where, uint32_t wait_ms
                                            .keeps = (enum redis_keeps)where->conf->redis_durability,
                                            .connect_ms = wait_ms,
                                            .answer_ms = answer_ms};
-    a->places = heap_alloc(a->lanes * sizeof *a->places);
-    a->realms = heap_zalloc(a->lanes * sizeof *a->realms);
-    for (uint32_t i = 0; i < a->lanes; i++)
-        place_init_lane(&a->places[i], where->redis, i, a->lanes);
-}
-
-static void link_make(struct ask *a, uint32_t lane)
-{
-    a->lane = lane;
-    a->config.place = &a->places[lane];
-    redis_link_init(&a->link, &a->loop, &a->config);
-    a->link.up = link_up;
-    a->link.down = link_down;
-}
-
-static void link_end(struct ask *a)
-{
-    a->closed = false;
-    redis_link_close(&a->link, link_closed);
-    redis_run_until(&a->link, &a->closed);
-}
-
-static void realm_told(struct gen_read *g)
-{
-    *(bool *)g->arg = true;
+    finder_make(&a->at, where);
+    a->realms = heap_zalloc(where->lanes * sizeof *a->realms);
+    link_make(a, 0);
 }
 
 /* The realm changes only when an operator accepts a rollback. Why a Redis has none is reported by the next question. */
-static void realm_read(struct ask *a)
-{
-    bool done = false;
-    struct gen_read gen = {.done = realm_told, .arg = &done};
-    redis_gen(&a->link, &gen);
-    redis_run_until(&a->link, &done);
-    a->realms[a->lane] = gen.realm;
-}
-
-static struct cluster *cluster_ask(struct ask *a)
-{
-    struct redis_place **places = heap_alloc(a->lanes * sizeof(*places));
-    for (uint32_t i = 0; i < a->lanes; i++)
-        places[i] = &a->places[i];
-    struct cluster *c = cluster_create(&a->loop, places, a->lanes);
-    heap_free(places);
-    return c;
-}
-
-/* Asks the sentinels or nodes where Redis is, if there are any. */
-static enum err place_seek(struct ask *a, const struct source *where, struct error *e)
-{
-    e->code = ERR_NONE;
-    if (where->sentinels->n > 0) {
-        a->sentinels = sentinels_create(&a->loop, where->sentinels, &a->places[0]);
-        return sentinels_wait(a->sentinels, a->wait_ms, e);
-    }
-    if (where->redis->cluster) {
-        a->cluster = cluster_ask(a);
-        return cluster_wait(a->cluster, a->wait_ms, e);
-    }
-    return ERR_NONE;
-}
-
 static enum err lane_connect(struct ask *a, struct error *e)
 {
+    struct gen_read gen = {0};
     enum err code = redis_link_connect(&a->link, a->wait_ms, e);
-    if (code == ERR_NONE) realm_read(a);
-    if (code == ERR_NONE) return ERR_NONE;
+    if (code == ERR_NONE) {
+        redis_gen(&a->link, &gen);
+        redis_settle(&a->link);
+        a->realms[a->lane] = gen.realm;
+        return ERR_NONE;
+    }
     e->text[strcspn(e->text, ";")] = '\0'; /* what follows is meant for clients */
     if (code != ERR_UNAVAILABLE) return code;
     char why[sizeof(e->text)];
@@ -120,8 +101,7 @@ enum err ask_find(struct ask *a, const struct source *where, uint32_t wait_ms, u
                   struct error *e)
 {
     ask_make(a, where, wait_ms, answer_ms);
-    link_make(a, 0);
-    if (place_seek(a, where, e) != ERR_NONE) ask_close(a);
+    if (finder_seek(&a->at, &a->loop, where, wait_ms, e) != ERR_NONE) ask_close(a);
     return e->code;
 }
 
@@ -136,7 +116,7 @@ enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, u
 
 enum err ask_lane(struct ask *a, uint32_t lane, struct error *e)
 {
-    link_end(a);
+    redis_end(&a->link);
     link_make(a, lane);
     return lane_connect(a, e);
 }
@@ -148,14 +128,107 @@ enum err ask_open_patiently(struct ask *a, const struct source *where, struct er
 
 void ask_close(struct ask *a)
 {
-    link_end(a);
-    a->closed = a->sentinels == NULL && a->cluster == NULL;
-    if (a->sentinels != NULL) sentinels_close(a->sentinels, finder_closed, &a->closed);
-    if (a->cluster != NULL) cluster_close(a->cluster, finder_closed, &a->closed);
-    redis_run_until(&a->link, &a->closed);
+    redis_end(&a->link);
+    finder_close(&a->at, &a->loop);
     uv_run(&a->loop, UV_RUN_NOWAIT);
     int left = uv_loop_close(&a->loop);
     INVARIANT(left == 0);
-    heap_free(a->places);
     heap_free(a->realms);
+}
+
+/* --- all lanes --- */
+
+enum err reach_open(struct reach *r, uv_loop_t *loop, const struct life *life, const struct source *where,
+                    struct error *e)
+{
+    struct redis_link_config config = {.life = life,
+                                       .role = "cli",
+                                       .quiet = true,
+                                       .once = true,
+                                       .write_max = REACH_WRITE_MAX,
+                                       .connect_ms = CONNECT_WAIT_MS,
+                                       .answer_ms = (uint32_t)where->conf->redis_timeout_ms};
+    finder_make(&r->at, where);
+    r->links = heap_alloc(where->lanes * sizeof *r->links);
+    for (r->open = 0; r->open < where->lanes; r->open++) {
+        config.place = &r->at.places[r->open];
+        redis_link_init(&r->links[r->open], loop, &config);
+    }
+    enum err code = finder_seek(&r->at, loop, where, CONNECT_WAIT_MS, e);
+    for (uint32_t i = 0; code == ERR_NONE && i < where->lanes; i++)
+        code = redis_link_connect(&r->links[i], CONNECT_WAIT_MS, e);
+    return code;
+}
+
+void reach_close(struct reach *r)
+{
+    for (uint32_t i = 0; i < r->open; i++)
+        redis_end(&r->links[i]);
+    if (r->open > 0) finder_close(&r->at, r->links[0].loop);
+    heap_free(r->links);
+    *r = (struct reach){0};
+}
+
+/* --- how many lanes there are --- */
+
+static enum err lanes_compare(const struct source *where, int64_t told, struct error *e)
+{
+    if (told < 0)
+        return error_set(
+            e, ERR_BUSY,
+            "`tallyd move` brings another Redis' counts into this cluster: run it to its end first");
+    e->code = ERR_NONE;
+    if (told == 0 || told == (int64_t)where->lanes) return ERR_NONE;
+    return error_set(
+        e, ERR_CONFIG,
+        "redis.lanes is %u, and this cluster is used with %lld: what it has would be looked for in "
+        "other slots. Write redis.lanes: %lld. Another number needs a cluster that tallyd has not "
+        "used yet",
+        where->lanes, (long long)told, (long long)told);
+}
+
+static enum err lanes_ask(struct ask *home, const struct source *where, bool keep, struct error *e)
+{
+    char why[200];
+    int64_t told = 0;
+    const struct redis_answer *r =
+        redis_call(&home->link, "EVAL %.*s 3 {}" KEY_LANES " {}" KEY_GEN " {}" KEY_REALM " %u %d",
+                   SLICE_ARG(lua_lanes), where->lanes, keep);
+    if (answer_is(r, REDIS_NIL) || answer_integer(r, &told)) return lanes_compare(where, told, e);
+    answer_why(r, why, sizeof why);
+    return error_set(e, ERR_UNAVAILABLE,
+                     "the cluster does not say how many lanes it has (%s); see that it answers, and that "
+                     "redis.url's user may read and write the keys {*}*",
+                     why);
+}
+
+/* The mover ends links of others, this one, too: so it is made again. */
+static enum err lanes_ask_after(const struct source *where, bool keep,
+                                bool (*pause)(void *arg, const struct error *why), void *arg, struct error *e)
+{
+    struct ask ask;
+    struct source home = *where;
+    struct error ignored;
+    bool waits = false;
+    home.lanes = 1;
+    if (!where->redis->cluster) return ERR_NONE;
+    if (ask_open_patiently(&ask, &home, e) != ERR_NONE) return e->code;
+    while (lanes_ask(&ask, where, keep, e) == ERR_BUSY || (waits && e->code == ERR_UNAVAILABLE)) {
+        waits = pause != NULL && pause(arg, e);
+        if (!waits) break;
+        if (!redis_link_is_up(&ask.link)) (void)redis_link_connect(&ask.link, AGAIN_MS, &ignored);
+    }
+    ask_close(&ask);
+    return e->code;
+}
+
+enum err lanes_agree(const struct source *where, bool keep, struct error *e)
+{
+    return lanes_ask_after(where, keep, NULL, NULL, e);
+}
+
+enum err lanes_agree_after(const struct source *where, bool (*pause)(void *arg, const struct error *why),
+                           void *arg, struct error *e)
+{
+    return lanes_ask_after(where, false, pause, arg, e);
 }

@@ -8,7 +8,6 @@
 #include "redis/dirty_op.h"
 #include "redis/gen_op.h"
 #include "redis/info.h"
-#include "redis/status_op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +23,6 @@ static bool failed(struct status *s, bool lost, const char *text)
 }
 
 /* --- how it does --- */
-
-struct self {
-    struct redis_self ask;
-    struct status_redis *to;
-    bool done;
-};
 
 static int64_t number(struct slice info, const char *name)
 {
@@ -60,9 +53,8 @@ static void replicas_take(struct slice info, struct status_redis *r)
     }
 }
 
-static void info_take(void *arg, struct slice info)
+static void info_take(struct slice info, struct status_redis *r)
 {
-    struct status_redis *r = ((struct self *)arg)->to;
     struct slice role;
     if (info_get(info, "role", &role)) slice_show(role, sizeof r->role - 1, r->role, sizeof r->role);
     r->memory_bytes = number(info, "used_memory");
@@ -74,43 +66,33 @@ static void info_take(void *arg, struct slice info)
     r->aof_writes = info_is(info, "aof_last_write_status", "ok");
 }
 
-static void held_take(void *arg, struct slice name)
-{
-    struct status_redis *r = ((struct self *)arg)->to;
-    if (r->held_names_n < STATUS_NAMES_MAX) r->held_names[r->held_names_n++] = heap_strndup(name.p, name.n);
-}
-
-static void self_done(struct redis_self *ask)
-{
-    ((struct self *)ask->arg)->done = true;
-}
-
+/* INFO, and the first names of tally:held. */
 static bool self_probe(struct ask *a, struct status *s)
 {
-    struct self self = {.to = &s->redis};
-    self.ask = (struct redis_self){.names_most = STATUS_NAMES_MAX,
-                                   .info = info_take,
-                                   .held = held_take,
-                                   .done = self_done,
-                                   .arg = &self};
-    redis_self(&a->link, &self.ask);
-    redis_run_until(&a->link, &self.done);
-    return !failed(s, self.ask.lost, self.ask.text);
+    char why[200];
+    struct status_redis *to = &s->redis;
+    const struct redis_answer *r = redis_call(&a->link, "INFO");
+    bool told = answer_is(r, REDIS_STRING);
+    if (told) {
+        info_take(r->str, to);
+        r = redis_call(&a->link, "ZRANGE {}" KEY_HELD " 0 %d", STATUS_NAMES_MAX - 1);
+    }
+    answer_why(r, why, sizeof why);
+    if (failed(s, !told || !answer_is(r, REDIS_ARRAY), why)) return false;
+    for (; to->held_names_n < r->n && to->held_names_n < STATUS_NAMES_MAX; to->held_names_n++) {
+        struct slice name = r->elements[to->held_names_n].str;
+        to->held_names[to->held_names_n] = heap_strndup(name.p, name.n);
+    }
+    return true;
 }
 
 /* --- what waits --- */
 
-static void backlog_done(struct dirty_state *d)
-{
-    *(bool *)d->arg = true;
-}
-
 static bool backlog_probe(struct ask *a, struct status *s)
 {
-    bool done = false;
-    struct dirty_state d = {.done = backlog_done, .arg = &done};
+    struct dirty_state d = {0};
     redis_dirty_state(&a->link, &d);
-    redis_run_until(&a->link, &done);
+    redis_settle(&a->link);
     if (failed(s, d.lost, "no answer about tally:dirty")) return false;
     s->redis.dirty = d.dirty;
     s->redis.held = d.held;
@@ -132,19 +114,12 @@ static void page_file(const struct due_poll *page, const struct counters *counte
     }
 }
 
-static void page_done(struct due_poll *page)
-{
-    *(bool *)page->arg = true;
-}
-
 /* Returns how many names the page has; -1: Redis went away. */
 static int64_t page_probe(struct ask *a, const struct counters *counters, uint32_t skip, struct status *s)
 {
-    bool done = false;
-    struct due_poll page = {
-        .before_ms = DELTA_MAX, .skip = skip, .limit = PAGE, .done = page_done, .arg = &done};
+    struct due_poll page = {.before_ms = DELTA_MAX, .skip = skip, .limit = PAGE};
     redis_due(&a->link, &page);
-    redis_run_until(&a->link, &done);
+    redis_settle(&a->link);
     if (!page.lost) page_file(&page, counters, s);
     buf_free(&page.names);
     heap_free(page.keys);
@@ -170,7 +145,6 @@ static bool dirty_sort(struct ask *a, const struct counters *counters, struct st
 struct listing {
     struct status *s;
     const struct counters *counters;
-    bool done;
 };
 
 static void batch_take(void *arg, const struct batch_seen *seen)
@@ -189,37 +163,28 @@ static void batch_take(void *arg, const struct batch_seen *seen)
     s->batches[s->batches_n++] = b;
 }
 
-static void batches_done(struct batch_list *list)
-{
-    ((struct listing *)list->arg)->done = true;
-}
-
 static int older_first(const void *a, const void *b)
 {
     int64_t left = ((const struct status_batch *)a)->age_ms, right = ((const struct status_batch *)b)->age_ms;
     return (left < right) - (left > right);
 }
 
-static void size_done(struct redis_batch_size *size)
-{
-    *(bool *)size->arg = true;
-}
-
+/* Its fields, as its registry counts them. */
 static void batch_size(struct ask *a, struct status_batch *b)
 {
-    bool done = false;
-    struct redis_batch_size size = {.id = b->id, .done = size_done, .arg = &done};
-    redis_batch_size(&a->link, &size);
-    redis_run_until(&a->link, &done);
-    b->fields = (struct figure){.known = !size.lost, .value = size.fields};
+    char hex[33];
+    batch_id_hex(&b->id, hex);
+    b->fields.known = answer_integer(
+        redis_call(&a->link, "EVAL %.*s 1 {}" KEY_BATCH_PREFIX "%s", SLICE_ARG(lua_status_size), hex),
+        &b->fields.value);
 }
 
 static bool batches_probe(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
-    struct batch_list list = {.batch = batch_take, .done = batches_done, .arg = &l};
+    struct batch_list list = {.batch = batch_take, .arg = &l};
     redis_batch_list(&a->link, &list);
-    redis_run_until(&a->link, &l.done);
+    redis_settle(&a->link);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;
     if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, older_first);
     for (size_t i = 0; !brief && i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
@@ -229,17 +194,11 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
 
 /* --- */
 
-static void gen_done(struct gen_read *g)
-{
-    *(bool *)g->arg = true;
-}
-
 static bool gen_probe(struct ask *a, struct status *s)
 {
-    bool done = false;
-    struct gen_read gen = {.done = gen_done, .arg = &done};
+    struct gen_read gen = {0};
     redis_gen(&a->link, &gen);
-    redis_run_until(&a->link, &done);
+    redis_settle(&a->link);
     s->redis.gen = gen.gen;
     return !failed(s, gen.lost, gen.text);
 }

@@ -88,6 +88,10 @@ def keys(root):
         for number, line in enumerate(source.read(path, root).split("\n"), 1):
             if bare.search(line):
                 yield f"{path}:{number}: a key without its tag: {line.strip()}"
+    formatted = re.compile(r"\bredis_(?:call|write)\([^;]*?(?<!\{\})\"\s*KEY_[A-Z_]+")  # where {} is the tag
+    for path in source.files(root):
+        for found in formatted.findall(source.read(path, root)) if path.endswith((".c", ".h")) else ():
+            yield f"{path}: a key without its tag: {found}"
 
 
 def engine(root):

@@ -1,6 +1,6 @@
 /* tests/model/move.pml - `tallyd move`: keys go from one Redis, on which tallyds count meanwhile, to the lanes of a cluster.
  *
- * Mirrors      src/admin/move.c (the order of steps), src/redis/copy_op.c (scan, rounds), move_op.c with lua/move.lua (begin, copied,
+ * Mirrors      src/admin/move.c (the order of steps), src/redis/copy.c (scan, rounds), lua/move.lua (begin, copied,
  *              end), handshake.c (a name, then the look), check_op.c (a list of links, then kills).
  * Old Redis    two keys, each with a lane of its own; a value is 0 (there is no key), 1 or 2. Old tallyds have so many links. A
  *              link comes, gets a name, looks for the mark, and counts; one write of it may be sent and unread.

@@ -1,11 +1,10 @@
-/* Walk, leftovers, books and live totals on a real server. */
-#include "lib/redis_world.h"
-#include "redis/books_op.h"
+/* Walk, leftovers and live totals on a real server. */
+#include "lib/redis_books.h"
 #include "redis/hash_op.h"
 #include "redis/leftover_op.h"
+#include "redis/total_op.h"
 #include "redis/walk_op.h"
 
-#define HEX_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
 static int answers;
@@ -194,12 +193,10 @@ static void test_leftover(void **state)
     world_close(w);
 }
 
-/* --- books --- */
+/* --- live totals --- */
 
 struct sums {
-    int64_t accepted, pending, claimed;
-    int batches, rows;
-    int64_t gens;
+    int64_t pending, claimed;
 };
 
 static int64_t number(struct slice s)
@@ -207,121 +204,6 @@ static int64_t number(struct slice s)
     int64_t v = 0;
     assert_true(num_parse(s, &v));
     return v;
-}
-
-static void sum_accepted(void *arg, struct slice counter, struct slice value)
-{
-    assert_true(counter.n > 0);
-    ((struct sums *)arg)->accepted += number(value);
-}
-
-static void sum_pending(void *arg, struct slice key, struct slice field, struct slice value)
-{
-    struct sums *s = arg;
-    assert_true(key.n > 0 && field.n > 0);
-    s->pending += number(value);
-    s->rows++;
-}
-
-static void sum_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
-{
-    struct sums *s = arg;
-    assert_non_null(id);
-    assert_slice(counter, "product_views");
-    s->batches++;
-    s->gens += gen;
-}
-
-static void sum_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
-                        struct slice value)
-{
-    struct sums *s = arg;
-    assert_int_equal(id->bytes[0], 0xaa);
-    assert_slice(pending, "s1:product_views");
-    assert_true(field.n > 0);
-    s->claimed += number(value);
-}
-
-static void on_books(struct redis_books *b)
-{
-    (void)b;
-    answers++;
-}
-
-static void books_make(struct world *w)
-{
-    struct redis_server *r = &w->server;
-    redis_ask(r, "HSET tally:accepted product_views 100 unique_visitors 1");
-    redis_ask(r, "HSET s1:product_views 1 10 2 20");
-    redis_ask(r, "HSET s2:product_views 1 9007199254740993");
-    redis_ask(r, "HSET gone:1 1 4");
-    redis_ask(r, "ZADD tally:dirty 1 s1:product_views 2 s2:product_views 3 s3:product_views");
-    redis_ask(r, "ZADD tally:held 1 gone:1 2 s1:product_views");
-    redis_ask(r, "HSET tally:batch:" HEX_A
-                 " format 1 counter product_views gen 6 owner a:b lowest_ms 1 =s1:product_views 2");
-    redis_ask(r, "HSET s1:product_views_" HEX_A " 1 70 3 5");
-    redis_ask(r, "ZADD tally:batches 1 " HEX_A);
-    redis_ask(r, "SET tally:gen 7");
-}
-
-/* The claimed hash of books_make(), packed. */
-static void books_pack(struct world *w)
-{
-    static const char pack[] = "redis.call('DEL', KEYS[2]) redis.call('HDEL', KEYS[1], '=s1:product_views') "
-                               "return redis.call('HSET', KEYS[1], 'format', 2, 'packed_n', 1, 'packed', "
-                               "cmsgpack.pack({'s1:product_views', {'1', '70', '3', '5'}}))";
-    assert_redis(&w->server, "2", "EVAL %s 2 tally:batch:" HEX_A " s1:product_views_" HEX_A, pack);
-}
-
-static void test_books(void **state)
-{
-    struct world *w = world_open();
-    struct sums s = {0};
-    struct redis_books b = {.dirty_max = 50000,
-                            .accepted = sum_accepted,
-                            .pending = sum_pending,
-                            .batch = sum_batch,
-                            .claimed = sum_claimed,
-                            .done = on_books,
-                            .arg = &s};
-    (void)state;
-    books_make(w);
-    redis_ask(&w->server, "CONFIG SET maxmemory 1");
-    answers = 0;
-    redis_books(&w->link, &b);
-    WAIT_UNTIL(w, answers == 1);
-    assert_false(b.lost || b.too_many);
-    assert_int_equal(b.gen, 7);
-    assert_int_equal(b.dirty, 5);
-    assert_int_equal(s.accepted, 101);
-    assert_int_equal(s.pending, 34 + 9007199254740993);
-    assert_int_equal(s.rows, 4);
-    assert_int_equal(s.batches, 1);
-    assert_int_equal(s.gens, 6);
-    assert_int_equal(s.claimed, 75);
-    b.dirty_max = 4;
-    redis_books(&w->link, &b);
-    WAIT_UNTIL(w, answers == 2);
-    assert_true(b.too_many);
-    assert_int_equal(s.batches, 1);
-    redis_ask(&w->server, "CONFIG SET maxmemory 0");
-    books_pack(w);
-    s = (struct sums){0};
-    b.dirty_max = 50000;
-    redis_books(&w->link, &b);
-    WAIT_UNTIL(w, answers == 3);
-    assert_int_equal(s.claimed, 75);
-    b.fields_max = 5;
-    redis_books(&w->link, &b);
-    WAIT_UNTIL(w, answers == 4);
-    assert_true(b.too_many);
-    b.fields_max = 0;
-    redis_ask(&w->server, "SET tally:accepted word");
-    redis_books(&w->link, &b);
-    WAIT_UNTIL(w, answers == 5);
-    assert_true(b.lost);
-    assert_non_null(strstr(b.text, "WRONGTYPE"));
-    world_close(w);
 }
 
 static void total_pending(void *arg, uint32_t field, struct slice value)
@@ -478,10 +360,10 @@ static void test_hash_in_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_walk_restores), cmocka_unit_test(test_walk_leftovers),
-        cmocka_unit_test(test_walk_stopped),  cmocka_unit_test(test_leftover),
-        cmocka_unit_test(test_books),         cmocka_unit_test(test_total),
-        cmocka_unit_test(test_hash),          cmocka_unit_test(test_hash_in_pieces),
+        cmocka_unit_test(test_walk_restores),  cmocka_unit_test(test_walk_leftovers),
+        cmocka_unit_test(test_walk_stopped),   cmocka_unit_test(test_leftover),
+        cmocka_unit_test(test_total),          cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_hash_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "engine/drain.h"
 #include "engine/recovery.h"
 #include "mysql/realm.h"
-#include "redis/gen_op.h"
+#include "redis/batch.h"
 #include <stdio.h>
 #include <unistd.h>
 

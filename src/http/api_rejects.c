@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "http/inside.h"
 #include "http/route.h"
-#include "status/rejects.h"
+#include "status/status.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
 /* redis/check_op.c - what makes a Redis unfit, and the end of links that an earlier life left open. */
 #include "redis/check_op.h"
-#include "redis/client_list.h"
 #include "redis/info.h"
 #include "redis/request.h"
 

@@ -1,7 +1,7 @@
 /* redis/journal_op.c - see journal_op.h. */
 #include "redis/journal_op.h"
 #include "base/heap.h"
-#include "redis/client_list.h"
+#include "redis/info.h"
 #include "redis/lua.h"
 #include "redis/request.h"
 #include "series/names.h"

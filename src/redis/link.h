@@ -13,8 +13,8 @@
 #include "base/crash.h"
 #include "base/error.h"
 #include "base/sm.h"
-#include "redis/answer.h"
 #include "redis/place.h"
+#include "redis/reader.h"
 #include "series/names.h"
 #include <uv.h>
 

@@ -26,7 +26,7 @@ struct scan {
     char text[200];
     void (*done)(struct scan *s);
     void *arg;
-    struct { /* redis/scan_op.c's */
+    struct { /* redis/scan.c's */
         struct redis_scans *of;
         struct list link; /* of->resting */
         struct buf name;

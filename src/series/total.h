@@ -17,7 +17,7 @@ struct total_read {
     bool lost; /* text says why; */
     bool cut;  /* ... the link was cut or not up, it was no answer of Redis' */
     char text[200];
-    uint64_t number; /* redis/total_op.c's: of the last frame that Redis had when it was asked */
+    uint64_t number; /* redis/pending.c's: of the last frame that Redis had when it was asked */
     void (*done)(struct total_read *t);
     void *arg;
 };

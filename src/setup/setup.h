@@ -8,7 +8,7 @@
 #include "mysql/db.h"
 #include "redis/sentinel.h"
 #include "series/op.h"
-#include "status/source.h"
+#include "status/ask.h"
 #include "users/users.h"
 
 struct setup {

@@ -1,8 +1,8 @@
 /* status/ask.c - see ask.h. */
 #include "status/ask.h"
 #include "base/heap.h"
+#include "redis/batch.h"
 #include "redis/cluster.h"
-#include "redis/gen_op.h"
 #include "redis/sentinel.h"
 #include <stdio.h>
 

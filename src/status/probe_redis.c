@@ -4,9 +4,8 @@
 
 #include "base/heap.h"
 #include "base/num.h"
-#include "redis/batches_op.h"
-#include "redis/dirty_op.h"
-#include "redis/gen_op.h"
+#include "redis/batch.h"
+#include "redis/index.h"
 #include "redis/info.h"
 
 #include <stdio.h>

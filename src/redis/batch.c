@@ -2,9 +2,9 @@
 #include "redis/batch.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "redis/ask.h"
 #include "redis/info.h"
-#include "redis/lua.h"
-#include "redis/request.h"
+#include <inttypes.h>
 #include <stdio.h>
 
 /* --- tally:batches and the registries that it lists. --- */
@@ -52,20 +52,14 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     static const char *const modes[] = {
         [ADOPT_INSTANCE] = "instance", [ADOPT_OWN] = "own", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
     const struct life *life = l->config.life;
-    struct buf *out = redis_link_begin(l);
     struct buf owner = {0};
     name_owner(&owner, life);
-    request_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    request_text(out, modes[a->mode]);
-    request_int(out, a->stale_ms);
-    request_int(out, a->limit);
-    request_slice(out, buf_slice(&owner));
-    request_slice(out, life->instance);
-    request_int(out, BATCH_FORMAT);
-    request_int(out, a->dry_run);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
-    request_int(out, (int64_t)a->counters->n);
+    struct buf *out = redis_write(l,
+                                  "EVAL %.*s 1 {}" KEY_BATCHES " %s %" PRId64 " %" PRId64
+                                  " %.*s %.*s %d %d {}" KEY_BATCH_PREFIX " %zu +%zu",
+                                  SLICE_ARG(lua_adopt), modes[a->mode], (int64_t)a->stale_ms,
+                                  (int64_t)a->limit, SLICE_ARG(buf_slice(&owner)), SLICE_ARG(life->instance),
+                                  BATCH_FORMAT, a->dry_run, a->counters->n, a->counters->n + live_n);
     for (size_t i = 0; i < a->counters->n; i++)
         request_slice(out, a->counters->all[i].name);
     buf_put_slice(out, live);
@@ -102,7 +96,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
         adopt_ask(l, a, slice_of(NULL, 0), 0);
         return;
     }
-    request_words(redis_link_begin(l), "CLIENT LIST");
+    redis_write(l, "CLIENT LIST");
     redis_link_ask(l, 1, adopt_list_done, a);
 }
 
@@ -121,17 +115,14 @@ static void standing_done(struct redis_link *l, void *arg, const struct redis_an
 
 void redis_standing(struct redis_link *l, struct standing *s)
 {
-    struct buf *out = redis_link_begin(l), seq = {0};
+    struct buf seq = {0};
     s->ids = NULL;
     s->ids_n = 0;
     s->number = redis_link_number(l);
     name_seq(&seq, l->config.life);
-    request_eval(out, lua_standing, 2, 2);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    request_key(out, redis_tag(l), buf_slice(&seq));
+    redis_write(l, "EVAL %.*s 2 {}" KEY_BATCHES " {}%.*s {}" KEY_BATCH_PREFIX " %.*s",
+                SLICE_ARG(lua_standing), SLICE_ARG(buf_slice(&seq)), SLICE_ARG(s->key));
     buf_free(&seq);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
-    request_slice(out, s->key);
     redis_link_ask(l, 1, standing_done, s);
 }
 
@@ -178,11 +169,8 @@ static void batch_list_done(struct redis_link *l, void *arg, const struct redis_
 
 void redis_batch_list(struct redis_link *l, struct batch_list *b)
 {
-    struct buf *out = redis_link_begin(l);
-    request_eval(out, lua_batch_list, 1, 1);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
-    request_words(out, "INFO replication");
+    redis_write(l, "EVAL %.*s 1 {}" KEY_BATCHES " {}" KEY_BATCH_PREFIX, SLICE_ARG(lua_batch_list));
+    redis_write(l, "INFO replication");
     redis_link_ask(l, 2, batch_list_done, b);
 }
 
@@ -206,25 +194,18 @@ static void beat_done(struct redis_link *l, void *arg, const struct redis_answer
 void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
                 uint32_t ids_n)
 {
-    struct buf *out = redis_link_begin(l);
-    struct buf name = {0};
-    request_eval(out, lua_beat, 4, 1 + (size_t)ids_n);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    name_instance(&name, life->instance);
-    request_key(out, redis_tag(l), buf_slice(&name));
-    buf_reset(&name);
-    name_seq(&name, life);
-    request_key(out, redis_tag(l), buf_slice(&name));
-    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
-    buf_reset(&name);
-    buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
-    request_slice(out, buf_slice(&name));
+    struct buf seq = {0};
+    name_seq(&seq, life);
+    struct buf *out = redis_write(
+        l, "EVAL %.*s 4 {}" KEY_BATCHES " {}" KEY_INSTANCE_PREFIX "%.*s {}%.*s {}" KEY_DIRTY " %s|%.*s +%zu",
+        SLICE_ARG(lua_beat), SLICE_ARG(life->instance), SLICE_ARG(buf_slice(&seq)), life->id, SLICE_ARG(host),
+        (size_t)ids_n);
+    buf_free(&seq);
     for (uint32_t i = 0; i < ids_n; i++) {
         char hex[33];
         batch_id_hex(&ids[i], hex);
         request_text(out, hex);
     }
-    buf_free(&name);
     redis_link_ask(l, 1, beat_done, NULL);
 }
 
@@ -268,23 +249,17 @@ static void instance_done(struct redis_link *l, void *arg, const struct redis_an
 
 void redis_instance(struct redis_link *l, struct redis_instance *i)
 {
-    struct buf *out = redis_link_begin(l);
-    struct buf name = {0};
     i->lost = i->taken = i->linked = false;
     i->holder[0] = '\0';
-    name_instance(&name, i->life->instance);
-    request_array(out, 2);
-    REQUEST_LIT(out, "GET");
-    request_key(out, redis_tag(l), buf_slice(&name));
-    buf_free(&name);
-    request_words(out, "CLIENT LIST");
+    redis_write(l, "GET {}" KEY_INSTANCE_PREFIX "%.*s", SLICE_ARG(i->life->instance));
+    redis_write(l, "CLIENT LIST");
     redis_link_ask(l, 2, instance_done, i);
 }
 
 /* --- the end of a batch in Redis. A script, not a MULTI: while Redis is full it refuses to queue any command (processCommand:
  * queueing takes memory), even UNLINK, and the discard is what frees memory. --- */
 
-static void discard_put(struct buf *out, struct slice tag, const struct batch *b)
+static void discard_put(struct redis_link *l, const struct batch *b)
 {
     char hex[33];
     struct buf name = {0};
@@ -292,15 +267,13 @@ static void discard_put(struct buf *out, struct slice tag, const struct batch *b
     size_t renamed = 0;
     for (size_t i = 0; i < b->hashes_n; i++)
         renamed += !b->hashes[i].packed;
-    request_eval(out, lua_discard, 2 + renamed, 1);
-    name_batch(&name, &b->id);
-    request_key(out, tag, buf_slice(&name));
-    REQUEST_KEY(out, tag, KEY_BATCHES);
+    struct buf *out = redis_write(l, "EVAL %.*s %zu {}" KEY_BATCH_PREFIX "%s {}" KEY_BATCHES " +%zu",
+                                  SLICE_ARG(lua_discard), 2 + renamed, hex, renamed + 1);
     for (size_t i = 0; i < b->hashes_n; i++) {
         if (b->hashes[i].packed) continue;
         buf_reset(&name);
         name_claimed(&name, batch_hash_name(b, i), &b->id);
-        request_key(out, tag, buf_slice(&name));
+        request_key(out, redis_tag(l), buf_slice(&name));
     }
     request_text(out, hex);
     buf_free(&name);
@@ -322,7 +295,7 @@ void redis_discard(struct redis_link *l, struct discard *d)
 {
     d->done_ok = false;
     d->text[0] = '\0';
-    discard_put(redis_link_begin(l), redis_tag(l), d->batch);
+    discard_put(l, d->batch);
     redis_link_expect(l, 1, on_discarded, d);
     CRASH(discard_before_send);
     redis_link_crash_after(l, CRASH_discard_after_send);
@@ -355,22 +328,14 @@ static void gen_done(struct redis_link *l, void *arg, const struct redis_answer 
 
 void redis_gen(struct redis_link *l, struct gen_read *g)
 {
-    struct buf *out = redis_link_begin(l);
     char hex[33];
     if (!g->accept) {
         g->realm = (struct batch_id){{0}};
-        request_array(out, 3);
-        REQUEST_LIT(out, "MGET");
-        REQUEST_KEY(out, redis_tag(l), KEY_GEN);
-        REQUEST_KEY(out, redis_tag(l), KEY_REALM);
+        redis_write(l, "MGET {}" KEY_GEN " {}" KEY_REALM);
     } else {
         batch_id_hex(&g->realm, hex);
-        request_eval(out, lua_gen_raise, 3, 2);
-        REQUEST_KEY(out, redis_tag(l), KEY_GEN);
-        REQUEST_KEY(out, redis_tag(l), KEY_GENS);
-        REQUEST_KEY(out, redis_tag(l), KEY_REALM);
-        request_int(out, (int64_t)g->least);
-        request_text(out, hex);
+        redis_write(l, "EVAL %.*s 3 {}" KEY_GEN " {}" KEY_GENS " {}" KEY_REALM " %" PRId64 " %s",
+                    SLICE_ARG(lua_gen_raise), (int64_t)g->least, hex);
     }
     redis_link_ask(l, 1, gen_done, g);
 }
@@ -417,15 +382,11 @@ static void history_done(struct redis_link *l, void *arg, const struct redis_ans
 
 void redis_history(struct redis_link *l, struct history_read *h)
 {
-    struct buf *out = redis_link_begin(l);
     char hex[33] = "";
     if (!batch_id_is_zero(&h->realm)) batch_id_hex(&h->realm, hex);
     PRE(h->gens == NULL && h->gens_n == 0);
     h->text[0] = '\0';
-    request_eval(out, lua_history, 3, 1);
-    REQUEST_KEY(out, redis_tag(l), KEY_REALM);
-    REQUEST_KEY(out, redis_tag(l), KEY_GEN);
-    REQUEST_KEY(out, redis_tag(l), KEY_GENS);
-    request_text(out, hex);
+    redis_write(l, "EVAL %.*s 3 {}" KEY_REALM " {}" KEY_GEN " {}" KEY_GENS " %s", SLICE_ARG(lua_history),
+                hex);
     redis_link_ask(l, 1, history_done, h);
 }

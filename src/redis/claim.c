@@ -1,10 +1,9 @@
 /* redis/claim.c - claims: of due hashes (frame_op.h), and of hashes that other programs left. */
 #include "base/heap.h"
 #include "base/log.h"
+#include "redis/ask.h"
 #include "redis/batch.h"
 #include "redis/frame_op.h"
-#include "redis/lua.h"
-#include "redis/request.h"
 #include "series/batch.h"
 
 /* --- the claim (sync/README.md, rules S2, S3 and S39), one script. It reads first and writes then, and writes the registry before
@@ -146,38 +145,34 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c)
 
 #define FIELDS_MAX 20000 /* HINCRBYs of one script, a few ms each thousand */
 
-static void leftover_keys_put(struct buf *out, struct slice tag, const struct redis_leftover *o,
-                              struct buf *name)
-{
-    REQUEST_KEY(out, tag, KEY_GEN);
-    REQUEST_KEY(out, tag, KEY_GENS);
-    REQUEST_KEY(out, tag, KEY_BATCHES);
-    name_batch(name, &o->id);
-    request_key(out, tag, buf_slice(name));
-    REQUEST_KEY(out, tag, KEY_ACCEPTED);
-    for (uint32_t i = 0; i < o->n; i++) {
-        request_key(out, tag, o->names[i]);
-        buf_reset(name);
-        name_claimed(name, o->pendings[i], &o->id);
-        request_key(out, tag, buf_slice(name));
-    }
-}
-
-static void leftover_args_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
+static void leftover_put(struct redis_link *l, const struct redis_leftover *o)
 {
     char hex[33];
+    size_t n = o->n;
+    struct buf name = {0};
     batch_id_hex(&o->id, hex);
+    struct buf *out = redis_write(l,
+                                  "EVAL %.*s %zu {}" KEY_GEN " {}" KEY_GENS " {}" KEY_BATCHES
+                                  " {}" KEY_BATCH_PREFIX "%s {}" KEY_ACCEPTED " +%zu",
+                                  SLICE_ARG(lua_leftover), 5 + 2 * n, hex, 2 * n + 7 + n);
+    for (uint32_t i = 0; i < n; i++) {
+        request_key(out, redis_tag(l), o->names[i]);
+        buf_reset(&name);
+        name_claimed(&name, o->pendings[i], &o->id);
+        request_key(out, redis_tag(l), buf_slice(&name));
+    }
     request_slice(out, o->counter->name);
     request_int(out, BATCH_FORMAT);
-    buf_reset(name);
-    name_owner(name, o->life);
-    request_slice(out, buf_slice(name));
+    buf_reset(&name);
+    name_owner(&name, o->life);
+    request_slice(out, buf_slice(&name));
     request_int(out, FIELDS_MAX);
     request_text(out, hex);
     request_int(out, o->accept);
     request_int(out, GENS_KEPT);
-    for (uint32_t i = 0; i < o->n; i++)
+    for (uint32_t i = 0; i < n; i++)
         request_slice(out, o->pendings[i]);
+    buf_free(&name);
 }
 
 static bool answer_file(struct redis_leftover *o, const struct redis_answer *r)
@@ -208,14 +203,9 @@ static void leftover_done(struct redis_link *l, void *arg, const struct redis_an
 void redis_leftover(struct redis_link *l, struct redis_leftover *o)
 {
     PRE(o->n > 0 && o->n <= CLAIM_HASHES_MAX);
-    struct buf *out = redis_link_begin(l);
-    struct buf name = {0};
     o->renamed = o->left = o->odd = 0;
     o->fields = 0;
     o->text[0] = '\0';
-    request_eval(out, lua_leftover, 5 + 2 * (size_t)o->n, 7 + (size_t)o->n);
-    leftover_keys_put(out, redis_tag(l), o, &name);
-    leftover_args_put(out, o, &name);
-    buf_free(&name);
+    leftover_put(l, o);
     redis_link_ask(l, 1, leftover_done, o);
 }

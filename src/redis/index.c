@@ -2,8 +2,8 @@
 #include "redis/index.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "redis/lua.h"
-#include "redis/request.h"
+#include "redis/ask.h"
+#include <inttypes.h>
 
 /* --- The script that moves names between the indexes works when Redis is full. --- */
 
@@ -39,45 +39,32 @@ static void on_due(struct redis_link *l, void *arg, const struct redis_answer *r
 
 void redis_due(struct redis_link *l, struct due_poll *d)
 {
-    struct buf *out = redis_link_begin(l);
     d->names = (struct buf){0};
     d->keys = NULL;
     d->scores = NULL;
     d->keys_n = 0;
-    request_array(out, 8);
-    request_text(out, d->highest ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE");
-    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
-    request_text(out, d->highest ? "+inf" : "-inf");
     if (d->highest)
-        REQUEST_LIT(out, "-inf");
+        redis_write(l, "ZREVRANGEBYSCORE {}" KEY_DIRTY " +inf -inf WITHSCORES LIMIT %u %u", d->skip,
+                    d->limit);
     else
-        request_int(out, d->before_ms);
-    REQUEST_LIT(out, "WITHSCORES");
-    REQUEST_LIT(out, "LIMIT");
-    request_int(out, d->skip);
-    request_int(out, d->limit);
+        redis_write(l, "ZRANGEBYSCORE {}" KEY_DIRTY " -inf %" PRId64 " WITHSCORES LIMIT %u %u", d->before_ms,
+                    d->skip, d->limit);
     redis_link_ask(l, 1, on_due, d);
 }
 
 /* --- held and restored --- */
 
-static void move_put(struct redis_link *l, struct slice from, struct slice to, const struct slice *names,
-                     size_t n)
-{
-    struct buf *out = redis_link_begin(l);
-    request_eval(out, lua_dirty_move, 2, n);
-    request_key(out, redis_tag(l), from);
-    request_key(out, redis_tag(l), to);
-    for (size_t i = 0; i < n; i++)
-        request_slice(out, names[i]);
-}
-
-static uint32_t moves_put(struct redis_link *l, struct slice from, struct slice to, const struct slice *names,
+static uint32_t moves_put(struct redis_link *l, const char *from, const char *to, const struct slice *names,
                           size_t n)
 {
     uint32_t scripts = 0;
-    for (size_t at = 0; at < n; at += NAMES_A_SCRIPT, scripts++)
-        move_put(l, from, to, names + at, n - at < NAMES_A_SCRIPT ? n - at : NAMES_A_SCRIPT);
+    for (size_t at = 0; at < n; scripts++) {
+        size_t end = n - at < NAMES_A_SCRIPT ? n : at + NAMES_A_SCRIPT;
+        struct buf *out =
+            redis_write(l, "EVAL %.*s 2 {}%s {}%s +%zu", SLICE_ARG(lua_dirty_move), from, to, end - at);
+        for (; at < end; at++)
+            request_slice(out, names[at]);
+    }
     return scripts;
 }
 
@@ -94,7 +81,7 @@ static void on_held(struct redis_link *l, void *arg, const struct redis_answer *
 void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n)
 {
     if (n == 0) return;
-    uint32_t scripts = moves_put(l, SLICE(KEY_DIRTY), SLICE(KEY_HELD), names, n);
+    uint32_t scripts = moves_put(l, KEY_DIRTY, KEY_HELD, names, n);
     redis_link_ask(l, scripts, on_held, NULL);
 }
 
@@ -124,7 +111,7 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_an
     ours = heap_alloc(r->n * sizeof *ours);
     for (size_t i = 0; i < r->n; i++)
         if (counters_match(s->counters, r->elements[i].str) != NULL) ours[n++] = r->elements[i].str;
-    s->scripts = moves_put(l, SLICE(KEY_HELD), SLICE(KEY_DIRTY), ours, n);
+    s->scripts = moves_put(l, KEY_HELD, KEY_DIRTY, ours, n);
     heap_free(ours);
     if (s->scripts == 0) {
         s->done(s);
@@ -136,12 +123,7 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_an
 void redis_restore(struct redis_link *l, struct redis_restore *s)
 {
     s->restored = s->scripts = 0;
-    struct buf *out = redis_link_begin(l);
-    request_array(out, 4);
-    REQUEST_LIT(out, "ZRANGE");
-    REQUEST_KEY(out, redis_tag(l), KEY_HELD);
-    REQUEST_LIT(out, "0");
-    REQUEST_LIT(out, "-1");
+    redis_write(l, "ZRANGE {}" KEY_HELD " 0 -1");
     redis_link_ask(l, 1, on_held_names, s);
 }
 
@@ -166,20 +148,11 @@ static void on_state(struct redis_link *l, void *arg, const struct redis_answer 
 
 void redis_dirty_state(struct redis_link *l, struct dirty_state *d)
 {
-    struct buf *out = redis_link_begin(l);
     d->lost = false;
-    static const struct slice counted[] = {SLICE(KEY_DIRTY), SLICE(KEY_HELD), SLICE(KEY_BATCHES)};
-    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
-        request_array(out, 2);
-        REQUEST_LIT(out, "ZCARD");
-        request_key(out, redis_tag(l), counted[i]);
-    }
-    request_array(out, 5);
-    REQUEST_LIT(out, "ZRANGE");
-    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
-    REQUEST_LIT(out, "0");
-    REQUEST_LIT(out, "0");
-    REQUEST_LIT(out, "WITHSCORES");
+    redis_write(l, "ZCARD {}" KEY_DIRTY);
+    redis_write(l, "ZCARD {}" KEY_HELD);
+    redis_write(l, "ZCARD {}" KEY_BATCHES);
+    redis_write(l, "ZRANGE {}" KEY_DIRTY " 0 0 WITHSCORES");
     redis_link_ask(l, 4, on_state, d);
 }
 
@@ -292,17 +265,6 @@ static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys,
     return n;
 }
 
-static void suspects_put(struct redis_walk *w, struct buf *out)
-{
-    for (uint32_t i = 0; i < w->suspects_n; i++) {
-        const struct redis_suspect *s = &w->suspects[i];
-        char hex[33] = "";
-        if (s->has_id) batch_id_hex(&s->id, hex);
-        request_slice(out, slice_of(w->names.p + s->at, s->n));
-        request_text(out, hex);
-    }
-}
-
 static void walk_page_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_walk *w = arg;
@@ -324,13 +286,16 @@ static void walk_page_done(struct redis_link *l, void *arg, const struct redis_a
 
 static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
 {
-    struct buf *out = redis_link_begin(w->link);
-    request_eval(out, lua_walk, 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
-    REQUEST_KEY(out, redis_tag(w->link), KEY_DIRTY);
-    REQUEST_KEY(out, redis_tag(w->link), KEY_BATCH_PREFIX);
-    request_int(out, found_n);
+    struct buf *out = redis_write(w->link, "EVAL %.*s 1 {}" KEY_DIRTY " {}" KEY_BATCH_PREFIX " %u +%zu",
+                                  SLICE_ARG(lua_walk), found_n, (size_t)found_n + 2 * (size_t)w->suspects_n);
     buf_put_slice(out, found);
-    suspects_put(w, out);
+    for (uint32_t i = 0; i < w->suspects_n; i++) {
+        const struct redis_suspect *s = &w->suspects[i];
+        char hex[33] = "";
+        if (s->has_id) batch_id_hex(&s->id, hex);
+        request_slice(out, slice_of(w->names.p + s->at, s->n));
+        request_text(out, hex);
+    }
     redis_link_ask(w->link, 1, walk_page_done, w);
 }
 
@@ -358,19 +323,9 @@ static void walk_scan_done(struct redis_link *l, void *arg, const struct redis_a
 
 static void walk_scan_ask(struct redis_walk *w)
 {
-    struct buf *out = redis_link_begin(w->link);
-    struct slice tag = redis_tag(w->link);
-    request_array(out, tag.n > 0 ? 8 : 6);
-    REQUEST_LIT(out, "SCAN");
-    request_slice(out, buf_slice(&w->cursor));
-    REQUEST_LIT(out, "COUNT");
-    request_int(out, w->step);
-    REQUEST_LIT(out, "TYPE");
-    REQUEST_LIT(out, "hash");
-    if (tag.n > 0) {
-        REQUEST_LIT(out, "MATCH");
-        request_key(out, tag, SLICE("*"));
-    }
+    const char *format =
+        redis_tag(w->link).n > 0 ? "SCAN %.*s COUNT %u TYPE hash MATCH {}*" : "SCAN %.*s COUNT %u TYPE hash";
+    redis_write(w->link, format, SLICE_ARG(buf_slice(&w->cursor)), w->step);
     redis_link_ask(w->link, 1, walk_scan_done, w);
 }
 

@@ -4,8 +4,7 @@
 #include "mysql/lookup.h"
 #include "mysql/trial.h"
 #include "redis/check_op.h"
-#include "redis/cluster.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include "setup/secure.h"
 #include "status/ask.h"
 

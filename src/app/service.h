@@ -14,7 +14,7 @@
 #include "engine/lane.h"
 #include "listen/listen.h"
 #include "mysql/store_zones.h"
-#include "redis/cluster.h"
+#include "redis/seek.h"
 #include <uv.h>
 
 struct http;

@@ -2,7 +2,7 @@
 #include "app/service.h"
 #include "base/stats.h"
 #include "engine/asks.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 static struct core *core_of(void *arg, uint32_t lane)

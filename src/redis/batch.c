@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "redis/ask.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "redis/check_op.h"
-#include "redis/info.h"
 #include "redis/link_in.h"
 #include "redis/request.h"
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "redis/journal_op.h"
 #include "base/heap.h"
 #include "redis/ask.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 #include "series/names.h"
 
 #define ANSWER_BYTES (256 << 10)

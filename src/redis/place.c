@@ -1,11 +1,11 @@
-/* redis/place.c - see place.h and scout.h. */
+/* redis/place.c - see place.h and seek.h. */
 #include "redis/place.h"
 #include "base/heap.h"
 #include "base/num.h"
 #include "base/percent.h"
 #include "base/url.h"
 #include "redis/link_in.h"
-#include "redis/scout.h"
+#include "redis/seek.h"
 #include "tls/context.h"
 #include <stdio.h>
 

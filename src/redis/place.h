@@ -11,7 +11,7 @@
 
 /* --- where Redis is: redis://[user:password@]host[:port][,host[:port]...][/db], the same with TLS as rediss://, or
  * unix:///path[?db=n]. Of several hosts tallyd uses the primary. redis+cluster:// and rediss+cluster:// name nodes of a
- * Redis Cluster: any of them says where the lane's slot is (cluster.h). --- */
+ * Redis Cluster: any of them says where the lane's slot is (seek.h). --- */
 
 #define REDIS_PORT_DEFAULT 6379
 #define REDIS_HOSTS_MAX 8

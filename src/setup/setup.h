@@ -6,7 +6,7 @@
 
 #include "conf/conf.h"
 #include "mysql/db.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include "series/op.h"
 #include "status/ask.h"
 #include "users/users.h"

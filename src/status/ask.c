@@ -2,8 +2,7 @@
 #include "status/ask.h"
 #include "base/heap.h"
 #include "redis/batch.h"
-#include "redis/cluster.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 #define CONNECT_WAIT_MS 5000

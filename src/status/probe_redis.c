@@ -5,8 +5,8 @@
 #include "base/heap.h"
 #include "base/num.h"
 #include "redis/batch.h"
+#include "redis/check_op.h"
 #include "redis/index.h"
-#include "redis/info.h"
 
 #include <stdio.h>
 #include <stdlib.h>

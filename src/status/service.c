@@ -1,7 +1,7 @@
 /* status/service.c - what the running tallyd says. */
 #include "status/service.h"
 #include "base/num.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 #include "status/probe.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* series/row.c - see row.h. */
 #include "series/row.h"
 
-static struct slice piece_of(struct slice digits, enum piece piece)
+static struct slice piece_of(struct slice digits, enum row_piece piece)
 {
     static const struct {
         size_t at, n;

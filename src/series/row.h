@@ -6,7 +6,7 @@
 
 #define MORE_COLUMNS_MAX 10
 
-enum piece { PIECE_WHOLE, PIECE_YEAR, PIECE_MONTH, PIECE_DAY, PIECE_HOUR };
+enum row_piece { PIECE_WHOLE, PIECE_YEAR, PIECE_MONTH, PIECE_DAY, PIECE_HOUR };
 #define PIECES 5
 enum column_from { FROM_KEY, FROM_FIELD, FROM_WHOLE_FIELD, FROM_CONSTANT };
 
@@ -16,7 +16,7 @@ struct key_column {
     enum column_from from;
     uint32_t at;           /* FROM_KEY, FROM_FIELD: which placeholder */
     enum value_kind kind;  /* not of a constant */
-    enum piece piece;      /* of a time */
+    enum row_piece piece;  /* of a time */
     struct slice constant; /* FROM_CONSTANT */
 };
 

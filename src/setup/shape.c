@@ -119,7 +119,7 @@ static void column_add(struct shaping *h, struct key_column column, const char *
     for (size_t i = 0; i < parts; i++) {
         size_t n = strcspn(text, ",");
         column.name = slice_of(text, n);
-        column.piece = parts == 1 ? PIECE_WHOLE : (enum piece)(PIECE_YEAR + i);
+        column.piece = parts == 1 ? PIECE_WHOLE : (enum row_piece)(PIECE_YEAR + i);
         if (!more_add(h, column)) return;
         text += n + 1;
     }

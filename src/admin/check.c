@@ -3,8 +3,7 @@
 #include "base/heap.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
-#include "redis/cluster.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include "setup/setup.h"
 #include "status/ask.h"
 

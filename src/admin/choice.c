@@ -1,8 +1,8 @@
 /* admin/choice.c - see choice.h. */
 #include "admin/choice.h"
-
 #include "base/heap.h"
 #include "conf/conf.h"
+#include "status/ask.h"
 
 #define CHOICE_SHOWN 60
 
@@ -72,4 +72,25 @@ void choice_keys_close(struct choice_keys *k)
     heap_free(k->all);
     heap_free(k->counters);
     *k = (struct choice_keys){0};
+}
+
+enum err servers_open(struct servers *s, const struct source *where, struct error *e)
+{
+    enum err code = lanes_agree(where, false, e);
+    if (code == ERR_NONE) code = ask_open_patiently(&s->ask, where, e);
+    if (code != ERR_NONE) return code;
+    s->reading = *where->mysql;
+    s->reading.reads = true;
+    s->db = db_create(&s->reading);
+    if (db_open(s->db) == CODE_OK) return ERR_NONE;
+    code = db_error(s->db, e);
+    db_destroy(&s->db);
+    ask_close(&s->ask);
+    return code;
+}
+
+void servers_close(struct servers *s)
+{
+    db_destroy(&s->db);
+    ask_close(&s->ask);
 }

@@ -1,10 +1,10 @@
 /* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's, with --views what panels
  * read. */
-#include "admin/bar.h"
+#include "admin/human.h"
 #include "admin/verbs.h"
 #include "mysql/ledger.h"
 #include "mysql/schema.h"
-#include "redis/batches_op.h"
+#include "redis/batch.h"
 #include "status/ask.h"
 
 #include <stdio.h>

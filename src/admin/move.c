@@ -2,7 +2,7 @@
  * changes meanwhile. Then a mark (KEY_MOVE) ends counting on the Redis, the rest is copied, and the cluster takes hits. What
  * waits on the Redis is merged behind that. A move that was killed is run again from its beginning. tests/model/move.pml has
  * why that is exact. */
-#include "admin/bar.h"
+#include "admin/human.h"
 #include "admin/verbs.h"
 #include "redis/check_op.h"
 #include "redis/copy.h"

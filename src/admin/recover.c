@@ -1,7 +1,7 @@
 /* admin/recover.c - `tallyd recover`: asks the running service, or does it by itself when none runs. The socket does
  * not offer an operator's decisions, rejecting unknown batches and accepting a rollback. So these always run here, even
  * beside a running service. */
-#include "admin/bar.h"
+#include "admin/human.h"
 #include "admin/verbs.h"
 #include "status/service.h"
 

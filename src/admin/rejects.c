@@ -1,9 +1,8 @@
 /* admin/rejects.c - `tallyd rejects list|export|replay|drop`. The operator names what is replayed or dropped, one by one or by
  * what it has in common; nothing means "all" by default. */
-#include "status/rejects.h"
-#include "admin/bar.h"
 #include "admin/choice.h"
 #include "admin/human.h"
+#include "status/status.h"
 
 #include "base/heap.h"
 #include "base/slice.h"

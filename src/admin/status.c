@@ -1,13 +1,272 @@
-/* admin/status.c - `tallyd status`: one look, or one after the other, as a screen or as JSON. */
+/* admin/status.c - `tallyd status`. */
+#include "admin/human.h"
 #include "admin/screen.h"
 #include "admin/verbs.h"
-
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+/* --- Faults come last, where a reader looks when the text has scrolled by. --- */
+
+#define BATCHES_SHOWN 5
+#define COUNTER_WIDTH 24
+#define TABLE "%-24s %10s %12s %20s %15s %12s %8s\n"
+
+struct screen {
+    const struct status *s;
+    const struct screen_style *style;
+    struct buf *out;
+    size_t problems, problems_max;
+};
+
+static char *figure_text(struct figure f, char out[HUMAN_BYTES])
+{
+    if (f.known) return human_count(f.value, out);
+    snprintf(out, HUMAN_BYTES, "?");
+    return out;
+}
+
+static char *figure_span(struct figure f, bool known, char out[HUMAN_BYTES])
+{
+    if (f.known) return human_span(f.value, out);
+    snprintf(out, HUMAN_BYTES, "%s", known ? "-" : "?");
+    return out;
+}
+
+static void service_put(struct screen *c)
+{
+    const struct status_service *v = &c->s->service;
+    char up[HUMAN_BYTES], hits[HUMAN_BYTES], rate[HUMAN_BYTES], refused[HUMAN_BYTES], open[HUMAN_BYTES];
+    if (!v->up) {
+        buf_printf(c->out, "%-10s %s: %s\n", "tallyd", v->secure ? "?" : "down", v->why);
+        return;
+    }
+    buf_printf(c->out, "%-10s up %s, version %s, pid %" PRId64 ", instance %s%s%s\n", "tallyd",
+               human_span(v->uptime_s * 1000, up), v->version, v->pid, v->instance,
+               v->stopping ? ", stopping" : "", v->recovering ? ", recovering" : "");
+    buf_printf(c->out, "%-10s %s, %s a second, %s refused, %s connection%s\n", "hits",
+               human_count(v->stats.hits, hits), figure_text(v->hits_per_s, rate),
+               human_count(v->stats.hits_refused, refused), human_count(v->connections, open),
+               v->connections == 1 ? "" : "s");
+}
+
+/* All links are on one server; this look may have been at another one. */
+static void links_put(struct screen *c)
+{
+    const struct status_service *v = &c->s->service;
+    const struct status_redis *r = &c->s->redis;
+    char moved[HUMAN_BYTES];
+    if (!v->up || v->redis_server[0] == '\0') return;
+    buf_printf(c->out, "%-10s links on %s, role %s, run_id %.8s", "", v->redis_server,
+               strcmp(v->redis_run_id, r->run_id) == 0 ? r->role : "?", v->redis_run_id);
+    if (!v->redis_up) buf_printf(c->out, ", not all up (%s)", v->redis_links);
+    if (v->redis_moved_ms.known)
+        buf_printf(c->out, ", moved %s ago", human_span(v->redis_moved_ms.value, moved));
+    buf_put_char(c->out, '\n');
+}
+
+static void sentinels_put(struct screen *c)
+{
+    const struct status_service *v = &c->s->service;
+    if (v->sentinels == 0) return;
+    buf_printf(c->out, "%-10s %" PRId64 " of %" PRId64 " sentinels answer, a majority is %" PRId64 "\n", "",
+               v->sentinels_up, v->sentinels, v->sentinels_majority);
+    for (size_t i = 0; i < v->sentinel_n; i++) {
+        const struct status_sentinel *one = &v->sentinel[i];
+        buf_printf(c->out, "%-10s sentinel %s: %s, its events are %sheard\n", "", one->at, one->state,
+                   one->heard ? "" : "not ");
+    }
+}
+
+/* Of several: those that are away, or hold their merges. */
+static void lanes_put(struct screen *c)
+{
+    const struct status_redis *r = &c->s->redis;
+    uint32_t up = 0;
+    for (uint32_t i = 0; r->lane != NULL && i < r->lanes; i++)
+        up += r->lane[i].up;
+    if (r->lane == NULL) return;
+    buf_printf(c->out, "%-10s %u of %u are up\n", "lanes", up, r->lanes);
+    for (uint32_t i = 0; i < r->lanes; i++)
+        if (!r->lane[i].up)
+            buf_printf(c->out, "%-10s lane %u is down: %s\n", "", i, r->lane[i].why);
+        else if (r->lane[i].held)
+            buf_printf(c->out, "%-10s lane %u on %s holds its merges\n", "", i, r->lane[i].at);
+}
+
+static void redis_show(struct screen *c)
+{
+    const struct status_redis *r = &c->s->redis;
+    char used[HUMAN_BYTES], most[HUMAN_BYTES];
+    lanes_put(c);
+    if (!r->up) {
+        buf_printf(c->out, "%-10s down: %s\n", "Redis", r->why);
+        return;
+    }
+    buf_printf(c->out, "%-10s up, version %s, %s", "Redis", r->version, human_bytes(r->memory_bytes, used));
+    if (r->memory_most_bytes > 0) buf_printf(c->out, " of %s", human_bytes(r->memory_most_bytes, most));
+    buf_printf(c->out, ", AOF %s%s, %" PRId64 " replica%s\n", r->aof_on ? r->fsync : "off",
+               r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
+    links_put(c);
+    if (r->durability == CONF_DURABILITY_NONE)
+        buf_printf(
+            c->out,
+            "%-10s durability none: hits that Redis loses are lost, hits that it brings back count twice\n",
+            "");
+    for (size_t i = 0; i < r->replica_n; i++) {
+        const struct status_replica *p = &r->replica[i];
+        buf_printf(c->out, "%-10s replica %s %s, heard %" PRId64 " s ago, %" PRId64 " bytes behind\n", "",
+                   p->at, p->online ? "online" : "not in step", p->lag_s, p->behind_bytes);
+    }
+}
+
+static void mysql_put(struct screen *c)
+{
+    const struct status_mysql *m = &c->s->mysql;
+    if (!m->up)
+        buf_printf(c->out, "%-10s down: %s\n", "MySQL", m->why);
+    else
+        buf_printf(c->out, "%-10s up, %s %s%s%s%s\n", "MySQL", m->mariadb ? "version" : "MySQL", m->version,
+                   m->server[0] != '\0' ? ", at " : "", m->server, m->read_only ? ", read-only" : "");
+}
+
+static void backlog_put(struct screen *c)
+{
+    const struct status_redis *r = &c->s->redis;
+    char n[HUMAN_BYTES], oldest[HUMAN_BYTES];
+    if (!r->up) {
+        buf_printf(c->out, "%-10s ? (Redis)\n", "waiting");
+        return;
+    }
+    buf_printf(c->out, "%-10s %s hash%s to be merged", "waiting", human_count(r->dirty, n),
+               r->dirty == 1 ? "" : "es");
+    if (r->oldest_ms.known)
+        buf_printf(c->out, ", the oldest hit for %s", human_span(r->oldest_ms.value, oldest));
+    if (!r->sorted) BUF_LIT(c->out, "; too many to tell apart by counter");
+    buf_put_char(c->out, '\n');
+}
+
+static void counter_put(struct screen *c, const struct status_counter *of)
+{
+    char name[COUNTER_WIDTH + 1], dirty[HUMAN_BYTES], oldest[HUMAN_BYTES], until[HUMAN_BYTES],
+        merged[HUMAN_BYTES], rejected[HUMAN_BYTES], rejects[HUMAN_BYTES];
+    bool none_waits = c->s->redis.up && c->s->redis.sorted;
+    snprintf(until, sizeof(until), "%s", of->complete_until_ms.known ? "not yet" : "?");
+    if (of->complete_until_ms.known && of->complete_until_ms.value > 0)
+        human_time(of->complete_until_ms.value, until);
+    buf_printf(c->out, TABLE, slice_show(of->counter->name, COUNTER_WIDTH, name, sizeof(name)),
+               figure_text(of->dirty, dirty), figure_span(of->oldest_ms, none_waits, oldest), until,
+               figure_text(of->merged, merged), figure_text(of->rejected, rejected),
+               figure_text(of->rejects, rejects));
+}
+
+static void counters_put(struct screen *c)
+{
+    buf_put_char(c->out, '\n');
+    buf_printf(c->out, TABLE, "counter", "waiting", "oldest", "complete up to", "merged", "rejected",
+               "rejects");
+    for (size_t i = 0; i < c->s->counters_n; i++)
+        counter_put(c, &c->s->counters[i]);
+}
+
+static void batch_put(struct screen *c, const struct status_batch *b)
+{
+    char id[33], age[HUMAN_BYTES], fields[HUMAN_BYTES], chunks[HUMAN_BYTES], merged[HUMAN_BYTES],
+        progress[80] = "-";
+    batch_id_hex(&b->id, id);
+    if (b->chunks.known)
+        snprintf(progress, sizeof(progress), "%s/%s", figure_text(b->chunks_merged, merged),
+                 figure_text(b->chunks, chunks));
+    buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged, oldest hit %s, owner %s%s%s\n", id,
+               b->counter, figure_text(b->fields, fields), progress, human_span(b->age_ms, age), b->owner,
+               b->held[0] != '\0' ? ", HELD: " : "", b->held);
+}
+
+static void batches_put(struct screen *c)
+{
+    const struct status *s = c->s;
+    char n[HUMAN_BYTES];
+    buf_put_char(c->out, '\n');
+    if (!s->redis.up) {
+        buf_printf(c->out, "%-10s ? (Redis)\n", "batches");
+        return;
+    }
+    buf_printf(c->out, "%-10s %s on the way to MySQL", "batches",
+               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, n));
+    if (s->service.stats.batches_kept > 0)
+        buf_printf(c->out, ", %s of them merged, and kept", human_count(s->service.stats.batches_kept, n));
+    buf_printf(c->out, "%s\n", s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
+    for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++)
+        batch_put(c, &s->batches[i]);
+}
+
+static void books_put(struct screen *c)
+{
+    const struct status_books *b = &c->s->books;
+    if (b->known)
+        buf_printf(c->out, "%-10s %s\n", "books", b->unbalanced == 0 ? "balance" : "do NOT balance");
+    else
+        buf_printf(c->out, "%-10s ? (%s)\n", "books", b->why);
+}
+
+/* The correction of a schema is SQL of several lines. */
+static void next_put(struct buf *out, const char *next)
+{
+    BUF_LIT(out, "  -> ");
+    for (const char *p = next; *p != '\0'; p++) {
+        buf_put_char(out, *p);
+        if (*p == '\n' && p[1] != '\0') BUF_LIT(out, "     ");
+    }
+    buf_put_char(out, '\n');
+}
+
+static void problem_put(void *arg, const char *what, const char *next)
+{
+    struct screen *c = arg;
+    if (++c->problems > c->problems_max) return;
+    buf_printf(c->out, "%s! %s%s\n", c->style->colour ? "\033[1;31m" : "", what,
+               c->style->colour ? "\033[0m" : "");
+    next_put(c->out, next);
+}
+
+static size_t lines(const struct buf *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < out->n; i++)
+        n += out->p[i] == '\n';
+    return n;
+}
+
+static void problems_put(struct screen *c)
+{
+    size_t used = lines(c->out) + 2, most = c->style->lines_max;
+    buf_put_char(c->out, '\n');
+    c->problems_max = most == 0 ? SIZE_MAX : most > used + 2 ? (most - used) / 2 : 1;
+    enum err verdict = status_judge(c->s, problem_put, c);
+    if (verdict == ERR_NONE) BUF_LIT(c->out, "All is well.\n");
+    if (c->problems > c->problems_max)
+        buf_printf(c->out, "... and %zu more\n", c->problems - c->problems_max);
+}
+
+void screen_put(const struct status *s, const struct screen_style *style, struct buf *out)
+{
+    struct screen c = {.s = s, .style = style, .out = out};
+    service_put(&c);
+    redis_show(&c);
+    sentinels_put(&c);
+    mysql_put(&c);
+    backlog_put(&c);
+    books_put(&c);
+    counters_put(&c);
+    batches_put(&c);
+    problems_put(&c);
+}
+
+/* --- `tallyd status`: one look, or one after the other, as a screen or as JSON. --- */
 
 #define RATE_MS 300
 #define HOME "\033[H\033[J"

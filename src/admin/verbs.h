@@ -1,5 +1,5 @@
-/* admin/verbs.h - the one table of verbs and options. The command line is read (line.c), helped (help.c), completed
- * (complete.c) and described (manual.c) from it; private to the room. */
+/* admin/verbs.h - the one table of verbs and options. The command line is read (admin.c), helped (help.c), completed
+ * (help.c) and described (help.c) from it; private to the room. */
 #ifndef ADMIN_VERBS_H
 #define ADMIN_VERBS_H
 

@@ -1,10 +1,186 @@
-/* admin/verify.c - `tallyd verify`: the books of every counter. */
-#include "admin/verify.h"
-
+/* admin/verify.c - `tallyd verify`. */
 #include "admin/choice.h"
-#include "admin/servers.h"
+#include "admin/verbs.h"
+#include "base/json.h"
+#include "base/map.h"
 #include "mysql/ledger.h"
 #include "status/proof.h"
+#include <stdio.h>
+
+/* --- `tallyd verify --store`: what can be proved of one store. --- */
+
+struct store_report {
+    bool json;
+    struct buf text, problems;
+    struct json of_text, of_problems;
+    size_t problems_n;
+};
+
+static void problem_found(void *arg, const char *what, const char *next)
+{
+    struct store_report *r = arg;
+    r->problems_n++;
+    if (!r->json) {
+        buf_printf(&r->problems, "! %s\n  -> %s\n", what, next);
+        return;
+    }
+    json_open(&r->of_problems, NULL, '{');
+    json_text(&r->of_problems, "what", what);
+    json_text(&r->of_problems, "next", next);
+    json_close(&r->of_problems, '}');
+}
+
+static void store_text(struct store_report *r, const struct store_proof *p)
+{
+    const sum_t columns[] = {p->stored, p->pending, p->claimed, p->stored + p->pending + p->claimed};
+    char text[48];
+    char key[204];
+    buf_printf(&r->text, "%-24s",
+               slice_show(p->counter->key.places != NULL ? p->key : p->counter->name, 200, key, sizeof key));
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        sum_write(columns[i], text);
+        buf_printf(&r->text, " %15s", text);
+    }
+    buf_printf(&r->text, " %10lld %10lld\n", (long long)p->rows, (long long)p->rejects);
+}
+
+static void store_json(struct store_report *r, const struct store_proof *p)
+{
+    struct json *j = &r->of_text;
+    json_open(j, NULL, '{');
+    json_slice(j, "name", p->counter->name);
+    json_slice(j, "key", p->key);
+    sum_json(j, "stored", p->stored);
+    sum_json(j, "pending", p->pending);
+    sum_json(j, "claimed", p->claimed);
+    sum_json(j, "total", p->stored + p->pending + p->claimed);
+    json_int(j, "rows", p->rows);
+    json_int(j, "rejects", p->rejects);
+    json_close(j, '}');
+}
+
+static void report_begin(struct store_report *r, const char *store)
+{
+    r->of_text.out = &r->text;
+    r->of_problems.out = &r->problems;
+    if (r->json) {
+        json_open(&r->of_text, NULL, '{');
+        json_text(&r->of_text, "store", store);
+        json_open(&r->of_text, "counters", '[');
+        return;
+    }
+    buf_printf(&r->text, "%-24s %15s %15s %15s %15s %10s %10s\n", "counter", "stored", "pending", "claimed",
+               "total", "rows", "rejects");
+}
+
+static void report_end(struct store_report *r)
+{
+    if (r->json) {
+        json_close(&r->of_text, ']');
+        json_bool(&r->of_text, "proved", r->problems_n == 0);
+        json_open(&r->of_text, "problems", '[');
+        buf_put_slice(&r->text, buf_slice(&r->problems));
+        BUF_LIT(&r->text, "]}\n");
+    } else {
+        buf_put_slice(&r->text, buf_slice(&r->problems));
+        if (r->problems_n == 0) BUF_LIT(&r->text, "Each count is in one place, and on its way.\n");
+    }
+    buf_free(&r->problems);
+}
+
+/* --- keys that a store has several of: those that wait, in Redis --- */
+
+struct waiting {
+    struct choice_keys *keys;
+    const struct counters *counters;
+    const struct counter *only;
+    struct slice store;
+    struct map seen;
+};
+
+static void key_take(struct waiting *w, struct slice key)
+{
+    const struct counter *c = counters_match(w->counters, key);
+    if (c == NULL || c->key.places == NULL || (w->only != NULL && c != w->only)) return;
+    if (!slice_eq(counter_store(c, key), w->store) || map_has(&w->seen, key)) return;
+    map_put(&w->seen, key, w);
+    choice_keys_add(w->keys, c, key);
+}
+
+static void on_pending(void *arg, struct slice key, struct slice field, struct slice value)
+{
+    (void)field, (void)value;
+    key_take(arg, key);
+}
+
+static void on_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
+                       struct slice value)
+{
+    (void)id, (void)field, (void)value;
+    key_take(arg, pending);
+}
+
+static enum err waiting_add(struct servers *s, const struct source *where, const struct counter *only,
+                            const char *store, struct choice_keys *keys, struct error *e)
+{
+    struct waiting w = {.keys = keys, .counters = where->counters, .only = only, .store = slice_str(store)};
+    uint32_t lane = lane_of_store(w.store, where->lanes);
+    enum err code = lane != s->ask.lane ? ask_lane(&s->ask, lane, e) : ERR_NONE;
+    struct proof_books b = {.pending = on_pending, .claimed = on_claimed, .arg = &w};
+    map_init(&w.seen);
+    if (code == ERR_NONE) code = proof_redis(&s->ask.link, &proof_limits_verb, &b, e);
+    map_close(&w.seen);
+    return code;
+}
+
+static enum err keys_prove(struct servers *servers, const struct source *where,
+                           const struct choice_keys *keys, struct store_report *r, struct error *e)
+{
+    enum err code = ERR_NONE;
+    for (size_t i = 0; code == ERR_NONE && i < keys->n; i++) {
+        struct store_proof p = {.counter = keys->counters[i], .key = keys->all[i]};
+        struct slice store = counter_store(p.counter, p.key);
+        uint32_t lane = lane_of_store(store, where->lanes);
+        if (lane != servers->ask.lane) code = ask_lane(&servers->ask, lane, e);
+        if (code == ERR_NONE) code = store_prove(&servers->ask, servers->db, &p, problem_found, r, e);
+        if (code == ERR_NONE) (r->json ? store_json : store_text)(r, &p);
+    }
+    return code;
+}
+
+static enum err store_read(const struct call *call, const struct source *where, const struct counter *only,
+                           struct choice_keys *keys, struct store_report *r, struct error *e)
+{
+    struct servers servers;
+    enum err code = servers_open(&servers, where, e);
+    if (code != ERR_NONE) return code;
+    if (call->store != NULL) code = waiting_add(&servers, where, only, call->store, keys, e);
+    if (code == ERR_NONE) code = keys_prove(&servers, where, keys, r, e);
+    servers_close(&servers);
+    return code;
+}
+
+/* Of the store that --store names, of this counter or with NULL of all that have it; prints, and says what fails. */
+static enum err verify_store(const struct call *call, const struct setup *setup, const struct counter *only)
+{
+    const struct source where = setup_source(setup);
+    struct store_report r = {.json = call->json};
+    struct choice_keys keys;
+    struct error e;
+    if (choice_keys(call, setup, only, &keys, &e) != ERR_NONE) return call_failed(&e);
+    report_begin(&r, call->key != NULL ? call->key : call->store);
+    enum err code = store_read(call, &where, only, &keys, &r, &e);
+    choice_keys_close(&keys);
+    report_end(&r);
+    if (code != ERR_NONE) {
+        buf_free(&r.text);
+        return call_failed(&e);
+    }
+    code = text_print(&r.text);
+    return code == ERR_NONE && r.problems_n > 0 ? ERR_FAILED : code;
+}
+
+/* --- `tallyd verify`: the books of every counter. --- */
 
 struct realms_text {
     struct buf text;

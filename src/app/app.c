@@ -10,7 +10,7 @@
 #include "engine/drain.h"
 #include "engine/recovery.h"
 #include "mysql/ledger.h"
-#include "redis/gen_op.h"
+#include "redis/batch.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -13,8 +13,7 @@
 #include "engine/lane.h"
 #include "listen/listen.h"
 #include "mysql/store_zones.h"
-#include "redis/cluster.h"
-
+#include "redis/seek.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>

@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "engine/asks.h"
 #include "http/http.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "engine/recovery.h"
 #include "redis/check_op.h"
-#include "redis/hash_op.h"
+#include "redis/pending.h"
 #include "redis/query_op.h"
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* engine/core.c - see core.h. */
 #include "engine/core.h"
-#include "redis/batches_op.h"
+#include "redis/batch.h"
 #include <stdio.h>
 
 void core_link_init(struct core *c, struct redis_link *l, const char *role)

@@ -7,11 +7,10 @@
 #include "coalesce/coalesce.h"
 #include "engine/name.h"
 #include "mysql/writer.h"
+#include "redis/batch.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
-#include "redis/scan_op.h"
-#include "redis/scout.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include "redis/wait_op.h"
 #include "sync/total.h"
 #include <uv.h>

@@ -4,7 +4,7 @@
 #ifndef ENGINE_NAME_H
 #define ENGINE_NAME_H
 
-#include "redis/batches_op.h"
+#include "redis/batch.h"
 #include "redis/check_op.h"
 
 struct name {

@@ -6,9 +6,8 @@
 #include "base/map.h"
 #include "engine/unknown.h"
 #include "mysql/ledger.h"
-#include "redis/batches_op.h"
-#include "redis/leftover_op.h"
-#include "redis/walk_op.h"
+#include "redis/batch.h"
+#include "redis/index.h"
 #include <stdarg.h>
 #include <stdio.h>
 

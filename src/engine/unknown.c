@@ -4,9 +4,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "mysql/ledger.h"
-#include "redis/batches_op.h"
-#include "redis/discard_op.h"
-#include "redis/scan_op.h"
+#include "redis/batch.h"
 #include <stdio.h>
 
 struct unknown_task {

@@ -5,8 +5,7 @@
 
 #include "engine/core.h"
 #include "redis/check_op.h"
-#include "redis/dirty_op.h"
-#include "redis/walk_op.h"
+#include "redis/index.h"
 #include "sync/prune.h"
 #include "sync/until.h"
 

@@ -4,7 +4,7 @@
 #include "engine/core.h"
 #include "mysql/ledger.h"
 #include "mysql/schema.h"
-#include "redis/gen_op.h"
+#include "redis/batch.h"
 #include <stdio.h>
 
 struct check_task {

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "engine/upkeep.h"
 #include "mysql/ledger.h"
-#include "redis/batches_op.h"
+#include "redis/batch.h"
 
 #define PRUNE_MS 600000
 #define UNTIL_MS 10000

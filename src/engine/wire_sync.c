@@ -1,9 +1,8 @@
 /* engine/wire_sync.c - sync's ports given by the Redis links and the writer threads. */
 #include "base/stats.h"
 #include "engine/core.h"
-#include "redis/batches_op.h"
-#include "redis/dirty_op.h"
-#include "redis/discard_op.h"
+#include "redis/batch.h"
+#include "redis/index.h"
 
 static void port_claim(void *arg, struct claim *c)
 {

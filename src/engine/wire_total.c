@@ -2,7 +2,7 @@
 #include "base/heap.h"
 #include "engine/core.h"
 #include "mysql/books.h"
-#include "redis/total_op.h"
+#include "redis/pending.h"
 
 static void port_total_redis(void *arg, struct total_read *r)
 {

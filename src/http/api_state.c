@@ -5,7 +5,7 @@
 #include "base/stats.h"
 #include "http/inside.h"
 #include "status/proof.h"
-#include "status/rejects.h"
+#include "status/status.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #define HTTP_HTTP_H
 
 #include "base/log.h"
-#include "status/source.h"
+#include "status/ask.h"
 
 struct tls_context;
 struct zones;

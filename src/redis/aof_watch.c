@@ -1,7 +1,7 @@
 /* redis/aof_watch.c - see aof_watch.h. */
 #include "redis/aof_watch.h"
 #include "base/slice.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 
 #define AGAIN_MS 5           /* while an fsync runs */
 #define SLOW_MS 100          /* while something stands that may take long */

@@ -3,8 +3,7 @@
  * can skip fields: the next pass finds them. */
 #include "redis/clean_op.h"
 #include "base/heap.h"
-#include "redis/lua.h"
-#include "redis/request.h"
+#include "redis/ask.h"
 
 #define CLEAN_ARGS 3
 #define ANSWERS 6
@@ -39,23 +38,13 @@ static void names_page_done(struct redis_link *l, void *arg, const struct redis_
 
 void redis_page(struct redis_link *l, struct redis_page *p)
 {
-    struct buf *out = redis_link_begin(l), from = {0};
     p->names = (struct buf){0};
     p->all = NULL;
     p->n = 0;
     p->at_end = false;
     p->text[0] = '\0';
-    buf_put_char(&from, p->after.n > 0 ? '(' : '-');
-    buf_put_slice(&from, p->after);
-    request_array(out, 7);
-    REQUEST_LIT(out, "ZRANGEBYLEX");
-    request_key(out, redis_tag(l), p->key);
-    request_slice(out, buf_slice(&from));
-    REQUEST_LIT(out, "+");
-    REQUEST_LIT(out, "LIMIT");
-    REQUEST_LIT(out, "0");
-    request_int(out, p->limit);
-    buf_free(&from);
+    redis_write(l, "ZRANGEBYLEX {}%.*s %s%.*s + LIMIT 0 %u", SLICE_ARG(p->key), p->after.n > 0 ? "(" : "-",
+                SLICE_ARG(p->after), p->limit);
     redis_link_ask(l, 1, names_page_done, p);
 }
 

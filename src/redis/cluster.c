@@ -1,10 +1,10 @@
-/* redis/cluster.c - see cluster.h. */
-#include "redis/cluster.h"
+/* redis/cluster.c - see seek.h. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/slice.h"
 #include "redis/reader.h"
 #include "redis/request.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 #define CLUSTER_MS 50

@@ -33,7 +33,7 @@ struct copy_tokens { /* of a lane: how many are gone by when */
 
 static bool track_lose(struct track *t, const char *why)
 {
-    if (!t->lost) snprintf(t->text, sizeof t->text, "%.*s", (int)sizeof t->text - 1, why);
+    if (!t->lost) snprintf(t->text, sizeof t->text, "%.250s", why);
     t->lost = true;
     return false;
 }

@@ -64,7 +64,7 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f);
 /* A frame that Redis lost is sent again. Ends in on_kept or down(); FRAME_REFUSED: send it later. */
 void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k);
 
-/* The claim script (claim_op.c). c is the link's until on_claim or down(). coalesce ends it, and calls c->done. */
+/* The claim script (claim.c). c is the link's until on_claim or down(). coalesce ends it, and calls c->done. */
 void redis_frames_claim(struct redis_frames *fr, struct claim *c);
 
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id); /* gone already is fine, too */

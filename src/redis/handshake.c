@@ -4,12 +4,11 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "redis/check_op.h"
-#include "redis/info.h"
 #include "redis/link_in.h"
 #include "redis/request.h"
 #include <stdio.h>
 
-enum step {
+enum handshake_step {
     STEP_AUTH,
     STEP_PING,
     STEP_SELECT,
@@ -31,7 +30,7 @@ static void demoted(struct redis_link *l)
     link_doom(l, replica_text);
 }
 
-static void step_add(struct redis_link *l, enum step step)
+static void step_add(struct redis_link *l, enum handshake_step step)
 {
     PRE(l->steps_n < sizeof l->steps);
     l->steps[l->steps_n++] = (uint8_t)step;
@@ -94,7 +93,7 @@ static bool time_file(struct redis_link *l, const struct redis_answer *r)
 }
 
 /* Files the answer to this step. False: a fit server does not answer this. */
-static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
+static bool handshake_step_file(struct redis_link *l, enum handshake_step step, const struct redis_answer *r)
 {
     switch (step) {
     case STEP_ID:
@@ -125,7 +124,7 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
 
 /* Redis' own error line where it says that Redis is not ready; other errors are for the operator, and clients see an
  * outage. */
-static void handshake_refused(struct redis_link *l, enum step step, const struct redis_answer *r)
+static void handshake_refused(struct redis_link *l, enum handshake_step step, const struct redis_answer *r)
 {
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
@@ -200,7 +199,7 @@ void handshake_send(struct redis_link *l)
     select_put(l);
     setname_put(l);
     static const struct {
-        enum step step;
+        enum handshake_step step;
         const char *words;
     } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, REDIS_FSYNC_ASK},
                  {STEP_TIME, "TIME"},    {STEP_MULTI, "MULTI"}, {STEP_EXEC, "EXEC"}};

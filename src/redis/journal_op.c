@@ -1,9 +1,8 @@
 /* redis/journal_op.c - see journal_op.h. */
 #include "redis/journal_op.h"
 #include "base/heap.h"
-#include "redis/client_list.h"
-#include "redis/lua.h"
-#include "redis/request.h"
+#include "redis/ask.h"
+#include "redis/check_op.h"
 #include "series/names.h"
 
 #define ANSWER_BYTES (256 << 10)
@@ -52,16 +51,12 @@ static void journals_done(struct redis_link *l, void *arg, const struct redis_an
 
 void redis_journals(struct redis_link *l, struct journal_list *list)
 {
-    struct buf *out = redis_link_begin(l);
     list->n = 0;
     list->lost = false;
     memcpy(list->run_id, l->facts.run_id, sizeof list->run_id);
-    request_array(out, 2);
-    REQUEST_LIT(out, "HGETALL");
-    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS);
-    request_words(out, "CLIENT LIST");
-    redis_link_expect(l, 2, journals_done, list);
-    redis_link_flush(l);
+    redis_write(l, "HGETALL {}" KEY_JOURNALS);
+    redis_write(l, "CLIENT LIST");
+    redis_link_ask(l, 2, journals_done, list);
 }
 
 /* --- one of them --- */
@@ -94,17 +89,12 @@ static void take_piece_done(struct redis_link *l, void *arg, const struct redis_
 
 static void take_piece_ask(struct redis_link *l, struct journal_take *t)
 {
-    struct buf *out = redis_link_begin(l);
     struct buf key = {0};
     name_journal_key(&key, t->name);
-    request_array(out, 4);
-    REQUEST_LIT(out, "GETRANGE");
-    request_key(out, redis_tag(l), buf_slice(&key));
-    request_int(out, (int64_t)t->bytes.n);
-    request_int(out, (int64_t)t->bytes.n + ANSWER_BYTES - 1);
+    redis_write(l, "GETRANGE {}%.*s %zu %zu", SLICE_ARG(buf_slice(&key)), t->bytes.n,
+                t->bytes.n + ANSWER_BYTES - 1);
     buf_free(&key);
-    redis_link_expect(l, 1, take_piece_done, t);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, take_piece_done, t);
 }
 
 static void take_ended_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -121,17 +111,12 @@ static void take_ended_done(struct redis_link *l, void *arg, const struct redis_
 
 static void take_ended_ask(struct redis_link *l, struct journal_take *t)
 {
-    struct buf *out = redis_link_begin(l);
     struct buf mine = {0};
     name_owner(&mine, l->config.life);
-    request_eval(out, lua_journal_ended, 2, 2);
-    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS);
-    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS_TAKEN);
-    request_slice(out, t->name);
-    request_slice(out, buf_slice(&mine));
+    redis_write(l, "EVAL %.*s 2 {}" KEY_JOURNALS " {}" KEY_JOURNALS_TAKEN " %.*s %.*s",
+                SLICE_ARG(lua_journal_ended), SLICE_ARG(t->name), SLICE_ARG(buf_slice(&mine)));
     buf_free(&mine);
-    redis_link_expect(l, 1, take_ended_done, t);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, take_ended_done, t);
 }
 
 static void take_kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -201,32 +186,23 @@ static void take_done(struct redis_link *l, void *arg, const struct redis_answer
         take_piece_ask(l, t);
     } else {
         buf_put_slice(&t->owners, r->str);
-        request_words(redis_link_begin(l), "CLIENT LIST");
-        redis_link_expect(l, 1, take_list_done, t);
-        redis_link_flush(l);
+        redis_write(l, "CLIENT LIST");
+        redis_link_ask(l, 1, take_list_done, t);
     }
 }
 
 void redis_journal_take(struct redis_link *l, struct journal_take *t)
 {
-    struct buf *out = redis_link_begin(l);
-    struct buf mine = {0}, seq = {0};
+    struct buf mine = {0};
     t->taken = t->lost = false;
     t->killing = 0;
     buf_reset(&t->bytes);
     buf_reset(&t->owners);
     name_owner(&mine, l->config.life);
-    request_eval(out, lua_journal_take, 3, 3);
-    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS);
-    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS_TAKEN);
-    buf_put_slice(&seq, SLICE(KEY_SEQ_PREFIX));
-    buf_put_slice(&seq, t->owner);
-    request_key(out, redis_tag(l), buf_slice(&seq));
-    buf_free(&seq);
-    request_slice(out, t->name);
-    request_slice(out, t->owner);
-    request_slice(out, buf_slice(&mine));
+    redis_write(
+        l, "EVAL %.*s 3 {}" KEY_JOURNALS " {}" KEY_JOURNALS_TAKEN " {}" KEY_SEQ_PREFIX "%.*s %.*s %.*s %.*s",
+        SLICE_ARG(lua_journal_take), SLICE_ARG(t->owner), SLICE_ARG(t->name), SLICE_ARG(t->owner),
+        SLICE_ARG(buf_slice(&mine)));
     buf_free(&mine);
-    redis_link_expect(l, 1, take_done, t);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, take_done, t);
 }

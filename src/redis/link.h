@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "base/sm.h"
-#include "redis/answer.h"
 #include "redis/place.h"
+#include "redis/reader.h"
 #include "series/names.h"
 #include <uv.h>
 

@@ -1,5 +1,5 @@
 /* redis/link_in.h - shared by the files of the link: link.c (states), place.c, wire.c (requests and answers),
- * link_tls.c (TLS between wire.c and the socket), handshake.c. */
+ * wire.c (TLS between wire.c and the socket), handshake.c. */
 #ifndef REDIS_LINK_IN_H
 #define REDIS_LINK_IN_H
 
@@ -53,7 +53,7 @@ uint64_t wire_silent_ms(const struct redis_link *l,
                         uint64_t now_ms); /* how long nothing was read while an answer is due */
 void wire_close(struct redis_link *l);    /* memory */
 
-/* link_tls.c; all only for links with TLS, except the first and the last */
+/* wire.c; all only for links with TLS, except the first and the last */
 void link_tls_start(struct redis_link *l); /* a link without: nothing */
 struct buf *link_tls_out(
     struct redis_link *l); /* what is to be written: all of out in it, once the handshake is through */

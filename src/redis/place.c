@@ -1,10 +1,118 @@
-/* redis/place.c - see place.h. The first link that comes up sets the server; one that comes up elsewhere meanwhile is
- * cut. So that this does not last, the other links are asked for their role, since all links leave a server that was
- * demoted. If their server is still a primary after ODD_MS, the name has moved, and all leave. */
+/* redis/place.c - see place.h and seek.h. */
 #include "redis/place.h"
+#include "base/heap.h"
 #include "base/slice.h"
+#include "base/url.h"
 #include "redis/link_in.h"
+#include "redis/seek.h"
+#include "tls/tls.h"
 #include <stdio.h>
+
+static bool db_read(struct slice s, int *out)
+{
+    int64_t v;
+    if (!num_parse(s, &v) || v < 0 || v > 1 << 20) return false;
+    *out = (int)v;
+    return true;
+}
+
+static const char *user_read(const struct url *u, struct redis_url *out)
+{
+    if (u->user.p == NULL) return NULL;
+    if (u->password.p == NULL) return "user:password before the '@'";
+    out->password = percent_string(u->password);
+    out->user = u->user.n > 0 ? percent_string(u->user) : NULL;
+    if (out->password == NULL || (u->user.n > 0 && out->user == NULL))
+        return "%XX escapes in user and password";
+    return NULL;
+}
+
+static const char *host_read(const struct url *u, struct redis_url *out)
+{
+    struct redis_host *host = &out->hosts[out->hosts_n];
+    host->port = REDIS_PORT_DEFAULT;
+    if (u->host.n == 0) return "a host";
+    if (u->port.p != NULL && !url_port(u->port, &host->port)) return "a port from 1 to 65535";
+    host->name = percent_string(u->host);
+    if (host->name == NULL) return "%XX escapes in the host";
+    out->hosts_n++;
+    return NULL;
+}
+
+static const char *tcp_read(const struct url *u, struct redis_url *out)
+{
+    const char *expected = user_read(u, out);
+    if (expected != NULL) return expected;
+    if (u->query.p != NULL || (u->path.n > 1 && !db_read(slice_of(u->path.p + 1, u->path.n - 1), &out->db)))
+        return "a database number after the '/'";
+    if (out->cluster && out->db != 0) return "no database number: a Redis Cluster has only 0";
+    expected = host_read(u, out);
+    for (struct url next = *u; expected == NULL && next.more.p != NULL;) {
+        if (out->hosts_n == REDIS_HOSTS_MAX) return "at most 8 hosts";
+        expected = url_host_next(&next);
+        if (expected == NULL) expected = host_read(&next, out);
+    }
+    return expected;
+}
+
+static const char *unix_read(const struct url *u, struct redis_url *out)
+{
+    const struct slice db = SLICE("db=");
+    if (u->query.p != NULL && !slice_starts(u->query, db)) return "only db=<number> after the '?'";
+    if (u->query.p != NULL && !db_read(slice_of(u->query.p + db.n, u->query.n - db.n), &out->db))
+        return "a database number";
+    if (u->path.n == 0 || u->path.p[0] != '/') return "an absolute path: unix:///run/redis/redis.sock";
+    out->path = percent_string(u->path);
+    if (out->path == NULL) return "%XX escapes in the path";
+    return strlen(out->path) > UNIX_PATH_MAX ? "a socket path of at most 107 bytes" : NULL;
+}
+
+enum err redis_url_parse(struct slice text, struct redis_url *out, struct error *e)
+{
+    struct url u;
+    const char *expected = url_split(text, &u);
+    bool secure_cluster = slice_eq(u.scheme, SLICE("rediss+cluster"));
+    *out = (struct redis_url){.secure = secure_cluster || slice_eq(u.scheme, SLICE("rediss")),
+                              .cluster = secure_cluster || slice_eq(u.scheme, SLICE("redis+cluster"))};
+    if (slice_eq(u.scheme, SLICE("unix")))
+        expected = unix_read(&u, out);
+    else if (!out->secure && !out->cluster && !slice_eq(u.scheme, SLICE("redis")))
+        expected = "redis://[user:password@]host:port[,host:port...]/db (rediss:// with TLS), "
+                   "redis+cluster://host:port[,host:port...]/ (rediss+cluster:// with TLS) or "
+                   "unix:///path?db=n";
+    else if (expected == NULL)
+        expected = tcp_read(&u, out);
+    if (expected == NULL) return ERR_NONE;
+    redis_url_close(out);
+    return error_set(e, ERR_CONFIG, "the Redis URL cannot be read: expected %s", expected);
+}
+
+static void password_free(struct redis_url *url)
+{
+    if (url->password != NULL) explicit_bzero(url->password, strlen(url->password));
+    heap_free(url->password);
+}
+
+void redis_url_set_password(struct redis_url *url, struct slice password)
+{
+    password_free(url);
+    url->password = heap_strndup(password.p, password.n);
+}
+
+void redis_url_close(struct redis_url *url)
+{
+    for (unsigned i = 0; i < url->hosts_n; i++)
+        heap_free(url->hosts[i].name);
+    heap_free(url->path);
+    heap_free(url->user);
+    password_free(url);
+    tls_context_destroy(&url->tls);
+    *url = (struct redis_url){0};
+}
+
+/* --- The first link that comes up sets the server; one that comes up elsewhere meanwhile is cut. So that this does not last, the
+ * other links are asked for their role, since all links leave a server that was demoted. If their server is still a primary after
+ * ODD_MS, the name has moved, and all leave. --- */
 
 #define ODD_MS 1000
 #define PLACE_DOUBT_MS 200
@@ -258,4 +366,88 @@ void place_tick(struct redis_place *p, uint64_t now_ms)
 {
     uint64_t since_ms = p->stray_ms != 0 ? p->stray_ms : p->hold_ms;
     if (p->hold_ms != 0 && now_ms - since_ms >= p->hold_most_ms) place_hold(p, false);
+}
+
+/* --- A scout is a link to one host that comes up or not: only a primary's does. --- */
+
+#define SCOUT_MS 500
+
+void scouts_init(struct redis_scouts *s, uv_loop_t *loop, const struct life *life, struct redis_place *place)
+{
+    *s = (struct redis_scouts){.place = place, .loop = loop, .life = life};
+}
+
+static void scout_gone(struct redis_link *l)
+{
+    struct redis_scout *scout = l->arg;
+    struct redis_scouts *s = scout->of;
+    scout->out = false;
+    if (--s->out == 0 && s->closing) s->closed(s);
+}
+
+/* A primary that came back after another was promoted is also a primary, but with older data: it has another
+ * replication id. */
+static bool is_successor(const struct redis_place *p, const struct redis_facts *f)
+{
+    if (!place_is_up(p)) return true;
+    return p->replid[0] != '\0' && strcmp(f->replid2, p->replid) == 0;
+}
+
+static void scout_up(struct redis_link *l)
+{
+    const struct redis_scout *scout = l->arg;
+    struct redis_place *p = scout->of->place;
+    if (strcmp(l->facts.run_id, p->run_id) != 0 && is_successor(p, &l->facts))
+        place_move(p, &l->target, "MASTERDOWN Redis has another primary now");
+    redis_link_close(l, scout_gone);
+}
+
+static void scout_down(struct redis_link *l, const char *why)
+{
+    (void)why;
+    redis_link_close(l, scout_gone);
+}
+
+static void scout_send(struct redis_scouts *s, unsigned i)
+{
+    struct redis_scout *scout = &s->all[i];
+    const struct redis_url *url = s->place->url;
+    scout->of = s;
+    scout->sent_ms = mono_ms();
+    scout->out = true;
+    s->out++;
+    scout->url = *url;
+    scout->url.hosts[0] = url->hosts[i];
+    scout->url.hosts_n = 1;
+    place_init(&scout->place, &scout->url);
+    redis_link_init(&scout->link, s->loop,
+                    &(struct redis_link_config){.place = &scout->place,
+                                                .life = s->life,
+                                                .role = "scout",
+                                                .quiet = true,
+                                                .connect_ms = SCOUT_MS,
+                                                .answer_ms = SCOUT_MS});
+    scout->link.up = scout_up;
+    scout->link.down = scout_down;
+    scout->link.arg = scout;
+    redis_link_start(&scout->link);
+}
+
+void scouts_send(struct redis_scouts *s)
+{
+    const struct redis_place *p = s->place;
+    uint64_t now_ms = mono_ms();
+    if (p->told_only || p->url->hosts_n < 2 || s->closing) return;
+    for (unsigned i = 0; i < p->url->hosts_n; i++)
+        if (!s->all[i].out && now_ms - s->all[i].sent_ms >= SCOUT_MS && (i != p->home || !place_is_up(p)))
+            scout_send(s, i);
+}
+
+void scouts_close(struct redis_scouts *s, void (*closed)(struct redis_scouts *s))
+{
+    s->closing = true;
+    s->closed = closed;
+    for (unsigned i = 0; i < REDIS_HOSTS_MAX; i++)
+        if (s->all[i].out && !s->all[i].link.closing) redis_link_close(&s->all[i].link, scout_gone);
+    if (s->out == 0) closed(s);
 }

@@ -1,11 +1,47 @@
-/* redis/reader.c - the arena for replies; hiredis' reader builds there. Blocks never move, since a reply that comes in
- * several pieces is pointed into while it grows. Compiles with hiredis 0.14 and 1.x, which differ in the type of an
- * array's count and in object functions for RESP3 types. Redis does not send those (we never say HELLO 3), so they
- * answer NULL and the reply counts as garbage. */
+/* redis/reader.c - see reader.h. */
 #include "redis/reader.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include <hiredis/hiredis.h>
+#include <stdio.h>
+
+/* --- questions that every operation asks of a reply. --- */
+
+bool answer_is_ok(const struct redis_answer *r)
+{
+    return answer_is(r, REDIS_STATUS) && slice_eq(r->str, SLICE("OK"));
+}
+
+bool answer_error_is(const struct redis_answer *r, const char *prefix)
+{
+    struct slice word = slice_str(prefix);
+    if (!answer_is(r, REDIS_ERROR) || !slice_starts(r->str, word)) return false;
+    return r->str.n == word.n || r->str.p[word.n] == ' ';
+}
+
+bool answer_integer(const struct redis_answer *r, int64_t *out)
+{
+    if (answer_is(r, REDIS_STRING)) return num_parse(r->str, out);
+    if (!answer_is(r, REDIS_INTEGER)) return false;
+    *out = r->integer;
+    return true;
+}
+
+void answer_why(const struct redis_answer *r, char *out, size_t size)
+{
+    if (r == NULL)
+        snprintf(out, size, "the Redis link was lost");
+    else if (r->type == REDIS_ERROR)
+        slice_show(r->str, size - 1, out, size);
+    else
+        snprintf(out, size, "Redis gave an answer of an unexpected shape");
+}
+
+/* --- the arena for replies; hiredis' reader builds there. Blocks never move, since a reply that comes in several pieces is
+ * pointed into while it grows. Compiles with hiredis 0.14 and 1.x, which differ in the type of an array's count and in object
+ * functions for RESP3 types. Redis does not send those (we never say HELLO 3), so they answer NULL and the reply counts as
+ * garbage. --- */
 
 #define BLOCK_BYTES ((size_t)64 << 10)
 #define KEEP_BYTES ((size_t)1 << 20) /* what an idle arena and an idle reader may keep */

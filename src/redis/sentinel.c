@@ -1,10 +1,10 @@
-/* redis/sentinel.c - see sentinel.h. A sentinel that was found by others has a slot like the configured ones. */
-#include "redis/sentinel.h"
+/* redis/sentinel.c - see seek.h. A sentinel that was found by others has a slot like the configured ones. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/url.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 #include "redis/request.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 #define SENTINEL_MS 20

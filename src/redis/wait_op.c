@@ -5,7 +5,7 @@
  * its next round begins when this one is over or ROUND_MS old. */
 #include "redis/wait_op.h"
 #include "base/slice.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 #include "redis/lua.h"
 #include "redis/request.h"
 #include <stdio.h>

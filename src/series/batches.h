@@ -87,7 +87,7 @@ struct scan {
     char text[200];
     void (*done)(struct scan *s);
     void *arg;
-    struct { /* redis/scan_op.c's */
+    struct { /* redis/scan.c's */
         struct redis_scans *of;
         struct list link; /* of->resting */
         struct buf name;
@@ -251,7 +251,7 @@ struct total_read {
     bool lost; /* text says why; */
     bool cut;  /* ... the link was cut or not up, it was no answer of Redis' */
     char text[200];
-    uint64_t number; /* redis/total_op.c's: of the last frame that Redis had when it was asked */
+    uint64_t number; /* redis/pending.c's: of the last frame that Redis had when it was asked */
     void (*done)(struct total_read *t);
     void *arg;
 };

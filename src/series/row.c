@@ -1,8 +1,6 @@
 /* series/row.c - see row.h. */
 #include "series/row.h"
 
-#include "base/slice.h"
-
 static struct slice piece_of(struct slice digits, enum row_piece piece)
 {
     static const struct {

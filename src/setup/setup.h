@@ -6,9 +6,9 @@
 
 #include "conf/conf.h"
 #include "mysql/db.h"
-#include "redis/sentinel.h"
+#include "redis/seek.h"
 #include "series/op.h"
-#include "status/source.h"
+#include "status/ask.h"
 #include "tls/tls.h"
 #include "users/users.h"
 

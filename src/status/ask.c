@@ -1,9 +1,8 @@
 /* status/ask.c - see ask.h. */
 #include "status/ask.h"
 #include "base/heap.h"
-#include "redis/cluster.h"
-#include "redis/gen_op.h"
-#include "redis/sentinel.h"
+#include "redis/batch.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 #define CONNECT_WAIT_MS 5000

@@ -1,10 +1,28 @@
-/* status/ask.h - blocking connections to Redis, for any thread: to one lane after the other with a loop of their own (struct ask),
- * or to all at once (struct reach). */
+/* status/ask.h - where the state of a running tallyd is read from, and blocking connections to its Redis. */
 #ifndef STATUS_ASK_H
 #define STATUS_ASK_H
 
+#include "conf/conf.h"
+#include "mysql/db.h"
 #include "redis/ask.h"
-#include "status/source.h"
+#include "redis/place.h"
+#include "series/counter.h"
+
+/* --- where the state of a running tallyd is read from: its configuration, its Redis, its MySQL. All borrowed. --- */
+
+struct sentinels_config;
+
+struct source {
+    const struct conf *conf;
+    const struct counters *counters; /* in the order of conf's */
+    const struct redis_url *redis;
+    uint32_t lanes;                           /* 1 but on a cluster */
+    const struct sentinels_config *sentinels; /* n 0: none */
+    const struct db_config *mysql;
+};
+
+/* --- blocking connections to Redis, for any thread: to one lane after the other with a loop of their own (struct ask), or to all
+ * at once (struct reach). --- */
 
 struct finder {                 /* where each lane is */
     struct redis_place *places; /* one a lane */

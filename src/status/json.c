@@ -1,9 +1,9 @@
-/* status/json.c - the status as one JSON object. Numbers in seconds and bytes; null is "not known", and the part's
- * "error" says why. */
+/* status/json.c - the state, and refused rows, for programs. */
 #include "base/json.h"
 #include "status/status.h"
-
 #include <stdio.h>
+
+/* --- the status as one JSON object. Numbers in seconds and bytes; null is "not known", and the part's "error" says why. --- */
 
 void figure_json(struct json *j, const char *key, struct figure f)
 {
@@ -322,4 +322,25 @@ void status_json(struct buf *out, const struct status *s)
     merges_put(&j, s);
     books_put(&j, &s->books);
     json_close(&j, '}');
+}
+
+void reject_json(struct json *j, const struct reject *r, const struct counters *counters)
+{
+    char id[REJECT_ID_BYTES];
+    struct slice store;
+    const struct counter *c = counters_find(counters, r->counter);
+    reject_id_write(&r->id, id);
+    json_open(j, NULL, '{');
+    json_text(j, "id", id);
+    json_slice(j, "counter", r->counter);
+    if (c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, &store))
+        json_slice(j, "store", store);
+    else
+        json_null(j, "store");
+    json_slice(j, "key", r->pending_hash);
+    json_slice(j, "field", r->field);
+    json_slice(j, "delta", r->delta);
+    json_slice(j, "reason", r->reason);
+    json_int(j, "rejected_at", r->rejected_ms / 1000);
+    json_close(j, '}');
 }

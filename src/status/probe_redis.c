@@ -4,10 +4,9 @@
 
 #include "base/heap.h"
 #include "base/slice.h"
-#include "redis/batches_op.h"
-#include "redis/dirty_op.h"
-#include "redis/gen_op.h"
-#include "redis/info.h"
+#include "redis/batch.h"
+#include "redis/check_op.h"
+#include "redis/index.h"
 
 #include <stdio.h>
 #include <stdlib.h>

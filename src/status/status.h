@@ -1,14 +1,24 @@
-/* status/status.h - the state of everything, gathered at once: the running service, Redis, MySQL, each counter, the
- * batches. A figure that could not be read is unknown, with the reason, and never 0. Blocking, with time limits:
- * milliseconds, or some seconds when a server does not answer. Stateless: any thread may call it with a struct status of
- * its own (all but the main one between db_thread_begin and db_thread_end). */
+/* status/status.h - the state of one tallyd. */
 #ifndef STATUS_STATUS_H
 #define STATUS_STATUS_H
 
+#include "base/json.h"
 #include "base/stats.h"
+#include "mysql/books.h"
 #include "mysql/schema.h"
-#include "status/source.h"
+#include "status/ask.h"
 #include "status/sums.h"
+
+/* --- a refused row (mysql/books.h) for programs. --- */
+
+/* One object: id, counter, store (null: its key is of no configured counter, or has none), key, field, delta (a text:
+ * it may be no number), reason, rejected_at (seconds since 1970). */
+void reject_json(struct json *j, const struct reject *r, const struct counters *counters);
+
+/* --- the state of everything, gathered at once: the running service, Redis, MySQL, each counter, the batches. A figure that could
+ * not be read is unknown, with the reason, and never 0. Blocking, with time limits: milliseconds, or some seconds when a server
+ * does not answer. Stateless: any thread may call it with a struct status of its own (all but the main one between db_thread_begin
+ * and db_thread_end). --- */
 
 struct redisContext;
 

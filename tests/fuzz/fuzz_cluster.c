@@ -8,9 +8,9 @@
 #include "fake_uv.h"
 
 #include "base/log.h"
-#include "redis/cluster.h"
 #include "redis/reader.h"
 #include "redis/request.h"
+#include "redis/seek.h"
 
 #include <stdarg.h>
 

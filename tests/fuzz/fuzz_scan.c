@@ -1,14 +1,14 @@
 /* fuzz_scan.c - what Redis answers to HGETALL of a registry and HSCAN of the claimed hashes, to the rows of a batch
- * (redis/reader.c, redis/scan_op.c, series/batch.c). When the first byte is 0, the rest is a shop: hashes, their fields, pages
+ * (redis/reader.c, redis/scan.c, series/batch.c). When the first byte is 0, the rest is a shop: hashes, their fields, pages
  * with repeats, lies about how many there are; else the rest is the bytes of the replies themselves. They come in pieces.
  *   Sealed: each row is there once, with the value said last, in the order of (length, bytes), cut every BATCH_CHUNK_ROWS (compiled
  *   with few), and each hash has as many as registered; the second scan knows nothing of the first.
  *   A shop without lies is sealed with exactly its rows. */
 #include "fuzz.h"
 
+#include "redis/batch.h"
 #include "redis/reader.h"
 #include "redis/request.h"
-#include "redis/scan_op.h"
 
 #define HASHES_MAX 12
 #define WAITING_MAX 64

@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/slice.h"
-#include "redis/answer.h"
+#include "redis/reader.h"
 
 #include <lauxlib.h>
 #include <lua.h>

@@ -1,7 +1,7 @@
 /* tests/model/frames.pml - the frame protocol: when may a daemon say "applied", and is every pending hash in the dirty index?
  *
  * Mirrors      src/coalesce/flight.c (send, answers, refusals), doubt.c (cut, kill, look, settle), claims.c;
- *              src/redis/claim_op.c as far as pending hash and dirty index go; src/app/start.c (links of earlier lives
+ *              src/redis/claim.c as far as pending hash and dirty index go; src/app/start.c (links of earlier lives
  *              are killed first), upkeep.c (the walk: at start, on each reconnect, by timer).
  * Two daemons  on one Redis, one pending hash. A hit is one frame, and has a number, so that Redis shows whether it ran,
  *              and twice. A link is a queue that Redis reads when it likes; after a cut the rest of it may still be read.

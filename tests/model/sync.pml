@@ -1,8 +1,8 @@
 /* tests/model/sync.pml - batches: is each acknowledged hit in MySQL, once, when all has come to rest?
  *
  * Mirrors      src/sync/run.c (the machine: CLAIM SCAN FENCE MERGE DISCARD, and its ways back), adopt.c;
- *              src/coalesce/claims.c and doubt.c as far as a claim goes that is in doubt; src/redis/claim_op.c, scan_op.c,
- *              fence_op.c, batches_op.c (adoption), discard_op.c; src/mysql/merge.c (ledger row first; what 1062 means);
+ *              src/coalesce/claims.c and doubt.c as far as a claim goes that is in doubt; src/redis/claim.c, scan.c,
+ *              fence_op.c, batch.c (adoption), batch.c; src/mysql/merge.c (ledger row first; what 1062 means);
  *              src/series/batch.c (the cut).
  * Two daemons  with a run each at a time (or three); two pending hashes of a field each, so a batch has one or two rows, and one or
  *              two chunks. A hit is a bit, so MySQL shows whether it has it twice; a digest sees only how many there are.
@@ -158,7 +158,7 @@ hidden byte i, rows, chunks, digest, size;
 
 /* --- Redis --- */
 
-/* claim_op.c. An id is drawn when the script runs and there are hits: an empty claim wastes none. */
+/* claim.c. An id is drawn when the script runs and there are hits: an empty claim wastes none. */
 inline run_claim(d)
 {
     if

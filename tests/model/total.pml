@@ -1,6 +1,6 @@
 /* tests/model/total.pml - the live total: is it what was acknowledged at one moment, while batches pass?
  *
- * Mirrors      src/sync/total.c (a round: Redis, then MySQL, and again), src/redis/total_op.c (the script),
+ * Mirrors      src/sync/total.c (a round: Redis, then MySQL, and again), src/redis/pending.c (the script),
  *              src/mysql/books.c (one snapshot; books_has: a row is in the ledger when its chunk is).
  * One key      with two fields, which are two rows, and two chunks when both are there. Claims, merges and discards are
  *              by any daemon: frames.pml and sync.pml have how they come about.

@@ -1,5 +1,5 @@
 /* Progress: redrawn on a terminal, a line a tenth elsewhere. */
-#include "admin/bar.h"
+#include "admin/human.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

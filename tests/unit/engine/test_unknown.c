@@ -3,9 +3,7 @@
 #include "engine/unknown.h"
 #include "lib/unit.h"
 #include "mysql/ledger.h"
-#include "redis/batches_op.h"
-#include "redis/discard_op.h"
-#include "redis/scan_op.h"
+#include "redis/batch.h"
 
 static struct { /* what was asked last, NULL: nothing */
     struct batch_list *list;

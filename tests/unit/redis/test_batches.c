@@ -1,10 +1,9 @@
 /* Standing batches, their owners and signs of life, and the two indexes of pending hashes. */
 #include "base/heap.h"
 #include "lib/redis_world.h"
-#include "redis/batches_op.h"
+#include "redis/batch.h"
 #include "redis/check_op.h"
-#include "redis/dirty_op.h"
-#include "redis/gen_op.h"
+#include "redis/index.h"
 
 #define ID(n) "0000000000000000000000000000000" #n
 

@@ -1,7 +1,7 @@
 /* What nodes of a cluster say of a slot, as redis-server 7.0.15 writes it. */
 #include "lib/unit.h"
 
-#include "redis/cluster.h"
+#include "redis/seek.h"
 
 #define ID_A "07c37dfeb235213a872192d90877d0cd55635b91"
 #define ID_B "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1"

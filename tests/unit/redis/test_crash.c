@@ -3,10 +3,9 @@
 #include "lib/child.h"
 #include "lib/frame_cell.h"
 #include "lib/redis_world.h"
-#include "redis/discard_op.h"
+#include "redis/batch.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
-#include "redis/scan_op.h"
 
 #define KEY "s1:unique_visitors:daily"
 

@@ -1,6 +1,6 @@
 /* Reading INFO's text. */
 #include "lib/unit.h"
-#include "redis/info.h"
+#include "redis/check_op.h"
 
 #define INFO SLICE("# Server\r\nredis_version:7.0.15\r\nredis_versions:1\r\nempty:\r\nlast:x:y")
 

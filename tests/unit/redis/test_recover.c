@@ -1,9 +1,8 @@
 /* Walk, leftovers and live totals on a real server. */
 #include "lib/redis_books.h"
-#include "redis/hash_op.h"
-#include "redis/leftover_op.h"
-#include "redis/total_op.h"
-#include "redis/walk_op.h"
+#include "redis/batch.h"
+#include "redis/index.h"
+#include "redis/pending.h"
 
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 

@@ -2,8 +2,7 @@
  * registered. */
 #include "base/heap.h"
 #include "lib/redis_world.h"
-#include "redis/discard_op.h"
-#include "redis/scan_op.h"
+#include "redis/batch.h"
 
 #define KEY1 "s1:product_views"
 #define KEY2 "s2:product_views"

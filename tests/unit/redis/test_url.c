@@ -2,7 +2,7 @@
 #include "base/heap.h"
 #include "base/url.h"
 #include "lib/unit.h"
-#include "redis/url.h"
+#include "redis/place.h"
 
 #include <malloc.h>
 #include <stdio.h>

@@ -1,11 +1,35 @@
-/* redis/walk_op.h - the walk of the key space (coalesce/README.md, rule C8), in SCAN steps with a pause in between.
- * Pending hashes that are missing in tally:dirty are put back, with Redis' time as their score; hashes with a claimed
- * name and without a registry are reported. */
-#ifndef REDIS_WALK_OP_H
-#define REDIS_WALK_OP_H
+/* redis/index.h - the dirty index, and the walk that mends it. */
+#ifndef REDIS_INDEX_H
+#define REDIS_INDEX_H
 
 #include "redis/link.h"
+#include "series/batches.h"
 #include "series/counter.h"
+
+/* --- the dirty index: what is due, and names that no counter claims. --- */
+
+void redis_due(struct redis_link *l, struct due_poll *d);
+
+/* Fire and forget: from tally:dirty to tally:held, with their scores. */
+void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n);
+
+/* Held names that a counter matches (again) go back to tally:dirty, with their scores. */
+struct redis_restore {
+    const struct counters *counters;
+    uint32_t restored;
+    bool lost;
+    void (*done)(struct redis_restore *r); /* once */
+    void *arg;
+    /* private */
+    uint32_t scripts;
+};
+void redis_restore(struct redis_link *l, struct redis_restore *r);
+
+void redis_dirty_state(struct redis_link *l, struct dirty_state *d);
+
+/* --- the walk of the key space (coalesce/README.md, rule C8), in SCAN steps with a pause in between. Pending hashes that are
+ * missing in tally:dirty are put back, with Redis' time as their score; hashes with a claimed name and without a registry are
+ * reported. --- */
 
 struct redis_walk {
     const struct counters *counters;

@@ -1,11 +1,19 @@
-/* redis/hash_op.h - reads one pending hash in pieces (CTR.PENDING). The answer has each field once that is there all the
- * while, with a value that it had meanwhile. When the hash was claimed between two pieces it is read from its beginning. */
-#ifndef REDIS_HASH_OP_H
-#define REDIS_HASH_OP_H
+/* redis/pending.h - what clients ask of a pending hash. */
+#ifndef REDIS_PENDING_H
+#define REDIS_PENDING_H
 
 #include "base/map.h"
 #include "redis/link.h"
 #include "series/asks.h"
+#include "series/batches.h"
+
+/* --- the Redis side of a live total, for some fields of one pending hash (at most TOTAL_FIELDS_MAX, which Lua's stack bounds), by
+ * one script. key and fields are not needed any more once redis_total() has returned. --- */
+
+void redis_total(struct redis_link *l, struct total_read *t);
+
+/* --- reads one pending hash in pieces (CTR.PENDING). The answer has each field once that is there all the while, with a value
+ * that it had meanwhile. When the hash was claimed between two pieces it is read from its beginning. --- */
 
 struct redis_hash {
     struct slice key;   /* the asker's until the end */

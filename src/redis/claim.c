@@ -1,14 +1,15 @@
-/* redis/claim_op.c - the claim (sync/README.md, rules S2, S3 and S39), one script. It reads first and writes then, and
- * writes the registry before it takes a hash away. RENAMENX of an existing hash to a name that does not exist cannot
- * fail, so an error leaves no hash renamed and unregistered. EVAL sends the whole script, so there is no NOSCRIPT, and
- * no question whether to send the claim again after later frames; an id is sent once. */
+/* redis/claim.c - claims: of due hashes (frame_op.h), and of hashes that other programs left. */
 #include "base/heap.h"
 #include "base/log.h"
+#include "redis/ask.h"
+#include "redis/batch.h"
 #include "redis/frame_op.h"
-#include "redis/lua.h"
-#include "redis/registry.h"
-#include "redis/request.h"
 #include "series/batch.h"
+
+/* --- the claim (sync/README.md, rules S2, S3 and S39), one script. It reads first and writes then, and writes the registry before
+ * it takes a hash away. RENAMENX of an existing hash to a name that does not exist cannot fail, so an error leaves no hash renamed
+ * and unregistered. EVAL sends the whole script, so there is no NOSCRIPT, and no question whether to send the claim again after
+ * later frames; an id is sent once. --- */
 
 #define KEYS_FIXED 5
 #define CLAIM_ARGS 10
@@ -136,4 +137,75 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c)
     CRASH(claim_before_send);
     redis_link_crash_after(fr->link, CRASH_claim_after_send);
     redis_link_flush(fr->link);
+}
+
+/* --- the claim of hashes that other programs left, one script. Like claim.c it reads first, and writes the registry before it
+ * renames. Values go to tally:accepted by HINCRBY, one by one: exact in 64 bits. A value that is no integer gets an error, which
+ * is counted and otherwise ignored. --- */
+
+#define FIELDS_MAX 20000 /* HINCRBYs of one script, a few ms each thousand */
+
+static void leftover_put(struct redis_link *l, const struct redis_leftover *o)
+{
+    char hex[33];
+    size_t n = o->n;
+    struct buf name = {0};
+    batch_id_hex(&o->id, hex);
+    struct buf *out = redis_write(l,
+                                  "EVAL %.*s %zu {}" KEY_GEN " {}" KEY_GENS " {}" KEY_BATCHES
+                                  " {}" KEY_BATCH_PREFIX "%s {}" KEY_ACCEPTED " +%zu",
+                                  SLICE_ARG(lua_leftover), 5 + 2 * n, hex, 2 * n + 7 + n);
+    for (uint32_t i = 0; i < n; i++) {
+        request_key(out, redis_tag(l), o->names[i]);
+        buf_reset(&name);
+        name_claimed(&name, o->pendings[i], &o->id);
+        request_key(out, redis_tag(l), buf_slice(&name));
+    }
+    request_slice(out, o->counter->name);
+    request_int(out, BATCH_FORMAT);
+    buf_reset(&name);
+    name_owner(&name, o->life);
+    request_slice(out, buf_slice(&name));
+    request_int(out, FIELDS_MAX);
+    request_text(out, hex);
+    request_int(out, o->accept);
+    request_int(out, GENS_KEPT);
+    for (uint32_t i = 0; i < n; i++)
+        request_slice(out, o->pendings[i]);
+    buf_free(&name);
+}
+
+static bool answer_file(struct redis_leftover *o, const struct redis_answer *r)
+{
+    int64_t v[4];
+    if (!answer_is_array(r, 4)) return false;
+    for (int i = 0; i < 4; i++)
+        if (!answer_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
+    o->renamed = (uint32_t)v[0];
+    o->left = (uint32_t)v[1];
+    o->fields = (uint64_t)v[2];
+    o->odd = (uint32_t)v[3];
+    o->outcome = o->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
+    return true;
+}
+
+static void leftover_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_leftover *o = arg;
+    (void)l, (void)at;
+    if (r == NULL || !answer_file(o, r)) {
+        o->outcome = answer_is(r, REDIS_ERROR) ? CLAIM_REFUSED : CLAIM_GONE;
+        answer_why(r, o->text, sizeof o->text);
+    }
+    o->done(o);
+}
+
+void redis_leftover(struct redis_link *l, struct redis_leftover *o)
+{
+    PRE(o->n > 0 && o->n <= CLAIM_HASHES_MAX);
+    o->renamed = o->left = o->odd = 0;
+    o->fields = 0;
+    o->text[0] = '\0';
+    leftover_put(l, o);
+    redis_link_ask(l, 1, leftover_done, o);
 }

@@ -1,13 +1,13 @@
-/* redis/batches_op.c - tally:batches and the registries that it lists. */
-#include "redis/batches_op.h"
+/* redis/batch.c - tally:batches and the registries that it lists, batch by batch; tally:gen and what goes with it. */
+#include "redis/batch.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "redis/client_list.h"
-#include "redis/info.h"
-#include "redis/lua.h"
-#include "redis/registry.h"
-#include "redis/request.h"
+#include "redis/ask.h"
+#include "redis/check_op.h"
+#include <inttypes.h>
 #include <stdio.h>
+
+/* --- tally:batches and the registries that it lists. --- */
 
 _Static_assert(SEQ_TTL_S == 2592000, "beat.lua keeps the seq key as long as a frame does");
 
@@ -52,20 +52,14 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     static const char *const modes[] = {
         [ADOPT_INSTANCE] = "instance", [ADOPT_OWN] = "own", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
     const struct life *life = l->config.life;
-    struct buf *out = redis_link_begin(l);
     struct buf owner = {0};
     name_owner(&owner, life);
-    request_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    request_text(out, modes[a->mode]);
-    request_int(out, a->stale_ms);
-    request_int(out, a->limit);
-    request_slice(out, buf_slice(&owner));
-    request_slice(out, life->instance);
-    request_int(out, BATCH_FORMAT);
-    request_int(out, a->dry_run);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
-    request_int(out, (int64_t)a->counters->n);
+    struct buf *out = redis_write(l,
+                                  "EVAL %.*s 1 {}" KEY_BATCHES " %s %" PRId64 " %" PRId64
+                                  " %.*s %.*s %d %d {}" KEY_BATCH_PREFIX " %zu +%zu",
+                                  SLICE_ARG(lua_adopt), modes[a->mode], (int64_t)a->stale_ms,
+                                  (int64_t)a->limit, SLICE_ARG(buf_slice(&owner)), SLICE_ARG(life->instance),
+                                  BATCH_FORMAT, a->dry_run, a->counters->n, a->counters->n + live_n);
     for (size_t i = 0; i < a->counters->n; i++)
         request_slice(out, a->counters->all[i].name);
     buf_put_slice(out, live);
@@ -102,7 +96,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
         adopt_ask(l, a, slice_of(NULL, 0), 0);
         return;
     }
-    request_words(redis_link_begin(l), "CLIENT LIST");
+    redis_write(l, "CLIENT LIST");
     redis_link_ask(l, 1, adopt_list_done, a);
 }
 
@@ -121,17 +115,14 @@ static void standing_done(struct redis_link *l, void *arg, const struct redis_an
 
 void redis_standing(struct redis_link *l, struct standing *s)
 {
-    struct buf *out = redis_link_begin(l), seq = {0};
+    struct buf seq = {0};
     s->ids = NULL;
     s->ids_n = 0;
     s->number = redis_link_number(l);
     name_seq(&seq, l->config.life);
-    request_eval(out, lua_standing, 2, 2);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    request_key(out, redis_tag(l), buf_slice(&seq));
+    redis_write(l, "EVAL %.*s 2 {}" KEY_BATCHES " {}%.*s {}" KEY_BATCH_PREFIX " %.*s",
+                SLICE_ARG(lua_standing), SLICE_ARG(buf_slice(&seq)), SLICE_ARG(s->key));
     buf_free(&seq);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
-    request_slice(out, s->key);
     redis_link_ask(l, 1, standing_done, s);
 }
 
@@ -178,11 +169,8 @@ static void batch_list_done(struct redis_link *l, void *arg, const struct redis_
 
 void redis_batch_list(struct redis_link *l, struct batch_list *b)
 {
-    struct buf *out = redis_link_begin(l);
-    request_eval(out, lua_batch_list, 1, 1);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
-    request_words(out, "INFO replication");
+    redis_write(l, "EVAL %.*s 1 {}" KEY_BATCHES " {}" KEY_BATCH_PREFIX, SLICE_ARG(lua_batch_list));
+    redis_write(l, "INFO replication");
     redis_link_ask(l, 2, batch_list_done, b);
 }
 
@@ -206,25 +194,18 @@ static void beat_done(struct redis_link *l, void *arg, const struct redis_answer
 void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
                 uint32_t ids_n)
 {
-    struct buf *out = redis_link_begin(l);
-    struct buf name = {0};
-    request_eval(out, lua_beat, 4, 1 + (size_t)ids_n);
-    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
-    name_instance(&name, life->instance);
-    request_key(out, redis_tag(l), buf_slice(&name));
-    buf_reset(&name);
-    name_seq(&name, life);
-    request_key(out, redis_tag(l), buf_slice(&name));
-    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
-    buf_reset(&name);
-    buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
-    request_slice(out, buf_slice(&name));
+    struct buf seq = {0};
+    name_seq(&seq, life);
+    struct buf *out = redis_write(
+        l, "EVAL %.*s 4 {}" KEY_BATCHES " {}" KEY_INSTANCE_PREFIX "%.*s {}%.*s {}" KEY_DIRTY " %s|%.*s +%zu",
+        SLICE_ARG(lua_beat), SLICE_ARG(life->instance), SLICE_ARG(buf_slice(&seq)), life->id, SLICE_ARG(host),
+        (size_t)ids_n);
+    buf_free(&seq);
     for (uint32_t i = 0; i < ids_n; i++) {
         char hex[33];
         batch_id_hex(&ids[i], hex);
         request_text(out, hex);
     }
-    buf_free(&name);
     redis_link_ask(l, 1, beat_done, NULL);
 }
 
@@ -268,15 +249,144 @@ static void instance_done(struct redis_link *l, void *arg, const struct redis_an
 
 void redis_instance(struct redis_link *l, struct redis_instance *i)
 {
-    struct buf *out = redis_link_begin(l);
-    struct buf name = {0};
     i->lost = i->taken = i->linked = false;
     i->holder[0] = '\0';
-    name_instance(&name, i->life->instance);
-    request_array(out, 2);
-    REQUEST_LIT(out, "GET");
-    request_key(out, redis_tag(l), buf_slice(&name));
-    buf_free(&name);
-    request_words(out, "CLIENT LIST");
+    redis_write(l, "GET {}" KEY_INSTANCE_PREFIX "%.*s", SLICE_ARG(i->life->instance));
+    redis_write(l, "CLIENT LIST");
     redis_link_ask(l, 2, instance_done, i);
+}
+
+/* --- the end of a batch in Redis. A script, not a MULTI: while Redis is full it refuses to queue any command (processCommand:
+ * queueing takes memory), even UNLINK, and the discard is what frees memory. --- */
+
+static void discard_put(struct redis_link *l, const struct batch *b)
+{
+    char hex[33];
+    struct buf name = {0};
+    batch_id_hex(&b->id, hex);
+    size_t renamed = 0;
+    for (size_t i = 0; i < b->hashes_n; i++)
+        renamed += !b->hashes[i].packed;
+    struct buf *out = redis_write(l, "EVAL %.*s %zu {}" KEY_BATCH_PREFIX "%s {}" KEY_BATCHES " +%zu",
+                                  SLICE_ARG(lua_discard), 2 + renamed, hex, renamed + 1);
+    for (size_t i = 0; i < b->hashes_n; i++) {
+        if (b->hashes[i].packed) continue;
+        buf_reset(&name);
+        name_claimed(&name, batch_hash_name(b, i), &b->id);
+        request_key(out, redis_tag(l), buf_slice(&name));
+    }
+    request_text(out, hex);
+    buf_free(&name);
+}
+
+static void on_discarded(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct discard *d = arg;
+    (void)l, (void)at;
+    d->done_ok = answer_is(r, REDIS_INTEGER);
+    if (d->done_ok)
+        CRASH(discard_done);
+    else
+        answer_why(r, d->text, sizeof d->text);
+    d->done(d); /* last line: d may be gone after it */
+}
+
+void redis_discard(struct redis_link *l, struct discard *d)
+{
+    d->done_ok = false;
+    d->text[0] = '\0';
+    discard_put(l, d->batch);
+    redis_link_expect(l, 1, on_discarded, d);
+    CRASH(discard_before_send);
+    redis_link_crash_after(l, CRASH_discard_after_send);
+    redis_link_flush(l);
+}
+
+/* --- Scripts compare gens as Lua's numbers, which are exact up to 2^53, far above any count of claims. Strings of unequal length
+ * would not sort by value. --- */
+
+static bool gen_file(struct gen_read *g, const struct redis_answer *r)
+{
+    int64_t gen = 0;
+    if (!answer_is_array(r, 2)) return false;
+    const struct redis_answer *realm = &r->elements[1];
+    if (r->elements[0].type != REDIS_NIL && (!answer_integer(&r->elements[0], &gen) || gen < 0)) return false;
+    g->gen = (uint64_t)gen;
+    return realm->type == REDIS_NIL || (realm->type == REDIS_STRING && batch_id_read(realm->str, &g->realm));
+}
+
+static void gen_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct gen_read *g = arg;
+    (void)l;
+    (void)at;
+    g->gen = 0;
+    g->lost = !gen_file(g, r);
+    if (g->lost) answer_why(r, g->text, sizeof g->text);
+    if (g->done != NULL) g->done(g);
+}
+
+void redis_gen(struct redis_link *l, struct gen_read *g)
+{
+    char hex[33];
+    if (!g->accept) {
+        g->realm = (struct batch_id){{0}};
+        redis_write(l, "MGET {}" KEY_GEN " {}" KEY_REALM);
+    } else {
+        batch_id_hex(&g->realm, hex);
+        redis_write(l, "EVAL %.*s 3 {}" KEY_GEN " {}" KEY_GENS " {}" KEY_REALM " %" PRId64 " %s",
+                    SLICE_ARG(lua_gen_raise), (int64_t)g->least, hex);
+    }
+    redis_link_ask(l, 1, gen_done, g);
+}
+
+/* --- history --- */
+
+static bool gens_file(struct history_read *h, const struct redis_answer *r)
+{
+    int64_t gen;
+    if (!answer_is(r, REDIS_ARRAY)) return false;
+    h->gens = heap_alloc((r->n / 2 + 1) * sizeof *h->gens);
+    for (size_t i = 0; i + 1 < r->n; i += 2) {
+        struct claim_gen *one = &h->gens[h->gens_n];
+        if (!answer_integer(&r->elements[i], &gen) || !batch_id_read(r->elements[i + 1].str, &one->id))
+            return false;
+        one->gen = (uint64_t)gen;
+        h->gens_n++;
+    }
+    return true;
+}
+
+static bool history_file(struct history_read *h, const struct redis_answer *r)
+{
+    int64_t gen;
+    if (!answer_is_array(r, 4) || !answer_is(&r->elements[3], REDIS_STRING)) return false;
+    struct slice realm = r->elements[0].str, replid = r->elements[3].str;
+    h->realm = (struct batch_id){{0}};
+    if (realm.n > 0 && !batch_id_read(realm, &h->realm)) return false;
+    if (!answer_integer(&r->elements[1], &gen) || gen < 0 || replid.n >= sizeof h->replid) return false;
+    h->gen = (uint64_t)gen;
+    snprintf(h->replid, sizeof h->replid, SLICE_FMT, SLICE_ARG(replid));
+    return gens_file(h, &r->elements[2]);
+}
+
+static void history_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct history_read *h = arg;
+    (void)at;
+    snprintf(h->run_id, sizeof h->run_id, "%s", l->facts.run_id);
+    h->lost = !history_file(h, r);
+    if (h->lost) answer_why(r, h->text, sizeof h->text);
+    h->done(h);
+}
+
+void redis_history(struct redis_link *l, struct history_read *h)
+{
+    char hex[33] = "";
+    if (!batch_id_is_zero(&h->realm)) batch_id_hex(&h->realm, hex);
+    PRE(h->gens == NULL && h->gens_n == 0);
+    h->text[0] = '\0';
+    redis_write(l, "EVAL %.*s 3 {}" KEY_REALM " {}" KEY_GEN " {}" KEY_GENS " %s", SLICE_ARG(lua_history),
+                hex);
+    redis_link_ask(l, 1, history_done, h);
 }

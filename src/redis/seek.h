@@ -1,0 +1,131 @@
+/* redis/seek.h - who says where Redis is now: other hosts, sentinels, the nodes of a cluster. */
+#ifndef REDIS_SEEK_H
+#define REDIS_SEEK_H
+
+#include "redis/link.h"
+#include "redis/quorum.h"
+
+/* --- asks the other hosts of redis.url when there is reason to doubt where the primary is. So links leave a primary that answers
+ * nothing before redis.timeout is over. --- */
+
+struct redis_scouts {
+    struct redis_place *place;
+    uv_loop_t *loop;
+    const struct life *life;
+    struct redis_scout {
+        struct redis_scouts *of;
+        struct redis_url url; /* of this host alone; its strings are the place's */
+        struct redis_place place;
+        struct redis_link link;
+        uint64_t sent_ms;
+        bool out;
+    } all[REDIS_HOSTS_MAX];
+    unsigned out;
+    bool closing;
+    void (*closed)(struct redis_scouts *s);
+};
+
+void scouts_init(struct redis_scouts *s, uv_loop_t *loop, const struct life *life, struct redis_place *place);
+/* Asks every host except the one that links are on, each at most every half second. Links move (place_move) to the
+ * first that is a primary: while a link is up, only to one that replicated from that server until it was promoted. */
+void scouts_send(struct redis_scouts *s);
+void scouts_close(struct redis_scouts *s, void (*closed)(struct redis_scouts *s)); /* closed: maybe at once */
+
+/* --- asks sentinels where a primary is, listens to them, and tells its place (place.h). It asks each once a second on one
+ * connection, all at the same time, and subscribes on another. quorum.h decides what follows; for that, it also asks the primary,
+ * and the server that may become it, for their replication. One loop. --- */
+
+#define SENTINEL_PORT_DEFAULT 26379
+
+struct sentinels_config {
+    const char *name;        /* of the primary, as the sentinels have it; NULL: there are no sentinels */
+    struct redis_url access; /* user, password and TLS of the sentinels; it names no host */
+    struct redis_target at[SENTINELS_MAX];
+    uint32_t n;
+};
+
+enum sentinel_state {
+    SENTINEL_SILENT,  /* cannot be reached, or does not answer */
+    SENTINEL_REFUSES, /* TLS, a password, a right */
+    SENTINEL_UNKNOWN, /* knows no primary of that name */
+    SENTINEL_NAMES    /* names a primary */
+};
+
+struct sentinel_seen { /* of one */
+    struct redis_target at, primary;
+    enum sentinel_state state;
+    bool found;     /* by the others; not configured */
+    bool heard;     /* it has confirmed the subscription to its events, which is open */
+    char text[240]; /* of SILENT and REFUSES: why */
+};
+
+struct sentinels;
+/* Asks at once. place: its links wait for what the sentinels say from now on. All is borrowed until closed. */
+struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_config *config,
+                                   struct redis_place *place);
+/* Closes everything, then calls closed, if not NULL. */
+void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg);
+
+/* What each asked sentinel says, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
+uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
+const char *sentinel_state_name(enum sentinel_state state); /* "answers", for one that names a primary */
+
+struct sentinels_count {
+    uint32_t known, answering, majority; /* quorum.h */
+};
+struct sentinels_count sentinels_count(const struct sentinels *s);
+/* At a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
+ * one refuses, or knows no such name. e says what to do. */
+enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;
+/* Runs the loop until each configured sentinel has answered or cannot be reached, at most for wait_ms. */
+void sentinels_hear_all(struct sentinels *s, uint64_t wait_ms);
+
+/* "host:port", or a host alone. NULL, or what was expected. */
+const char *sentinel_parse(struct slice text, struct redis_target *out);
+
+/* --- asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place (place.h). It asks the nodes of
+ * redis.url and those that they name, each once a second on a connection of its own. While the owner is in doubt it asks more
+ * often. tallyd believes the owner with the highest config epoch: that is the cluster's own rule. It believes only nodes that know
+ * a master of its cluster, since a node may have left for another one. It follows a MOVED at once. One loop. --- */
+
+#define CLUSTER_NODES_MAX 32 /* that are asked */
+#define CLUSTER_ID_BYTES 41  /* a node's id, and a NUL */
+
+enum cluster_state {
+    CLUSTER_SILENT,  /* cannot be reached, or does not answer */
+    CLUSTER_REFUSES, /* TLS, a password, a right; or it is no node of a cluster */
+    CLUSTER_OTHER,   /* is in another cluster than those that were asked before */
+    CLUSTER_UNOWNED, /* knows of no node that serves one of the slots */
+    CLUSTER_NAMES    /* names one for each */
+};
+
+struct cluster_seen {              /* of one node */
+    struct redis_target at, owner; /* owner: of the first slot */
+    uint32_t own;                  /* slots that it says are its own */
+    enum cluster_state state;
+    bool found;     /* by the others; not configured */
+    char text[240]; /* of SILENT and REFUSES: why */
+};
+
+/* What CLUSTER SLOTS says of a slot. asked: the node that says it, for an owner without a host of its own. False: no
+ * node serves the slot, or r is another kind of answer. id: borrowed from r. */
+bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct redis_target *asked,
+                   struct redis_target *owner, struct slice *id);
+/* The config epoch of a node in CLUSTER NODES; 0: not found. */
+uint64_t cluster_epoch(struct slice nodes, struct slice id);
+
+struct cluster;
+/* Asks at once. places, of one cluster: their links wait for the nodes' answers from now on, and go to the owner of
+ * their slot. Borrowed until closed, except the array. */
+struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places);
+/* Closes everything, then calls closed. */
+void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg);
+
+/* What each asked node says, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
+uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out);
+/* At a start: runs the loop until the nodes have named each slot's owner, or for wait_ms; then, for a second at most,
+ * until each configured node has answered or cannot be reached. ERR_UNAVAILABLE: no node answers, or none serves the
+ * slot; ERR_CONFIG: one refuses, or they are of two clusters. e says what to do. */
+enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e) MUST_CHECK;
+
+#endif

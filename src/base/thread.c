@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #define PROMPT_NS 100000 /* the shortest that the kernel allows */
-#define BEHIND_NICE 10
 
 /* nice and policy stay as they are but for what is added. */
 static void slice_set(uint64_t slice_ns, int nice_more)
@@ -28,9 +27,9 @@ void thread_prompt(void)
     slice_set(PROMPT_NS, 0);
 }
 
-void thread_behind(void)
+void thread_behind(int steps)
 {
     static _Thread_local bool is_behind;
-    if (!is_behind) slice_set(0, BEHIND_NICE);
+    if (!is_behind) slice_set(0, steps);
     is_behind = true;
 }

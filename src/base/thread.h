@@ -7,7 +7,10 @@
  * (Linux 6.12; sched(7), sched_runtime of SCHED_OTHER). */
 void thread_prompt(void);
 
-/* What computes behind the loop: ten steps of nice behind the process, and the kernel's own slice. Again: nothing more. */
-void thread_behind(void);
+/* What computes behind the loop: that many steps of nice behind the process, and the kernel's own slice. Again: nothing more. What
+ * merges takes few, or a busy machine merges too late: each step is a quarter less of a processor that is wanted by all. */
+#define BEHIND_MERGING 2
+#define BEHIND_READING 10
+void thread_behind(int steps);
 
 #endif

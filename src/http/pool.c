@@ -138,7 +138,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     bool late;
-    thread_behind();
+    thread_behind(BEHIND_READING);
     db_thread_begin();
     for (struct job *job; (job = next_job(w, &late)) != NULL;)
         job->run(job, late ? NULL : w);

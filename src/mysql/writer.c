@@ -310,7 +310,7 @@ static void writer_main(void *arg)
 {
     struct writer *w = arg;
     struct writer_pool *p = w->pool;
-    thread_behind();
+    thread_behind(BEHIND_MERGING);
     db_thread_begin();
     for (struct list *link = NULL;;) {
         enum task task = task_wait(w, &link);

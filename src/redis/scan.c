@@ -116,7 +116,7 @@ static void fail(struct scan *s, const struct redis_answer *r)
 static void seal_work(uv_work_t *work)
 {
     struct sealing *g = CONTAINER_OF(work, struct sealing, work);
-    thread_behind();
+    thread_behind(BEHIND_MERGING);
     g->sealed = batch_seal(g->scan->batch, &g->short_hash);
 }
 

@@ -46,7 +46,7 @@ static void *behind(void *arg)
     int nice = before.nice + 10 < 19 ? before.nice + 10 : 19;
     thread_prompt();
     for (int times = 0; times < 2; times++) {
-        thread_behind();
+        thread_behind(10);
         assert_int_equal(now().nice, nice);
         if (slices_are_known()) assert_int_equal(now().runtime, before.runtime);
     }
@@ -59,7 +59,7 @@ static void *batch(void *arg)
     assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0}), 0);
     struct attributes before = now();
     thread_prompt();
-    thread_behind();
+    thread_behind(10);
     assert_int_equal(now().policy, SCHED_BATCH);
     assert_int_equal(now().nice, before.nice);
     return arg;

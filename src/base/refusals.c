@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PART_MS (60000 / REFUSAL_MINUTE_PARTS)
+#define TELL_EVERY_MS 1000
 #define LOG_EVERY_MS 10000
 #define ERROR_SHOWN 240
 
@@ -77,9 +78,12 @@ void refusals_add(uint64_t n, struct slice error, struct slice key, const char *
     r->minute[part % REFUSAL_MINUTE_PARTS].n += n;
     r->all += n;
     r->not_logged += n;
+    if (r->told_at_ms != 0 && now_ms - r->told_at_ms < TELL_EVERY_MS)
+        return; /* a flood of them costs the loop little */
+    r->told_at_ms = now_ms;
     if (key.n > 0) snprintf(named, sizeof named, " (key '%s')", slice_show(key, 40, shown, sizeof shown));
     slice_show(error, ERROR_SHOWN, whole, sizeof whole);
-    snprintf(r->text, sizeof r->text, "%.260s%.90s%s%.40s", whole,
+    snprintf(r->text, sizeof r->text, "%.250s%.90s%s%.47s", whole,
              strstr(whole, "key '") != NULL ? "" : named, peer[0] != '\0' ? ", from " : "", peer);
     refusal_log(r, now_ms);
 }

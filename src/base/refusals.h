@@ -11,8 +11,8 @@
 
 struct refused {
     char reason[24]; /* no_counter, field, value, or the first word of the error: oom, noperm, busy ... */
-    char text[400];  /* the last one's: the error as the client got it, its key, and the client */
-    uint64_t all, logged_at_ms, not_logged;
+    char text[400];  /* one of the last second: the error as the client got it, its key, and the client */
+    uint64_t all, told_at_ms, logged_at_ms, not_logged;
     struct {
         uint64_t part, n; /* n of that part of the clock */
     } minute[REFUSAL_MINUTE_PARTS];

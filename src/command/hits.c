@@ -82,10 +82,11 @@ static void hit_refuse_token(struct session *s, struct slice key, struct buf *ou
 
 void hit_refused(struct session *s, struct slice key, const struct buf *out, size_t before)
 {
-    char peer[160];
+    struct command *c = s->command;
     STAT_ADD(hits_refused, 1);
-    s->command->config.client.peer(s->conn, peer, sizeof peer);
-    refusals_add(1, slice_of(out->p + before, out->n - before), key, peer);
+    if (c->refused_id != s->id) c->config.client.peer(s->conn, c->refused_peer, sizeof c->refused_peer);
+    c->refused_id = s->id;
+    refusals_add(1, slice_of(out->p + before, out->n - before), key, c->refused_peer);
 }
 
 static void refusal_reply(struct session *s, const struct request *r, enum add_result result, struct buf *out)

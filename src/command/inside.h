@@ -103,6 +103,8 @@ struct command {
     struct buf exec;        /* the same inside EXEC */
     struct buf today,
         today_raw; /* the field of a CTR.HIT, as its counter spells it; key and field as they are sent */
+    uint64_t refused_id; /* the session of the last refused hit, whose address was asked: a system call */
+    char refused_peer[64];
     struct buf name, why;            /* of names_fit() */
     struct codes codes;              /* with several lanes */
     uint64_t ids;                    /* sessions so far */

@@ -41,7 +41,8 @@ static inline void put_bulk(struct buf *out, struct slice s) /* $n CR LF, n byte
 /* The arguments of one increment, in the bytes that it came as. */
 
 struct hit_bytes {
-    struct slice raw; /* `$n CR LF key CR LF $n CR LF field CR LF`, the numbers without leading zeros */
+    /* `$n CR LF key CR LF $n CR LF field CR LF`, the numbers without leading zeros; of a hit of today only the key's half */
+    struct slice raw;
     struct slice key, field; /* into raw */
     int64_t delta;           /* the number after it */
 };

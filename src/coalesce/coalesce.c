@@ -234,14 +234,40 @@ static enum add_result take_more(struct coalesce *c, struct outlet *o, const str
     return ADD_OK;
 }
 
-enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+static inline struct hash_entry *entry_of(struct coalesce *c, const struct coalesce_hit *h)
+{
+    struct hash_entry *e = hash_cache_find(&c->hash_cache, h->bytes.key, h->code);
+    return e != NULL ? e : entry_add(c, h->bytes.key, h->code);
+}
+
+/* h with key and field as a frame sends them, as long as nothing else is made so. */
+static struct coalesce_hit whole(struct coalesce *c, const struct coalesce_hit *h)
+{
+    struct coalesce_hit made = *h;
+    struct slice head = h->bytes.raw, field = h->bytes.field;
+    buf_reset(&c->raw);
+    buf_reserve(&c->raw, head.n + h->bytes.key.n + field.n + 64);
+    if (head.n > 0)
+        buf_put_slice(&c->raw, head);
+    else
+        put_bulk(&c->raw, h->bytes.key);
+    if (field.n == 8) /* nearly always */
+        BUF_LIT(&c->raw, "$8\r\n"), buf_put_slice(&c->raw, field), BUF_LIT(&c->raw, "\r\n");
+    else
+        put_bulk(&c->raw, field);
+    made.bytes.raw = buf_slice(&c->raw);
+    made.bytes.field.p = c->raw.p + c->raw.n - 2 - field.n;
+    return made;
+}
+
+static inline __attribute__((always_inline)) enum add_result
+take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h, struct hash_entry *e, bool is_whole)
 {
     struct group *g = c->now;
-    struct hash_entry *e = hash_cache_find(&c->hash_cache, h->bytes.key, h->code);
-    if (e == NULL) e = entry_add(c, h->bytes.key, h->code);
-    if (e == NULL) return ADD_NO_COUNTER;
+    struct coalesce_hit made;
     uint64_t field_code;
     uint32_t cell = group_find(g, e, h->bytes.field, &field_code);
+    if (!is_whole && cell == GROUP_NO_CELL) made = whole(c, h), h = &made;
     enum add_result got = cell == GROUP_NO_CELL ? take_new(c, o, h, e, field_code, &cell)
                                                 : take_more(c, o, h, &g->frame.cells[cell]);
     if (got != ADD_OK) return got;
@@ -252,17 +278,35 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
     return ADD_OK;
 }
 
+enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+{
+    struct hash_entry *e = entry_of(c, h);
+    return e == NULL ? ADD_NO_COUNTER : take(c, o, h, e, true);
+}
+
+enum add_result coalesce_take_today(struct coalesce *c, struct outlet *o, struct coalesce_hit *h,
+                                    struct zone_view *v, int64_t at_s)
+{
+    struct hash_entry *e = entry_of(c, h);
+    if (e == NULL) return ADD_NO_COUNTER;
+    size_t digits = field_digits(e->counter->field);
+    if (digits == 0 || e->counter->spelled.spelling != SPELLED_DIGITS) return ADD_FIELD;
+    if (e->zone_version != (uint32_t)v->version) {
+        e->zone = zone_view_of(v, counter_store(e->counter, h->bytes.key));
+        e->zone_version = (uint32_t)v->version;
+    }
+    h->bytes.field = slice_of(zone_view_hour(v, e->zone, at_s).p, digits);
+    h->bytes.delta = 1;
+    return take(c, o, h, e, false);
+}
+
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta)
 {
-    struct coalesce_hit h = {.bytes.delta = delta};
-    buf_reset(&c->raw);
-    size_t field_at = frame_raw_put(&c->raw, key, field);
-    h.bytes.raw = buf_slice(&c->raw);
-    h.bytes.key = key;
-    h.bytes.field = slice_of(c->raw.p + field_at, field.n);
+    struct coalesce_hit h = {.bytes = {.key = key, .field = field, .delta = delta}};
     coalesce_look(c, &h);
-    return coalesce_take(c, o, &h);
+    struct hash_entry *e = entry_of(c, &h);
+    return e == NULL ? ADD_NO_COUNTER : take(c, o, &h, e, false);
 }
 
 enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta)

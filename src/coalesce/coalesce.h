@@ -10,6 +10,7 @@
 #include "series/counter.h"
 #include "series/frame.h"
 #include "series/names.h"
+#include "series/zones.h"
 
 struct fence;
 
@@ -101,6 +102,10 @@ void coalesce_look_coded(struct coalesce *c, const struct coalesce_hit *h);
 void coalesce_codes_as(struct coalesce *c, const struct coalesce *other);
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h); /* may be left out */
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h);
+/* Likewise, of which only the key came: one more on the field of that second in the store's zone, which is filled in. v is
+ * refreshed. ADD_FIELD: the counter has no such field, or spells it otherwise. */
+enum add_result coalesce_take_today(struct coalesce *c, struct outlet *o, struct coalesce_hit *h,
+                                    struct zone_view *v, int64_t at_s);
 
 int64_t coalesce_hit_max(const struct coalesce *c); /* the largest |delta| */
 

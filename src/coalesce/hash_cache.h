@@ -1,7 +1,7 @@
 /* coalesce/hash_cache.h - the pending hashes that this process has seen, by key: what is known of each, and its place
  * in the frame that collects, so that one look-up finds a hit's cell. This is a bounded cache: forgetting an entry
  * costs one more ZADD and SET NX, never a count. Entries that a frame uses (pins) or that owe a ZADD remain. An entry
- * takes about 60 bytes, the key, and 27 bytes of table. The high bits of the hash select one of many parts of the
+ * takes about 70 bytes, the key, and 27 bytes of table. The high bits of the hash select one of many parts of the
  * table; each part grows and forgets by itself. With a million entries the slowest add goes through 4,000. */
 #ifndef COALESCE_HASH_CACHE_H
 #define COALESCE_HASH_CACHE_H
@@ -15,7 +15,8 @@ struct hash_entry {
     uint64_t hits;          /* sum of |delta| applied since the last claim */
     uint64_t epoch;         /* the group whose frame has this hash in `slot`; 0: none */
     uint32_t slot;
-    uint32_t cell; /* the first of this hash in that frame; GROUP_NO_CELL: none yet */
+    uint32_t cell;               /* the first of this hash in that frame; GROUP_NO_CELL: none yet */
+    uint32_t zone, zone_version; /* its store's, in that version of the loop's zone_view; 0: not looked up */
     uint16_t key_n;
     uint8_t pins;     /* frames that name it */
     bool known_dirty; /* in tally:dirty by the order of sending */

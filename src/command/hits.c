@@ -125,18 +125,20 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
     hit_refused(s, r->args[1], out, before);
 }
 
+int64_t hit_second(const struct session *s)
+{
+    int64_t now_s = redis_now_s(s);
+    return now_s < 0 ? 0 : now_s;
+}
+
 /* Today, this hour or this month, in the store's zone. False: the counter's field is no time. */
 static bool today_of(struct session *s, const struct counter *c, struct slice key, struct slice *field)
 {
-    int64_t now_s = redis_now_s(s);
-    struct slice store = SLICE("");
-    size_t digits = c->field == FIELD_DATE    ? 8
-                    : c->field == FIELD_HOUR  ? ZONE_HOUR_BYTES
-                    : c->field == FIELD_MONTH ? 6
-                                              : 0;
+    struct zone_view *zones = s->command->config.zones;
+    size_t digits = field_digits(c->field);
     if (digits == 0) return false;
-    (void)pattern_match(&c->key, c->store, key, &store);
-    struct slice hour = zone_view_hour(s->command->config.zones, store, now_s < 0 ? 0 : now_s);
+    zone_view_refresh(zones);
+    struct slice hour = zone_view_hour(zones, zone_view_of(zones, counter_store(c, key)), hit_second(s));
     *field = slice_of(hour.p, digits);
     if (c->spelled.spelling == SPELLED_DIGITS) return true;
     struct buf *today = &s->command->today;
@@ -144,44 +146,6 @@ static bool today_of(struct session *s, const struct counter *c, struct slice ke
     value_spell(&c->spelled, *field, today);
     *field = buf_slice(today);
     return true;
-}
-
-/* Then it has all that a HINCRBY has. False: it is refused. */
-static bool today_fill(struct session *s, struct coalesce *lane, struct hit_bytes *hit)
-{
-    struct buf *raw = &s->command->today_raw;
-    const struct counter *c = coalesce_counter(lane, hit->key);
-    size_t head = (size_t)(hit->key.p - hit->raw.p);
-    if (c == NULL || !today_of(s, c, hit->key, &hit->field)) return false;
-    buf_reset(raw);
-    buf_put_slice(raw, hit->raw);
-    if (hit->field.n == 8) {
-        buf_put_slice(raw, SLICE("$8\r\n"));
-        buf_put_slice(raw, hit->field);
-        buf_put_slice(raw, SLICE("\r\n"));
-    } else
-        reply_bulk(raw, hit->field);
-    hit->raw = buf_slice(raw);
-    hit->key.p = raw->p + head;
-    hit->field.p = raw->p + raw->n - 2 - hit->field.n;
-    hit->delta = 1;
-    return true;
-}
-
-__attribute__((noinline)) size_t todays_take(struct session *s, struct slice in, uint32_t room)
-{
-    size_t used = 0, bytes;
-    struct coalesce_hit hit;
-    if (s->user != NULL && !user_may(s->user, s->command->grants[SPEC_TODAY])) return 0;
-    for (; room > 0 && s->outlet->out.n < OUTLET_FULL; used += bytes, room--) {
-        bytes = request_today(slice_of(in.p + used, in.n - used), &hit.bytes);
-        if (bytes == 0 || (s->user != NULL && !user_names(s->user, hit.bytes.key))) break;
-        struct coalesce *lane = lane_of_hit(s, hit.bytes.key);
-        if (!today_fill(s, lane, &hit.bytes)) break;
-        coalesce_look(lane, &hit);
-        if (lane_added(s, coalesce_take(lane, lane_outlet(s), &hit)) != ADD_OK) break;
-    }
-    return used;
 }
 
 /* CTR.HIT key [n] */

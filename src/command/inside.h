@@ -101,9 +101,8 @@ struct command {
     struct request request; /* the one being run */
     struct buf scratch;     /* a reply that must come after answers still owed */
     struct buf exec;        /* the same inside EXEC */
-    struct buf today,
-        today_raw; /* the field of a CTR.HIT, as its counter spells it; key and field as they are sent */
-    uint64_t refused_id; /* the session of the last refused hit, whose address was asked: a system call */
+    struct buf today;       /* the field of a CTR.HIT, as its counter spells it */
+    uint64_t refused_id;    /* the session of the last refused hit, whose address was asked: a system call */
     char refused_peer[64];
     struct buf name, why;            /* of names_fit() */
     struct codes codes;              /* with several lanes */
@@ -205,10 +204,9 @@ static inline enum add_result lane_added(struct session *s, enum add_result got)
     return got;
 }
 void lanes_leave(struct session *s); /* the client is gone */
-/* CTR.HITs of one key each, as hits_take() in session.c. */
-size_t todays_take(struct session *s, struct slice in, uint32_t room);
-/* As hits_take() in session.c. */
+/* As hits_take() and todays_take() in session.c. */
 size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room);
+size_t todays_take_lanes(struct session *s, struct slice in, uint32_t room);
 uint64_t lanes_frame(const struct command *c); /* another one when any lane collects a new frame */
 bool lanes_collect(const struct command *c);
 
@@ -241,6 +239,7 @@ enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 extern const struct spec acl_specs[];
 
 /* hits.c */
+int64_t hit_second(const struct session *s); /* Redis' own, from 1970 on: of today */
 /* Key, field and n of r, and its token (id.n = 0: none), checked except for what coalesce knows. */
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);

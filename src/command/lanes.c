@@ -102,7 +102,8 @@ struct ahead_lanes {
     uint32_t n;
 };
 
-static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t most, struct ahead_lanes *a)
+static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t most, bool today,
+                                    struct ahead_lanes *a)
 {
     struct command *c = s->command;
     struct coalesce *const *lanes = c->config.lanes;
@@ -111,7 +112,8 @@ static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t
     uint32_t n;
     for (n = 0; n < most && used < in.n; n++) {
         struct coalesce_hit *hit = &a->hits[n];
-        size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
+        struct slice rest = slice_of(in.p + used, in.n - used);
+        size_t bytes = today ? request_today(rest, &hit->bytes) : request_hit(rest, &hit->bytes);
         if (bytes == 0 || (user != NULL && !user_names(user, hit->bytes.key))) break;
         hit->code = coalesce_code(lanes[0], hit->bytes.key);
         uint32_t lane = lane_find(c, hit->bytes.key, hit->code);
@@ -122,35 +124,52 @@ static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t
     a->n = n;
 }
 
-static inline uint32_t ahead_lanes_take(struct session *s, const struct ahead_lanes *a)
+static inline uint32_t ahead_lanes_take(struct session *s, bool today, struct ahead_lanes *a)
 {
+    struct zone_view *zones = s->command->config.zones;
+    int64_t second = today ? hit_second(s) : 0;
     struct coalesce *const *lanes = s->command->config.lanes;
     struct order *o = s->order;
     uint32_t i, n = a->n;
     for (i = 0; i < n && n > 1; i++)
         coalesce_look_again(lanes[a->lanes[i]], &a->hits[i]);
     for (i = 0; i < n; i++) {
-        uint32_t lane = a->lanes[i];
-        if (coalesce_take(lanes[lane], &o->ways[lane].outlet, &a->hits[i]) != ADD_OK) break;
+        struct coalesce *lane = lanes[a->lanes[i]];
+        struct outlet *outlet = &o->ways[a->lanes[i]].outlet;
+        if ((today ? coalesce_take_today(lane, outlet, &a->hits[i], zones, second)
+                   : coalesce_take(lane, outlet, &a->hits[i])) != ADD_OK)
+            break;
     }
     order_expect(o, a->lanes, i);
     s->outlet->waiting += i;
     return i;
 }
 
-__attribute__((flatten)) size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room)
+static inline __attribute__((always_inline)) size_t ahead_lanes(struct session *s, struct slice in,
+                                                                uint32_t room, bool today)
 {
     struct ahead_lanes a;
     size_t used = 0;
     uint32_t n;
     if (s->order == NULL) s->order = order_create(s, s->command->config.lanes_n);
     do {
-        ahead_lanes_read(s, slice_of(in.p + used, in.n - used), room < AHEAD ? room : AHEAD, &a);
-        n = ahead_lanes_take(s, &a);
+        ahead_lanes_read(s, slice_of(in.p + used, in.n - used), room < AHEAD ? room : AHEAD, today, &a);
+        n = ahead_lanes_take(s, today, &a);
         used += n > 0 ? a.ends[n - 1] : 0;
         room -= n;
     } while (n == AHEAD);
     return used;
+}
+
+__attribute__((flatten)) size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room)
+{
+    return ahead_lanes(s, in, room, false);
+}
+
+__attribute__((flatten)) size_t todays_take_lanes(struct session *s, struct slice in, uint32_t room)
+{
+    zone_view_refresh(s->command->config.zones);
+    return ahead_lanes(s, in, room, true);
 }
 
 /* ---- a frame of any lane ---- */

@@ -41,7 +41,6 @@ void command_destroy(struct command **c)
     buf_free(&(*c)->scratch);
     buf_free(&(*c)->exec);
     buf_free(&(*c)->today);
-    buf_free(&(*c)->today_raw);
     buf_free(&(*c)->name);
     buf_free(&(*c)->why);
     lanes_close(*c);
@@ -170,14 +169,15 @@ struct ahead {
     uint32_t n;
 };
 
-/* At most `most`; user: only of keys that it may name, NULL: of all. */
+/* At most `most`; user: only of keys that it may name, NULL: of all. today: CTR.HITs of one key each. */
 static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user *user,
-                              struct ahead *a)
+                              bool today, struct ahead *a)
 {
     size_t used = 0;
     for (a->n = 0; a->n < most && used < in.n; a->n++) {
         struct coalesce_hit *hit = &a->hits[a->n];
-        size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
+        struct slice rest = slice_of(in.p + used, in.n - used);
+        size_t bytes = today ? request_today(rest, &hit->bytes) : request_hit(rest, &hit->bytes);
         if (bytes == 0 || (user != NULL && !user_names(user, hit->bytes.key))) break;
         coalesce_look(c, hit);
         a->ends[a->n] = used += bytes;
@@ -186,22 +186,40 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
 
 /* Takes whole hits, one after the other, at most `room`; returns their bytes. The rest is for request_parse(). Only
  * between requests, and not inside MULTI. */
-__attribute__((flatten)) static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
+static inline __attribute__((always_inline)) size_t ahead_take(struct session *s, struct slice in,
+                                                               uint32_t room, bool today)
 {
     struct coalesce *c = s->command->config.lanes[0];
+    struct zone_view *zones = s->command->config.zones;
+    int64_t second = today ? hit_second(s) : 0;
     struct ahead a;
     size_t used = 0;
     uint32_t i;
+    if (today) zone_view_refresh(zones);
     do {
-        ahead_read(c, slice_of(in.p + used, in.n - used), room < AHEAD ? room : AHEAD, s->user, &a);
+        ahead_read(c, slice_of(in.p + used, in.n - used), room < AHEAD ? room : AHEAD, s->user, today, &a);
         for (i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
-        for (i = 0; i < a.n && coalesce_take(c, s->outlet, &a.hits[i]) == ADD_OK;)
-            i++;
+        for (i = 0; i < a.n; i++)
+            if ((today ? coalesce_take_today(c, s->outlet, &a.hits[i], zones, second)
+                       : coalesce_take(c, s->outlet, &a.hits[i])) != ADD_OK)
+                break;
         used += i > 0 ? a.ends[i - 1] : 0;
         room -= i;
     } while (i == AHEAD && s->outlet->out.n < OUTLET_FULL);
     return used;
+}
+
+__attribute__((flatten)) static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
+{
+    return ahead_take(s, in, room, false);
+}
+
+__attribute__((flatten, noinline)) static size_t todays_take(struct session *s, struct slice in,
+                                                             uint32_t room)
+{
+    if (s->user != NULL && !user_may(s->user, s->command->grants[SPEC_TODAY])) return 0;
+    return s->command->config.lanes_n == 1 ? ahead_take(s, in, room, true) : todays_take_lanes(s, in, room);
 }
 
 /* Takes the hits that come next, of a user at most `room`; returns their bytes. A quiet client's hits go one by one. */

@@ -202,7 +202,12 @@ uint32_t counter_count_of(const struct counter *c, struct slice field);
 /* Is this field of that kind, one of the first five? Dates must exist (20140931 does not); text is 1..255 bytes. */
 bool field_valid(enum field_kind kind, struct slice field);
 bool counter_field_valid(const struct counter *c, struct slice field);
-const char *field_kind_name(enum field_kind kind);     /* "date" */
+const char *field_kind_name(enum field_kind kind); /* "date" */
+/* How many digits of YYYYMMDDHH a field of that kind has; 0: it is no time. */
+static inline size_t field_digits(enum field_kind kind)
+{
+    return kind == FIELD_DATE ? 8 : kind == FIELD_HOUR ? 10 : kind == FIELD_MONTH ? 6 : 0;
+}
 const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" */
 /* What a client is told that a field must be: "a date as 2024-05-01"; appended to out. */
 void counter_field_expected(const struct counter *c, struct buf *out);

@@ -75,13 +75,6 @@ struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice ra
     return c;
 }
 
-size_t frame_raw_put(struct buf *out, struct slice key, struct slice field)
-{
-    put_bulk(out, key);
-    put_bulk(out, field);
-    return out->n - field.n - 2;
-}
-
 static struct frame_share *share_of(struct frame *f, const struct counter *c)
 {
     for (uint32_t i = 0; i < f->shares_n; i++)

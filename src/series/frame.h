@@ -130,8 +130,6 @@ enum frame_outcome {
 void frame_reset(struct frame *f); /* empty again, memory kept */
 void frame_free(struct frame *f);
 struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key);
-/* Key and field as frame_cell.raw has them; returns where in out the field begins. */
-size_t frame_raw_put(struct buf *out, struct slice key, struct slice field);
 /* A cell with the bytes of key and field as they came; field points into raw. */
 struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice raw, struct slice field,
                                  int64_t delta);

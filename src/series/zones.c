@@ -168,25 +168,29 @@ void zone_view_close(struct zone_view *v)
     *v = (struct zone_view){.of = NULL};
 }
 
-struct slice zone_view_hour(struct zone_view *v, struct slice store, int64_t at_s)
+void zone_view_refresh(struct zone_view *v)
 {
-    if (atomic_load_explicit(&v->of->version, memory_order_acquire) != v->version) {
-        view_leave(v);
-        view_take(v);
-    }
-    const struct zone *zone = zone_of(v->table, store);
-    struct zone_hour *h = &v->hours[zone - v->table->all];
-    /* It ends with the local hour, or earlier with a change of the zone's clocks. */
-    if (at_s < h->from_s || at_s >= h->until_s) {
-        char text[32];
-        int64_t from, until, local = at_s + zone_offset(zone, at_s, &from, &until);
-        if (local < 0) local = 0;
-        if (local > LAST_S) local = LAST_S;
-        int64_t begins = at_s - local % HOUR_S;
-        h->from_s = begins > from ? begins : from;
-        h->until_s = begins + HOUR_S < until ? begins + HOUR_S : until;
-        snprintf(text, sizeof text, "%08d%02d", (int)day_of_s(local), (int)(local % DAY_S / HOUR_S));
-        memcpy(h->text, text, ZONE_HOUR_BYTES);
-    }
-    return slice_of(h->text, ZONE_HOUR_BYTES);
+    if (atomic_load_explicit(&v->of->version, memory_order_acquire) == v->version) return;
+    view_leave(v);
+    view_take(v);
+}
+
+uint32_t zone_view_of(const struct zone_view *v, struct slice store)
+{
+    return (uint32_t)(zone_of(v->table, store) - v->table->all);
+}
+
+/* It ends with the local hour, or earlier with a change of the zone's clocks. */
+void zone_view_turn(struct zone_view *v, uint32_t zone, int64_t at_s)
+{
+    struct zone_hour *h = &v->hours[zone];
+    char text[32];
+    int64_t from, until, local = at_s + zone_offset(&v->table->all[zone], at_s, &from, &until);
+    if (local < 0) local = 0;
+    if (local > LAST_S) local = LAST_S;
+    int64_t begins = at_s - local % HOUR_S;
+    h->from_s = begins > from ? begins : from;
+    h->until_s = begins + HOUR_S < until ? begins + HOUR_S : until;
+    snprintf(text, sizeof text, "%08d%02d", (int)day_of_s(local), (int)(local % DAY_S / HOUR_S));
+    memcpy(h->text, text, ZONE_HOUR_BYTES);
 }

@@ -67,7 +67,17 @@ struct zone_view {
 
 void zone_view_init(struct zone_view *v, struct zones *of);
 void zone_view_close(struct zone_view *v);
-/* YYYYMMDDHH of the store's zone at that time, from 1970 to 9999; good until the next call. */
-struct slice zone_view_hour(struct zone_view *v, struct slice store, int64_t at_s);
+/* Takes the table that is published now. Call it before the two below. */
+void zone_view_refresh(struct zone_view *v);
+/* The store's zone in this table: true as long as v->version is the same. */
+uint32_t zone_view_of(const struct zone_view *v, struct slice store);
+/* YYYYMMDDHH of that zone at that time, from 1970 to 9999; good until the next call. */
+void zone_view_turn(struct zone_view *v, uint32_t zone, int64_t at_s);
+static inline struct slice zone_view_hour(struct zone_view *v, uint32_t zone, int64_t at_s)
+{
+    const struct zone_hour *h = &v->hours[zone];
+    if (at_s < h->from_s || at_s >= h->until_s) zone_view_turn(v, zone, at_s);
+    return slice_of(h->text, ZONE_HOUR_BYTES);
+}
 
 #endif

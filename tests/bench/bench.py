@@ -716,7 +716,7 @@ def instructions(world):
         turns = 1600 // pipeline
         for of, more, name, bound in ((stream, [], "", bound), (stream, ["-u"], ", a user's", bound + 60),
                                       (stream, ["-L", "16"], ", in 16 lanes", bound + 60),
-                                      (today, [], ", CTR.HIT", bound + 560),
+                                      (today, [], ", CTR.HIT", bound + 100),
                                       (placed, ["-p"], ", two placeholders and a pattern for the field", 1.6 * bound)):
             per_hit = ((collected(of, pipeline, 2 * turns, *more) - collected(of, pipeline, turns, *more)) /
                        (turns * pipeline * CONNECTIONS))

@@ -7,6 +7,7 @@
 #include "fuzz.h"
 #include "kept_command.h"
 #include "lib/fake_client.h"
+#include "lib/frame_cell.h"
 #include "wire.h"
 
 #include "base/clock.h"

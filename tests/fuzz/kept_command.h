@@ -49,7 +49,6 @@ static void command_rest(struct command *c)
     buf_free(&c->scratch);
     buf_free(&c->exec);
     buf_free(&c->today);
-    buf_free(&c->today_raw);
     buf_free(&c->name);
     buf_free(&c->why);
 }

@@ -228,6 +228,18 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
     return coalesce_add(c, o, h->bytes.key, h->bytes.field, h->bytes.delta);
 }
 
+enum add_result coalesce_take_today(struct coalesce *c, struct outlet *o, struct coalesce_hit *h,
+                                    struct zone_view *v, int64_t at_s)
+{
+    struct slice key = h->bytes.key;
+    const struct counter *counter = coalesce_counter(c, key);
+    if (counter == NULL) return ADD_NO_COUNTER;
+    size_t digits = field_digits(counter->field);
+    if (digits == 0 || counter->spelled.spelling != SPELLED_DIGITS) return ADD_FIELD;
+    struct slice hour = zone_view_hour(v, zone_view_of(v, counter_store(counter, key)), at_s);
+    return coalesce_add(c, o, key, slice_of(hour.p, digits), 1);
+}
+
 bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
 {
     (void)bytes;

@@ -585,6 +585,56 @@ static void a_hash_may_have_many_cells(void **state)
     }
 }
 
+static enum add_result today(const char *key, struct zone_view *v, int64_t at_s)
+{
+    struct buf head = {0};
+    put_bulk(&head, slice_str(key));
+    struct coalesce_hit h = {.bytes = {.raw = buf_slice(&head)}};
+    h.bytes.key = slice_of(head.p + head.n - 2 - strlen(key), strlen(key));
+    coalesce_look(world->c, &h);
+    enum add_result got = coalesce_take_today(world->c, &client('a')->o, &h, v, at_s);
+    buf_free(&head);
+    return got;
+}
+
+/* The entry knows its store's zone, until another table of zones is published. */
+static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
+{
+    (void)state;
+    const int64_t noon = INT64_C(1775304000); /* 2026-04-04 12:00 UTC, the next day in Auckland */
+    struct zones zones;
+    struct zone_view view;
+    struct zone_table *first = zone_table_create(NULL, NULL), *second = zone_table_create(NULL, NULL);
+    zone_table_add(first, SLICE("2"), SLICE("Pacific/Auckland"));
+    zone_table_add(second, SLICE("1"), SLICE("Pacific/Auckland"));
+    zones_init(&zones, first, true);
+    zone_view_init(&view, &zones);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(today("s1:v", &view, noon), ADD_OK);
+        assert_int_equal(today("s2:v", &view, noon), ADD_OK);
+    }
+    HIT('a', "s1:v", "20260404", 5);
+    assert_int_equal(today("x", &view, noon), ADD_NO_COUNTER);
+    assert_int_equal(today("p1", &view, noon), ADD_FIELD);
+    turn();
+    assert_int_equal(world->frame->cells_n, 2);
+    assert_true(slice_eq(FRAME_RAW(world->frame, &world->frame->cells[0]),
+                         SLICE("$4\r\ns1:v\r\n$8\r\n20260404\r\n")));
+    frame_applied();
+    assert_told('a', ":1\r\n:1\r\n:2\r\n:2\r\n:7\r\n");
+    assert_int_equal(row("s2:v", "20260405"), 2);
+    zones_publish(&zones, second);
+    zone_view_refresh(&view);
+    assert_int_equal(today("s1:v", &view, noon), ADD_OK);
+    assert_int_equal(today("s2:v", &view, noon), ADD_OK);
+    turn();
+    frame_applied();
+    assert_int_equal(row("s1:v", "20260405"), 1);
+    assert_int_equal(row("s2:v", "20260404"), 1);
+    zone_view_close(&view);
+    zones_close(&zones);
+}
+
 /* From the turn in which it came to its answer. */
 static void hits_are_timed(void **state)
 {
@@ -642,6 +692,7 @@ int main(void)
         TEST(a_refused_correction_is_carried_over),
         TEST(a_warm_hit_allocates_nothing),
         TEST(a_hash_may_have_many_cells),
+        TEST(a_hit_of_today_is_one_on_the_day_in_its_stores_zone),
         TEST(hits_are_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static void unlock(struct coalesce *c, const struct claim *claim)
 {
     for (uint32_t i = 0; i < claim->keys_n; i++) {
         struct hash_entry *e = claimed_entry(c, claim, i);
-        if (e != NULL) e->lock_until_ms = 0;
+        if (e != NULL) e->lock_until_ms = 1; /* over, and not unknown */
     }
 }
 

@@ -1,6 +1,7 @@
 /* coalesce/flight.c - sends frames and handles their answers. (!) One frame is in flight. (!) Known dirty follows the
  * order of sending: a frame that carries a ZADD makes its hash known dirty when it is sent. No reply ever adds to known
  * dirty; a refusal removes the frame's hashes from it as it is by then. */
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/refusals.h"
@@ -61,7 +62,8 @@ static void hash_on_send(struct frame *f, struct frame_hash *h, uint64_t now_ms)
     struct hash_entry *e = h->entry;
     h->zadd = h->owed || (h->cells > 0 && !e->known_dirty);
     if (h->zadd && HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
-    if ((h->cells > 0 || h->moved) && !e->due && now_ms >= e->lock_until_ms) ask_lock(f, h, e);
+    bool hit = (h->cells > 0 || h->moved) && !e->due && now_ms >= e->lock_until_ms;
+    if (hit && counter_locks(e->counter)) ask_lock(f, h, e);
 }
 
 static const struct counter *cell_counter(const struct frame *f, uint32_t cell)
@@ -171,11 +173,27 @@ void flight_take_back(struct coalesce *c, const struct group *g)
     }
 }
 
+/* Without a lock each tallyd goes by what it saw: after a start it does not know when a hash was claimed last, and draws, or
+ * all hashes would be due at once; one that it knew to be dirty and that begins anew was claimed by another tallyd. */
+static void unlocked_applied(struct coalesce *c, const struct frame_hash *h, uint64_t now_ms)
+{
+    struct hash_entry *e = h->entry;
+    uint64_t every_ms = UINT64_C(1000) * e->counter->every_s;
+    if (e->lock_until_ms == 0)
+        e->lock_until_ms = now_ms + 1 + rand_below(every_ms);
+    else if (h->fresh && !h->zadd)
+        e->lock_until_ms = now_ms + every_ms;
+    if (now_ms < e->lock_until_ms) return;
+    e->lock_until_ms = now_ms + every_ms;
+    flight_due(c, e, DUE_TIME);
+}
+
 static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_t now_ms)
 {
     struct hash_entry *e = h->entry;
     if (h->zadd && !HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
     if (h->fresh && !h->zadd) flight_owe(c, e);
+    if ((h->cells > 0 || h->moved) && !e->due && !counter_locks(e->counter)) unlocked_applied(c, h, now_ms);
     if (!h->ask_lock) return;
     if (h->lock_granted) {
         e->lock_until_ms = now_ms + UINT64_C(1000) * h->lock_s;

@@ -125,7 +125,7 @@ static void part_forget_dirty(struct hash_cache_part *p)
         struct hash_entry *e = p->slots[i].entry;
         if (e == NULL) continue;
         e->known_dirty = false;
-        e->lock_until_ms = 0;
+        if (counter_locks(e->counter)) e->lock_until_ms = 0;
     }
 }
 

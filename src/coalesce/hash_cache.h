@@ -10,10 +10,11 @@
 
 struct hash_entry {
     const struct counter *counter;
-    uint64_t code;          /* hash of the key */
-    uint64_t lock_until_ms; /* mono: until then some process is known to hold the lock */
-    uint64_t hits;          /* sum of |delta| applied since the last claim */
-    uint64_t epoch;         /* the group whose frame has this hash in `slot`; 0: none */
+    uint64_t code; /* hash of the key */
+    uint64_t
+        lock_until_ms; /* mono: until then some process is known to hold the lock; without one: not due before */
+    uint64_t hits;     /* sum of |delta| applied since the last claim */
+    uint64_t epoch;    /* the group whose frame has this hash in `slot`; 0: none */
     uint32_t slot;
     uint32_t cell;               /* the first of this hash in that frame; GROUP_NO_CELL: none yet */
     uint32_t zone, zone_version; /* its store's, in that version of the loop's zone_view; 0: not looked up */
@@ -56,7 +57,7 @@ uint64_t hash_entry_code(const struct hash_entry *e, struct slice field); /* of 
 /* key must not be in it; code is its hash_cache_code(). Makes room by forgetting others when it is full. */
 struct hash_entry *hash_cache_add(struct hash_cache *r, struct slice key, uint64_t code,
                                   const struct counter *counter);
-/* Every cut: nothing is known to be dirty, no lock known held. */
+/* Every cut: nothing is known to be dirty, no lock known held. Times of hashes without a lock remain. */
 void hash_cache_forget_dirty(struct hash_cache *r);
 
 static inline size_t hash_cache_part(uint64_t code)

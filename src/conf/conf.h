@@ -317,8 +317,9 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "the Redis hash that the apps increment; <store> stands for the store. There may be more "             \
       "placeholders, each with a column: \"store:<store>:product:<product>:views\"")                         \
     C(COUNTER_LOCK, "counters.*.lock", PATTERN, lock, "", 1, 512, RESTART,                                   \
-      "a key such as \"s<store>:unique_visitors:sync\"",                                                     \
-      "the lock that the merge of a hash takes. By default the key followed by \":sync\"")                   \
+      "none, or a key such as \"s<store>:unique_visitors:sync\"", \
+      "the lock that the merge of a hash takes. By default the key followed by \":sync\". none: Redis " \
+      "keeps no such key, where no other program merges these hashes") \
     C(COUNTER_FIELD, "counters.*.field", PATTERN, field, NULL, 1, 255, RESTART,                              \
       "date, hour, month, integer, text, count, none, or a pattern such as \"<product>:<day>\"",             \
       "the kind of field: date (YYYYMMDD), hour (YYYYMMDDHH), month (YYYYMM), integer or text; a time "      \

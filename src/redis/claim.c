@@ -17,7 +17,7 @@
 static void claim_locks_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
     for (uint32_t i = 0; i < c->keys_n; i++) {
-        bool stays = c->fresh != NULL && c->fresh[i];
+        bool stays = (c->fresh != NULL && c->fresh[i]) || !counter_locks(c->counter);
         buf_reset(&fr->scratch);
         if (!stays) counter_lock_name(c->counter, c->keys[i], &fr->scratch);
         request_key(out, stays ? slice_of(NULL, 0) : fr->tag, buf_slice(&fr->scratch));

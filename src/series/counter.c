@@ -287,12 +287,12 @@ static enum err alone_validate(const struct counter *c, struct error *e)
     if (!is_name(c->name)) return refuse(c, "a counter's name is 1 to 64 of a-z 0-9 _", e);
     if (c->hits < 1) return refuse(c, "sync.hits must be at least 1", e);
     if (c->every_s < 1) return refuse(c, "sync.every must be at least 1s", e);
-    if (c->key.has_store && !c->lock.has_store)
+    if (counter_locks(c) && c->key.has_store && !c->lock.has_store)
         return refuse(
             c, "its key holds <store>, so its lock must hold it, too, or all stores would share one lock", e);
-    if (!c->key.has_store && c->lock.has_store)
+    if (counter_locks(c) && !c->key.has_store && c->lock.has_store)
         return refuse(c, "its key holds no <store>, so its lock cannot hold it either", e);
-    if (!places_same(&c->key, &c->lock))
+    if (counter_locks(c) && !places_same(&c->key, &c->lock))
         return refuse(c, "its lock must hold the placeholders of its key", e);
     enum err code = names_validate(c, e);
     if (code == ERR_NONE) code = columns_validate(c, e);
@@ -321,7 +321,8 @@ static enum err overlap_validate(const struct counter *c, const struct counter *
     enum err code = ERR_NONE;
     for (size_t i = 0; i < 4 && code == ERR_NONE; i++) {
         size_t a = i / 2, b = i % 2;
-        if (c == other && a >= b) continue;
+        if ((c == other && a >= b) || (a == 1 && !counter_locks(c)) || (b == 1 && !counter_locks(other)))
+            continue;
         if (families_overlap(mine[a], theirs[b], &both))
             code = refuse_overlap(c, names[a], other, names[b], &both, e);
     }
@@ -559,7 +560,7 @@ static void name_beside(const struct counter *c, const struct pattern *p, struct
 
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out)
 {
-    name_beside(c, &c->lock, key, out);
+    if (counter_locks(c)) name_beside(c, &c->lock, key, out);
 }
 
 bool counter_feed_name(const struct counter *c, enum feed which, struct slice key, struct buf *out)

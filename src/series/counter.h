@@ -121,9 +121,9 @@ enum missing {
 }; /* what a hit on a row that is not there does */
 
 struct counter {
-    struct slice name;  /* [a-z0-9_]{1,64} */
-    struct pattern key; /* of the pending hash */
-    struct pattern lock;
+    struct slice name;   /* [a-z0-9_]{1,64} */
+    struct pattern key;  /* of the pending hash */
+    struct pattern lock; /* all of it empty: none, see counter_locks() */
     enum field_kind field;
     enum store_kind store;
     int64_t hits;              /* due at that many */
@@ -221,7 +221,12 @@ bool counter_key(const struct counter *c, struct slice store, struct buf *out);
 /* The store of a key that matched c; n = 0: c has none. */
 struct slice counter_store(const struct counter *c, struct slice key);
 
-/* The lock's name for a key that matched c; appended to out. */
+/* `lock: none`: no key in Redis says when a hash was claimed last, for no other program looks at it. */
+static inline bool counter_locks(const struct counter *c)
+{
+    return c->lock.prefix.n > 0 || c->lock.suffix.n > 0 || c->lock.has_store || c->lock.places != NULL;
+}
+/* The lock's name for a key that matched c; appended to out. Nothing is, when it has none. */
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out);
 
 /* What a hit on this key feeds; appended to out. False: the counter has no such feed. */

@@ -78,7 +78,8 @@ static bool text_fits(struct slice s)
 static bool is_of(const struct counter *c, struct slice key)
 {
     struct slice pending = key;
-    return pattern_match(&c->key, c->store, key, NULL) || pattern_match(&c->lock, c->store, key, NULL) ||
+    return pattern_match(&c->key, c->store, key, NULL) ||
+           (counter_locks(c) && pattern_match(&c->lock, c->store, key, NULL)) ||
            (claimed_split(key, &pending, NULL) && pattern_match(&c->key, c->store, pending, NULL));
 }
 
@@ -99,7 +100,7 @@ static bool could_meet(const struct counters *cs, struct slice lead)
 {
     for (size_t i = 0; i < cs->n; i++) {
         struct slice heads[] = {cs->all[i].key.prefix, cs->all[i].lock.prefix};
-        for (size_t k = 0; k < 2; k++) {
+        for (size_t k = 0; k < (counter_locks(&cs->all[i]) ? 2 : 1); k++) {
             size_t n = heads[k].n < lead.n ? heads[k].n : lead.n;
             if (n == 0 || (heads[k].p[0] == lead.p[0] && memcmp(heads[k].p, lead.p, n) == 0)) return true;
         }
@@ -253,7 +254,7 @@ static enum err key_free(const struct look *at, struct slice before, const struc
     for (size_t i = 0; i < at->counters->n && code == ERR_NONE; i++) {
         const struct counter *c = &at->counters->all[i];
         bool key = pattern_overlap(&m.pattern, at->store, &c->key, c->store);
-        if (key || pattern_overlap(&m.pattern, at->store, &c->lock, c->store))
+        if (key || (counter_locks(c) && pattern_overlap(&m.pattern, at->store, &c->lock, c->store)))
             code = error_set(at->e, ERR_CONFIG,
                              "what it moves would be in \"%s\", which can be the %s of counter " SLICE_FMT
                              "; choose another name",

@@ -230,9 +230,8 @@ bool setup_shape(struct setup *s, size_t i, struct buf *problems)
     struct shaping h = {s, i, &s->conf->counters[i], &s->counters.all[i], NULL, problems, true};
     h.to->more = h.more = heap_zalloc(MORE_COLUMNS_MAX * sizeof *h.more);
     bool key = pattern_shape(&h, h.from->key, CONF_COUNTER_KEY, &h.to->key);
-    if (key)
-        (void)pattern_shape(&h, h.from->lock, CONF_COUNTER_LOCK,
-                            &h.to->lock); /* a bad key makes a bad lock */
+    if (key && strcmp(h.from->lock, "none") != 0) /* a bad key makes a bad lock */
+        (void)pattern_shape(&h, h.from->lock, CONF_COUNTER_LOCK, &h.to->lock);
     field_shape(&h);
     if (!h.good) return false;
     whole_field_shape(&h);

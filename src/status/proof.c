@@ -247,6 +247,7 @@ static enum err redis_read(struct seen *s, struct ask *a, struct error *e)
 {
     struct buf lock = {0};
     counter_lock_name(s->proof->counter, s->proof->key, &lock);
+    if (lock.n == 0) buf_put_slice(&lock, s->proof->key); /* of its slot */
     const struct redis_answer *r =
         redis_call(&a->link,
                    "EVAL %.*s 6 {}" KEY_GEN " {}" KEY_DIRTY " {}" KEY_HELD " {}" KEY_BATCHES
@@ -304,7 +305,7 @@ static void index_judge(struct seen *s)
     if (s->held)
         problem_tell(s, "see that the tallyd that runs has this configuration: it takes them back",
                      "it is among the hashes without a counter (tally:held)");
-    if (s->lock_ms == -1)
+    if (s->lock_ms == -1 && counter_locks(s->proof->counter))
         problem_tell(s, "delete that key: tallyd's own locks expire after sync.every",
                      "its lock never expires");
 }

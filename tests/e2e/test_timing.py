@@ -85,6 +85,30 @@ def test_quiet_store_is_merged(make_redis, make_daemon, mysql):
     daemon.verify()
 
 
+def test_without_a_lock(make_redis, make_daemon, mysql):
+    """`lock: none`: two tallyds merge each store in time, and Redis has no key of a lock; verify of a store names none."""
+    redis = make_redis(appendfsync="always")
+    families = counters(hits=10**9, every="2s", unique_visitors={"lock": "none"}, product_views={"lock": "none"})
+    one, two = (make_daemon(redis, families=families, instance=name) for name in ("one", "two"))
+    locks, sent = set(), 0
+
+    def all_merged():
+        nonlocal sent
+        for client in clients:
+            for store in range(1, 6):
+                client.call("HINCRBY", f"s{store}:unique_visitors:daily", "20140920", 1)
+        sent += 10
+        locks.update(redis.client().keys("*:sync"))
+        return mysql.query("SELECT COUNT(*) FROM daily_visitors")[0][0] == 5
+    with one.client() as first, two.client() as second:
+        clients = first, second
+        wait_until(all_merged, 60, "each store is merged while its hits come")
+    wait_until(lambda: mysql.query("SELECT SUM(visitors) FROM daily_visitors")[0][0] == sent, 60, "the rest when none come")
+    assert not locks
+    assert one.verb("verify", "--store", "1").returncode == 0
+    one.verify()
+
+
 def test_day_boundary(make_redis, make_daemon, mysql):
     """Hits of two days in one pending hash land on both days."""
     redis = make_redis(appendfsync="always")

@@ -219,6 +219,7 @@ struct sim_config {
         split_percent; /* of failovers: links end; the old one takes writes for a while */
     uint32_t role_ms;
     uint64_t down;   /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
+    bool unlocked;   /* counters have no locks */
     bool makes_none; /* counters make no rows: the shop makes and deletes them */
     bool
         refusing; /* MySQL refuses all rows of one hash, or the shop has them locked, until all others have come to rest */

@@ -337,6 +337,11 @@ static void profile_refusing_eager(struct sim_config *c)
     c->hashes = SIM_HASHES;
 }
 
+static void profile_unlocked(struct sim_config *c)
+{
+    c->unlocked = true;
+}
+
 /* Rows are made and deleted beside merges; those that are missing are rejected. */
 static void profile_missing(struct sim_config *c)
 {
@@ -995,6 +1000,7 @@ const struct sim_rule sim_rules[] = {
     PROFILE("lanes", profile_lanes, "several Redis, each of which fails alone, and clients over all of them"),
     PROFILE("refusing", profile_refusing,
             "MySQL refuses rows of some stores, or all rows of a table, and the shop locks some"),
+    PROFILE("unlocked", profile_unlocked, "counters have no locks in Redis"),
     PROFILE("missing", profile_missing, "counters make no rows, and the shop makes and deletes them"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
     PROFILE("split", profile_split,

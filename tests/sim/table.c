@@ -110,7 +110,7 @@ void table_counter(struct world *w, int counter)
                           .more = w->columns[counter]};
     const char *const *key = keys[counter + (shape == SHAPE_PLAIN ? 0 : SIM_COUNTERS)];
     pattern_make(key[0], &c->key);
-    pattern_make(key[1], &c->lock);
+    if (!w->config.unlocked) pattern_make(key[1], &c->lock);
     if (shape != SHAPE_PLAIN)
         column_add(w, c, (struct key_column){.name = SLICE("product"), .from = FROM_KEY, .at = 1});
     fields_shape(w, c, shape);

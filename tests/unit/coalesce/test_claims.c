@@ -260,6 +260,50 @@ static void a_claim_may_follow_from_inside_done(void **state)
     assert_int_equal(again.done, 1);
 }
 
+/* `lock: none`: by time a hash is due once in `every`, as far as this process knows. */
+static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
+{
+    (void)state;
+    struct counter unlocked = counters_all[0];
+    const struct counters one = {.all = &unlocked, .n = 1, .ops = &limits_two};
+    struct test_claim t;
+    unlocked.lock = (struct pattern){.has_store = false};
+    world_close(NULL);
+    world_make_of(&coalesce_config_default, &one);
+    link_up(RUN_A, 7);
+    look_answered(NULL);
+    forget_did();
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_false(asks_lock("s1:v"));
+    frame_applied();
+    assert_did("Fa"); /* its time is drawn */
+    world->mono_ms += 60000;
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("F~s1:v a");
+    claim_keys(&t, 0, "s1:v", NULL);
+    claim_answered(CLAIM_STANDS);
+    row_of(SLICE("s1:v"), SLICE("20140920"))->value = 0;
+    world->mono_ms += 59999;
+    round_of('a', "s1:v", "20140920", 1);
+    cut();
+    link_up(RUN_A, 8);
+    look_answered(NULL);
+    forget_did();
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("Fa");                                    /* the cut did not make it forget */
+    row_of(SLICE("s1:v"), SLICE("20140920"))->value = 0; /* another tallyd claims it */
+    world->mono_ms += 1;
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("Fa"); /* who begins anew with it */
+    world->mono_ms += 59999;
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("Fa");
+    world->mono_ms += 1;
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("F~s1:v a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +312,7 @@ int main(void)
         TEST(a_refusal_behind_a_claim_brings_no_old_copy_back),
         TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock),
         TEST(a_claim_holds_the_lock_that_nobody_was_granted),
+        TEST(without_a_lock_a_hash_is_due_by_what_was_seen),
         TEST(a_fresh_lock_stays_as_it_is),
         TEST(a_claim_that_redis_refused_leaves_no_lock_behind),
         TEST(a_claim_of_hashes_never_seen_is_fine),

@@ -331,6 +331,9 @@ static void incomplete_counters_are_refused(void **state)
     expect_set(&c, 1, 0, "sync.hits");
     c = good, c.every_s = 0;
     expect_set(&c, 1, 0, "sync.every");
+    struct counter unlocked[2] = {good, counter_of("b", "s<store>:b", "s<store>:b:sync", STORE_INTEGER)};
+    unlocked[0].lock = unlocked[1].lock = (struct pattern){.has_store = false};
+    expect_set(unlocked, 2, 0, NULL); /* neither has a lock */
     c = good, c.lock = parsed("lock");
     expect_set(&c, 1, 0, "its lock must hold it");
     c = good, c.key = parsed("x");

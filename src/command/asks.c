@@ -62,14 +62,26 @@ static struct slice key_keep(struct session *s, struct slice key)
 
 /* ---- CTR.PENDING key ---- */
 
+static void pending_put(struct session *s, const struct pending_request *p)
+{
+    struct buf *out = &s->outlet->out;
+    if (p->items_at == 0) reply_map(out, s->resp, p->items_all / 2);
+    for (size_t i = 0; i < p->items_n; i++)
+        reply_bulk(out, p->items[i]);
+}
+
+static void pending_part(struct pending_request *p)
+{
+    struct session *s = CONTAINER_OF(p, struct session, ask.pending);
+    if (!ask_answers(s, ASK_DONE, NULL)) return;
+    pending_put(s, p);
+    s->command->config.client.answered(s->conn);
+}
+
 static void pending_done(struct pending_request *p)
 {
     struct session *s = CONTAINER_OF(p, struct session, ask.pending);
-    if (ask_answers(s, p->outcome, p->text)) {
-        reply_map(&s->outlet->out, s->resp, p->items_n / 2);
-        for (size_t i = 0; i < p->items_n; i++)
-            reply_bulk(&s->outlet->out, p->items[i]);
-    }
+    if (ask_answers(s, p->outcome, p->text)) pending_put(s, p);
     ask_end(s);
 }
 
@@ -78,8 +90,8 @@ enum taken run_pending(struct session *s, const struct request *r, struct buf *o
     const struct command_ports *ports = &s->command->config.ports;
     if (hit_counter(s, r->args[1], out) == NULL) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.pending =
-        (struct pending_request){.who = s->user, .key = key_keep(s, r->args[1]), .done = pending_done};
+    s->ask.pending = (struct pending_request){
+        .who = s->user, .key = key_keep(s, r->args[1]), .part = pending_part, .done = pending_done};
     ask_begin(s);
     ports->pending(ports->arg, s->lane, &s->ask.pending);
     return TAKEN;

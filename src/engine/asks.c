@@ -9,9 +9,13 @@
 
 /* --- CTR.PENDING --- */
 
+#define PART_ITEMS 256 /* of an answer of megabytes in a turn of the loop: hits wait for its end */
+
 struct pending_task {
     struct redis_hash redis;
     struct turn turn;
+    struct list giving; /* of core.givings: it is read, and given to the client in parts */
+    size_t given;
     struct pending_request *request;
     struct core *core;
 };
@@ -25,20 +29,44 @@ static void pending_next(struct core *c)
     redis_hash(&c->sync_link, &CONTAINER_OF(turn, struct pending_task, turn)->redis);
 }
 
-static void pending_end(struct pending_task *task)
+/* False: it was the last part, and the task is gone. */
+static bool part_give(struct pending_task *task)
 {
     struct pending_request *q = task->request;
     const struct query_answer *a = &task->redis.answer;
-    struct slice *items = heap_alloc((a->n + 1) * sizeof *items);
-    for (size_t i = 0; i < a->n; i++)
-        items[i] = QUERY_TEXT(a, &a->values[i]);
+    struct slice items[PART_ITEMS];
     q->items = items;
-    q->items_n = a->n;
+    q->items_at = task->given;
+    for (q->items_n = 0; q->items_n < PART_ITEMS && task->given < a->n; task->given++)
+        items[q->items_n++] = QUERY_TEXT(a, &a->values[task->given]);
+    if (task->given < a->n) return q->part(q), true;
+    q->done(q);
+    query_answer_free(&task->redis.answer);
+    heap_free(task);
+    return false;
+}
+
+static void pending_end(struct pending_task *task)
+{
+    struct pending_request *q = task->request;
+    q->items_all = task->redis.answer.n;
     q->outcome = task->redis.outcome;
     q->text = task->redis.text;
-    q->done(q);
-    heap_free(items);
-    heap_free(task);
+    if (part_give(task)) list_push(&task->core->givings, &task->giving);
+}
+
+bool asks_turn(struct core *c)
+{
+    if (list_empty(&c->givings)) return false;
+    struct pending_task *task = CONTAINER_OF(list_pop(&c->givings), struct pending_task, giving);
+    if (part_give(task)) list_push(&c->givings, &task->giving);
+    return !list_empty(&c->givings);
+}
+
+void asks_abandon(struct core *c)
+{
+    while (asks_turn(c)) {
+    }
 }
 
 /* The user's next piece is of the same hash, so that it holds one at a time. */

@@ -59,7 +59,8 @@ struct core {
     struct redis_waits waits, waitaofs; /* of clients */
     struct turns pendings;              /* CTR.PENDINGs that wait: users take turns, a piece each */
     bool pending_out;                   /* a piece is being read */
-    struct turns reads;                 /* of series, timeboxes, events and visitors that wait, likewise */
+    struct list givings; /* those that were read: their clients get a part in each turn of the loop */
+    struct turns reads;  /* of series, timeboxes, events and visitors that wait, likewise */
     struct read_task *reading[READS_AT_ONCE];
     struct coalesce *coalesce;
     struct sync *sync;

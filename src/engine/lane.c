@@ -1,6 +1,7 @@
 /* engine/lane.c - see lane.h. */
 #include "engine/lane.h"
 #include "base/log.h"
+#include "engine/asks.h"
 #include "engine/recovery.h"
 #include <stdio.h>
 
@@ -170,6 +171,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     wire_gate(c);
     wire_totals(c, &l->totals);
     list_init(&c->pendings.first);
+    list_init(&c->givings);
     list_init(&c->reads.first);
     cleaner_init(&l->cleaner, c);
     c->name = (struct name){
@@ -263,7 +265,8 @@ bool lane_turn(struct lane *l)
 {
     sync_turn(l->core.sync);
     l->core.scans.gentle = sync_hits_come(l->core.sync);
-    return coalesce_turn(l->core.coalesce);
+    bool gives = asks_turn(&l->core);
+    return coalesce_turn(l->core.coalesce) || gives;
 }
 
 void lane_tick(struct lane *l, uint64_t now_ms)
@@ -383,6 +386,7 @@ static void finder_closed(void *lane)
 
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
+    asks_abandon(&l->core);
     l->closed = closed;
     l->open = 8;
     if (l->core.sentinels != NULL)

@@ -1,11 +1,14 @@
 /* redis/pending.c - see pending.h. */
 #include "redis/pending.h"
+#include "base/clock.h"
+#include "base/heap.h"
 #include "base/slice.h"
 #include "redis/ask.h"
 #include "redis/lua.h"
 #include "redis/request.h"
 #include "series/names.h"
 #include <stdio.h>
+#include <xxhash.h>
 
 /* --- a script that only reads; flags=no-writes lets it run when Redis or its disk is full. --- */
 
@@ -55,23 +58,28 @@ void redis_total(struct redis_link *l, struct total_read *t)
 
 /* --- HSCAN. A claim takes the hash out of the dirty index, and the next hit puts it there with a later time. --- */
 
-#define PIECE_FIELDS 200 /* 0.3 ms of Redis */
-#define FIELD_BYTES 64   /* of a field beside its texts */
+#define PIECE_FIELDS 200 /* at first, and at most: 0.3 ms of Redis, 0.1 ms of ours */
+#define PIECE_BYTES 16384
+#define PIECE_LEAST 20
+#define PLACES_FIRST 512
+#define FIELD_BYTES 64 /* of a field beside its texts */
 #define BEGUN_MAX 10
 
 static void hash_end(struct redis_hash *h, enum ask_outcome outcome)
 {
-    struct query_answer answer = h->answer; /* h may be gone after came */
     h->outcome = outcome;
-    map_close(&h->at);
+    if (outcome != ASK_DONE) h->answer.n = 0;
+    heap_free(h->places);
+    h->places = NULL;
     h->came(h, false);
-    query_answer_free(&answer);
 }
 
 static void hash_begin(struct redis_hash *h, const struct redis_link *l)
 {
-    map_close(&h->at);
-    map_init(&h->at);
+    heap_free(h->places);
+    h->places = NULL;
+    h->places_n = 0;
+    rand_bytes(&h->seed, sizeof h->seed);
     query_answer_free(&h->answer);
     h->answer = (struct query_answer){0};
     h->cursor = 0;
@@ -79,16 +87,49 @@ static void hash_begin(struct redis_hash *h, const struct redis_link *l)
     h->begun++;
 }
 
+struct hash_place {
+    uint32_t hash, at;
+};
+
+static struct hash_place *place_of(const struct redis_hash *h, uint32_t hash, struct slice field)
+{
+    for (uint32_t i = hash;; i++) {
+        struct hash_place *p = &h->places[i & (h->places_n - 1)];
+        if (p->at == 0) return p;
+        if (p->hash == hash && slice_eq(QUERY_TEXT(&h->answer, &h->answer.values[p->at - 1]), field))
+            return p;
+    }
+}
+
+/* At most half of them are taken. */
+static void places_grow(struct redis_hash *h)
+{
+    struct hash_place *before = h->places;
+    uint32_t n = h->places_n;
+    h->places_n = n == 0 ? PLACES_FIRST : 2 * n;
+    h->places = heap_zalloc(h->places_n * sizeof *h->places);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t to = before[i].hash;
+        while (before[i].at != 0 && h->places[to & (h->places_n - 1)].at != 0)
+            to++;
+        if (before[i].at != 0) h->places[to & (h->places_n - 1)] = before[i];
+    }
+    heap_free(before);
+}
+
 /* HSCAN may give a field twice. */
 static void hash_field_file(struct redis_hash *h, struct slice field, struct slice value)
 {
-    uintptr_t at = (uintptr_t)map_get(&h->at, field);
+    if (h->answer.n >= h->places_n) places_grow(h);
+    uint32_t hash = (uint32_t)XXH3_64bits_withSeed(field.n > 0 ? field.p : "", field.n, h->seed);
+    struct hash_place *place = place_of(h, hash, field);
+    uint32_t at = place->at;
     if (at == 0) query_put_text(&h->answer, field);
     query_put_text(&h->answer, value);
     if (at > 0)
         h->answer.values[at] = h->answer.values[--h->answer.n];
     else
-        map_put(&h->at, field, (void *)(uintptr_t)(h->answer.n - 1));
+        *place = (struct hash_place){hash, (uint32_t)h->answer.n - 1};
 }
 
 /* False: the hash is another one than in the piece before. */
@@ -99,8 +140,11 @@ static bool hash_piece_file(struct redis_hash *h, const struct redis_link *l, co
     slice_show(r->elements[0].str, sizeof since - 4, since, sizeof since);
     if (h->cursor == 0) memcpy(h->since, since, sizeof since);
     if (strcmp(h->since, since) != 0 || h->client_id != l->client_id) return false;
+    size_t before = h->answer.texts.n;
     for (size_t i = 0; i + 1 < list->n; i += 2)
         hash_field_file(h, list->elements[i].str, list->elements[i + 1].str);
+    uint32_t less = (uint32_t)(h->piece * PIECE_BYTES / (h->answer.texts.n - before + 1));
+    h->piece = less > PIECE_FIELDS ? PIECE_FIELDS : less < PIECE_LEAST ? PIECE_LEAST : less;
     return num_parse_u64(r->elements[1].str, &h->cursor);
 }
 
@@ -132,12 +176,15 @@ void redis_hash(struct redis_link *l, struct redis_hash *h)
 {
     struct buf *out = redis_link_begin(l);
     char cursor[24];
-    if (h->begun == 0) hash_begin(h, l);
+    if (h->begun == 0) {
+        h->piece = PIECE_FIELDS;
+        hash_begin(h, l);
+    }
     snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)h->cursor);
     request_eval(out, lua_pending, 2, 2);
     REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
     request_key(out, redis_tag(l), h->key);
     request_text(out, cursor);
-    request_int(out, PIECE_FIELDS);
+    request_int(out, h->piece);
     redis_link_ask(l, 1, on_hash_piece, h);
 }

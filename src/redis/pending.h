@@ -2,7 +2,6 @@
 #ifndef REDIS_PENDING_H
 #define REDIS_PENDING_H
 
-#include "base/map.h"
 #include "redis/link.h"
 #include "series/asks.h"
 #include "series/batches.h"
@@ -22,9 +21,13 @@ struct redis_hash {
     void (*came)(struct redis_hash *h, bool more);
     enum ask_outcome outcome; /* at the end: ASK_DONE, ASK_REDIS_DOWN, or ASK_FAILED: text says why */
     char text[200];
-    struct query_answer answer; /* field, value, field, value ...; freed after the end */
+    struct query_answer answer; /* field, value, field, value ...; the asker's to free after the end */
     /* private */
-    struct map at; /* field -> its place in the answer, from 1 on */
+    uint32_t piece; /* fields to be asked for at once */
+    /* By the hash of a field: where the answer has its value; 0: free. Nothing to be freed one by one at the end. */
+    struct hash_place *places;
+    uint32_t places_n;
+    uint64_t seed; /* fields come from clients */
     uint64_t cursor;
     int64_t client_id; /* of the link that has the cursor */
     char since[40];    /* the hash has counts since, as the index says; "": it is not there */

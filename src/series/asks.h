@@ -72,9 +72,11 @@ struct pending_request {
     const void *who;  /* users take turns: only compared; NULL: full access */
     struct slice key; /* of a configured counter; the session's memory, too */
     enum ask_outcome outcome;
-    const char *text;          /* with ASK_FAILED; read inside done() only */
-    const struct slice *items; /* field, value, field, value ...; read inside done() only */
-    size_t items_n;
+    const char *text; /* with ASK_FAILED; read inside done() only */
+    /* field, value, field, value ...; a part of all that there are, from items_at on; read inside part() and done() only */
+    const struct slice *items;
+    size_t items_at, items_n, items_all;
+    void (*part)(struct pending_request *r); /* in a loop turn each; the last part comes with done() */
     void (*done)(struct pending_request *r);
 };
 

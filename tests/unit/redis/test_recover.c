@@ -294,6 +294,7 @@ static void on_hash(struct redis_hash *h, bool more)
     g->n = h->outcome == ASK_REDIS_DOWN ? -1 : h->outcome == ASK_FAILED ? -2 : (int64_t)h->answer.n / 2;
     for (size_t i = 0; i + 1 < h->answer.n; i += 2)
         g->odd += !slice_eq(QUERY_TEXT(&h->answer, &h->answer.values[i + 1]), SLICE("7"));
+    query_answer_free(&h->answer);
     answers++;
 }
 

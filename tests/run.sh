@@ -126,6 +126,8 @@ echo "ended: end to end, simulation, models ($(($(date +%s) - began)) s)"
 wait "$beside"
 cat "$steps/sanitizers.log"
 echo "all steps took $(($(date +%s) - run_began)) s"
+times >"$steps/times" # not in a pipe, whose shell has used none
+echo "of processors: $(tail -n 1 "$steps/times" | sed 's/ / and of the system /')"
 /usr/bin/python3 -B tests/again.py "$build" "$faults" asan tsan gcc || echo "tests" >>"$build/red"
 [ ! -s "$build/red" ] || {
     echo "failed: $(tr '\n' ';' <"$build/red")"

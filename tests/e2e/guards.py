@@ -60,7 +60,7 @@ GUARDS = {
 """, """    BUF_LIT(b, "'");
     buf_put_slice(b, bytes);
 """, "test_attacks.py", "are_not_sql"),
-    "browser at the RESP door": ("src/command/session.c", "if (spec_is_attack(r)) {", "if (r->args_n == 0) {",
+    "browser at the RESP door": ("src/command/session.c", "if (strange != NULL) {", "if (strange != NULL && r->args_n == 0) {",
                                  "test_attacks.py", "resp_door"),
     "clients that linger, bytes": ("src/listen/linger.c", "n < 0 || c->discarded > LINGER_BYTES", "n < 0",
                                    "test_attacks.py", "stays_after_its_error and sends"),

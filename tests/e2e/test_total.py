@@ -323,7 +323,7 @@ def later_merge(mysql, realm, counter):
 def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
     """A reader that sees a later merge each time: claims of that counter wait for it, and only for it, and go on when it
     is answered, when it is told to try again, and when it goes away."""
-    daemon = make_daemon(redis, families=MERGING, more={"limits": {"busy_timeout": "12s"}})
+    daemon = make_daemon(redis, families=MERGING, more={"limits": {"busy_timeout": f"{patience(4):.0f}s"}})
     lane, stores = each_lane(redis.client())[0]
     one, two, three = itertools.islice(stores, 3)
 

@@ -3,8 +3,6 @@
 
 #include "series/names.h"
 
-static const char *const feed_names[FEEDS] = {"series", "timebox", "event"};
-
 unsigned lane_of_key(const struct counters *cs, struct slice key, unsigned lanes)
 {
     const struct counter *c = counters_match(cs, key);
@@ -47,34 +45,26 @@ unsigned lane_of_name(const struct counters *cs, enum op_kind kind, struct slice
     return lane_of_store(store, lanes);
 }
 
-static enum err feed_in_one_lane(const struct counters *cs, const struct counter *c, enum feed which,
-                                 struct error *e)
+enum err feed_lane_validate(const struct counters *cs, const struct counter *c, enum feed which,
+                            struct error *e)
 {
     struct pattern fed = fed_name(c, which);
     if (c->key.has_store && !fed.has_store)
         return error_set(e, ERR_CONFIG,
-                         "feeds.%s of counter " SLICE_FMT " has no <store>, so the stores of all lanes would "
-                         "move it; give it a <store>, or use one lane",
-                         feed_names[which], SLICE_ARG(c->name));
+                         "holds no <store>, and the counter's stores are counted in different slots of the "
+                         "cluster, so no frame can move both; put <store> into it, or use a cluster with "
+                         "redis.lanes: 1");
     for (const struct counter *d = cs->all; d < c; d++) {
         struct pattern other = fed_name(d, which);
         bool same = slice_eq(fed.prefix, other.prefix) && slice_eq(fed.suffix, other.suffix) &&
                     fed.has_store == other.has_store;
         if (same || !counter_feeds(d, which) || !pattern_overlap(&fed, c->store, &other, d->store)) continue;
         return error_set(e, ERR_CONFIG,
-                         "feeds.%s of counters " SLICE_FMT " and " SLICE_FMT " can have the same name for "
-                         "different stores, which may be in different lanes",
-                         feed_names[which], SLICE_ARG(d->name), SLICE_ARG(c->name));
+                         "can have a name that counter " SLICE_FMT
+                         " feeds for another store, which may be in "
+                         "another slot of the cluster; make the two differ, or use redis.lanes: 1",
+                         SLICE_ARG(d->name));
     }
-    return ERR_NONE;
-}
-
-enum err lanes_validate(const struct counters *cs, struct error *e)
-{
-    for (const struct counter *c = cs->all; c < cs->all + cs->n; c++)
-        for (int k = 0; k < FEEDS; k++)
-            if (counter_feeds(c, (enum feed)k) && feed_in_one_lane(cs, c, (enum feed)k, e) != ERR_NONE)
-                return ERR_CONFIG;
     return ERR_NONE;
 }
 

@@ -14,9 +14,10 @@ unsigned lane_of_key(const struct counters *cs, struct slice key, unsigned lanes
 /* Of a series, timebox, event log (whatever its type) or day of visitors. */
 unsigned lane_of_name(const struct counters *cs, enum op_kind kind, struct slice name, unsigned lanes);
 
-/* Refuses a feed whose name would be in several lanes. Either it has no <store> while its counter's key has one, or
- * another counter's feed can have the same name for another store. */
-enum err lanes_validate(const struct counters *cs, struct error *e) MUST_CHECK;
+/* With several lanes: refuses a feed of c (one of cs) whose name would be in several of them. Either it has no <store> while its
+ * counter's key has one, or a feed of a counter before c can have the same name for another store. */
+enum err feed_lane_validate(const struct counters *cs, const struct counter *c, enum feed which,
+                            struct error *e) MUST_CHECK;
 
 enum moved_kind {
     MOVED_NOT,      /* stays */

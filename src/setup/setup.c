@@ -4,7 +4,7 @@
 #include "base/heap.h"
 #include "base/zone.h"
 #include "conf/conf.h"
-#include "series/op.h"
+#include "series/moved.h"
 #include "tls/tls.h"
 
 #include <stdio.h>
@@ -187,13 +187,9 @@ static bool feeds_lanes_check(struct setup *s, struct buf *problems)
     for (size_t i = 0; s->lanes > 1 && i < s->counters.n; i++) {
         const struct counter *c = &s->counters.all[i];
         for (int k = 0; k < FEEDS; k++) {
-            if (!c->key.has_store || !counter_feeds(c, (enum feed)k) || c->feeds[k].has_store) continue;
-            error_set(
-                &e, ERR_CONFIG,
-                "holds no <store>, and with redis.lanes %u the counter's stores are counted in different "
-                "slots of the cluster, so no frame can move both; put <store> into it, or use a cluster "
-                "with redis.lanes: 1",
-                s->lanes);
+            if (!counter_feeds(c, (enum feed)k) ||
+                feed_lane_validate(&s->counters, c, (enum feed)k, &e) == ERR_NONE)
+                continue;
             setup_counter_problem(s->conf, i, feed_option((enum feed)k), &e, problems);
             good = false;
         }

@@ -449,7 +449,12 @@ def test_what_needs_one_lane(make_daemon, make_redis):
     server = make_redis()
     daemon = make_daemon(server, start=False, migrate=False, families=families, redis_url={"url": "redis+cluster://127.0.0.1:1/"})
     done = daemon.verb("check")
-    assert done.returncode == 78 and "holds no <store>, and with redis.lanes 16" in done.stdout + done.stderr
+    assert done.returncode == 78 and "holds no <store>, and the counter's stores" in done.stdout + done.stderr
+    families["product_views"]["feeds"] = {"series": "s1<store>"}
+    families["unique_visitors"]["feeds"] = {"series": "s<store>"}  # of store 12 what the other feeds for store 2
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "can have a name that counter" in done.stdout + done.stderr
     daemon.config["redis"] = {"url": server.url, "lanes": 2}
     daemon.write_config()
     done = daemon.verb("check")

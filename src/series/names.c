@@ -92,12 +92,6 @@ void name_waitaof(struct buf *out, const struct life *l)
     name_owner(out, l);
 }
 
-void name_instance(struct buf *out, struct slice instance)
-{
-    BUF_LIT(out, KEY_INSTANCE_PREFIX);
-    buf_put_slice(out, instance);
-}
-
 void name_journal(struct buf *out, const struct life *l, uint64_t number)
 {
     name_owner(out, l);

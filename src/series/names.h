@@ -112,12 +112,11 @@ bool batch_id_read(struct slice hex, struct batch_id *id);
 /* Each appends to out. */
 void name_batch(struct buf *out, const struct batch_id *id);                         /* tally:batch:<hex> */
 void name_claimed(struct buf *out, struct slice pending, const struct batch_id *id); /* <pending>_<hex> */
-void name_seq(struct buf *out, const struct life *l);       /* tally:seq:<instance>:<life> */
-void name_fence(struct buf *out, const struct life *l);     /* tally:fence:<instance>:<life> */
-void name_wait(struct buf *out, const struct life *l);      /* tally:wait:<instance>:<life> */
-void name_waitaof(struct buf *out, const struct life *l);   /* tally:waitaof:<instance>:<life> */
-void name_instance(struct buf *out, struct slice instance); /* tally:instance:<instance> */
-void name_owner(struct buf *out, const struct life *l); /* <instance>:<life>, the owner field of a batch */
+void name_seq(struct buf *out, const struct life *l);     /* tally:seq:<instance>:<life> */
+void name_fence(struct buf *out, const struct life *l);   /* tally:fence:<instance>:<life> */
+void name_wait(struct buf *out, const struct life *l);    /* tally:wait:<instance>:<life> */
+void name_waitaof(struct buf *out, const struct life *l); /* tally:waitaof:<instance>:<life> */
+void name_owner(struct buf *out, const struct life *l);   /* <instance>:<life>, the owner field of a batch */
 void name_journal(struct buf *out, const struct life *l, uint64_t number); /* <instance>:<life>:<number> */
 void name_journal_key(struct buf *out, struct slice journal);              /* tally:journal:<name> */
 /* tallyd:<instance>:<life>:frame|sync|fence|clean|cli */

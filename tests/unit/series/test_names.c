@@ -25,7 +25,6 @@ static void are_made_here(void **state)
     name_fence(&b, &l), buf_put_char(&b, '\n');
     name_wait(&b, &l), buf_put_char(&b, '\n');
     name_waitaof(&b, &l), buf_put_char(&b, '\n');
-    name_instance(&b, l.instance), buf_put_char(&b, '\n');
     name_owner(&b, &l), buf_put_char(&b, '\n');
     name_link(&b, &l, "frame");
     assert_slice(buf_slice(&b), "tally:batch:" HEX "\n"
@@ -34,7 +33,6 @@ static void are_made_here(void **state)
                                 "tally:fence:shop-1:0123456789abcdef\n"
                                 "tally:wait:shop-1:0123456789abcdef\n"
                                 "tally:waitaof:shop-1:0123456789abcdef\n"
-                                "tally:instance:shop-1\n"
                                 "shop-1:0123456789abcdef\n"
                                 "tallyd:shop-1:0123456789abcdef:frame");
     buf_free(&b);

@@ -10,7 +10,7 @@ install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml config/dev.s
 configure_file(config/dev.sh dev.sh COPYONLY) # `tallyd dev` of a build finds it beside itself
 install(FILES config/tallyd.full.yaml DESTINATION share/doc/tallyd/examples)
 install(FILES config/grafana/tallyd.json DESTINATION share/tallyd RENAME tallyd.grafana.json)
-foreach(PAGE README.md config/README.md config/prometheus/README.md src/command/README.md src/http/README.md sql/README.md)
+foreach(PAGE README.md config/README.md config/recipes.md config/prometheus/README.md src/command/README.md src/http/README.md sql/README.md)
     get_filename_component(PLACE ${PAGE} DIRECTORY)
     install(FILES ${PAGE} DESTINATION share/doc/tallyd/${PLACE})
 endforeach()

@@ -1,0 +1,147 @@
+"""config/recipes.md, as it stands: its counters, its lines of apps and its SELECTs, on a real Redis and MariaDB."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness.daemon import yaml_of
+from harness.programs import PYTHON_CLIENT
+from harness.wait import patience, wait_until
+from test_panel import day_goes_on
+
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config/recipes.md")
+LANGUAGES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "sh": ["sh", "-c"]}
+
+# What Laravel's connector does of a connection (PhpRedisConnector), over the prefix that it sets by default.
+LARAVEL = """namespace Laravel;
+function now() { return new \\DateTime(); }
+class Redis {
+    static function connection($name) {
+        $config = [CONNECTION][$name];
+        $options = array_merge(['prefix' => 'laravel_database_'], $config['options'] ?? []);
+        $client = new \\Redis();
+        $client->connect($config['host'], $config['port']);
+        if (!empty($options['prefix'])) $client->setOption(\\Redis::OPT_PREFIX, $options['prefix']);
+        if (!empty($config['database'])) $client->select($config['database']);
+        return $client;
+    }
+}
+"""
+
+
+def recipes():
+    """title -> its blocks, as (language, text); those before the first recipe have the title of the page."""
+    with open(PAGE, encoding="utf-8") as file:
+        parts = re.split(r"^#+ (.*)\n", file.read(), flags=re.M)
+    return {title: re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S) for title, text in zip(parts[1::2], parts[2::2])}
+
+
+class Reader:
+    """Does what the page says, in its order."""
+
+    def __init__(self, daemon, mysql, proxy, recipe):
+        self.daemon, self.mysql, self.proxy, self.recipe = daemon, mysql, proxy, recipe
+        ((_, self.head),) = recipe["Recipes"]
+
+    def run(self, language, code):
+        done = subprocess.run([*LANGUAGES[language], code.replace("7370", str(self.proxy.port))], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=patience(60), check=False,
+                              env={**os.environ, "TMPDIR": self.daemon.directory})
+        assert done.returncode == 0 and not done.stderr and "Warning" not in done.stdout, (code, done.stdout, done.stderr)
+        return done.stdout
+
+    def app(self, title):
+        for language, code in self.recipe[title]:
+            if language not in LANGUAGES:
+                continue
+            said = self.run(language, self.head + code if language == "php" else code)
+            shown = re.search(r"# (\d+)$", code.strip())
+            assert said == (shown[1] if shown else ""), (title, said)
+
+    def selects(self, title):
+        self.daemon.sync_all()
+        for language, text in self.recipe[title]:
+            for sql, row in re.findall(r"^(SELECT .*); -- (.*)$", text, re.M) if language == "sql" else ():
+                told = lambda: ", ".join(str(value) for found in self.mysql.query(sql) for value in found)
+                try:
+                    wait_until(lambda: told() == row, 40)  # complete_until is some seconds behind
+                except AssertionError:
+                    raise AssertionError(f"{title}: {sql}: {told()} instead of {row}") from None
+
+
+@pytest.fixture
+def reader(make_daemon, make_proxy, redis, mysql):
+    """With every `counters:` of the page in one configuration."""
+    recipe = recipes()
+    texts = [text for blocks in recipe.values() for language, text in blocks if language == "yaml"]
+    assert len(texts) >= 3 and all(text.startswith("counters:\n") for text in texts)
+    counters = "".join(re.match(r"counters:\n((?: .*\n)+)", text)[1] for text in texts)
+    others = "".join(re.sub(r"counters:\n(?: .*\n)+", "", text) for text in texts)
+    daemon = make_daemon(redis, start=False)
+    del daemon.config["counters"]
+    with open(daemon.config_path, "w", encoding="utf-8") as out:
+        out.write(f"{yaml_of(daemon.config)}counters:\n{counters}{others}")
+    wait_until(day_goes_on, 60, "the next day")
+    assert daemon.verb("migrate", "--tables", "--views").returncode == 0
+    checked = daemon.verb("check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    return Reader(daemon.start(), mysql, make_proxy(daemon.socket, tcp=True), recipe)
+
+
+def test_recipes(reader, mysql):
+    """One after the other: counters, app, SELECT; the total is shown when MySQL is away, too, and nothing is lost then."""
+    done = set()
+    for title in [title for title in reader.recipe if title.startswith(("Views", "Visitors", "The total", "Yesterday"))]:
+        reader.app(title)
+        reader.selects(title)
+        done.add(title)
+    mysql.kill9()
+    ((_, hits), (_, shows)) = reader.recipe["The total on the page"]
+    reader.run("php", reader.head + hits)
+    assert reader.run("php", reader.head + shows) == "2"  # the last figure
+    mysql.start()
+    wait_until(lambda: reader.run("php", reader.head + shows) == "3", 60, "the total with what was counted meanwhile")
+    assert len(done) == 5
+    reader.daemon.verify()
+
+
+def test_sent_again(reader):
+    """Each link loses its first answer: the programs send again, and each hit counts once."""
+    asked, lost = set(), []
+
+    def lose(link, way, data):
+        if way == "up" and b"TOKEN" in data and len(lost) < once[0]:
+            asked.add(link)
+        if way == "down" and link in asked and data.startswith(b":"):
+            lost.append(link)
+            asked.discard(link)
+            return link.end() or b""
+        return data
+
+    once = [0]
+    reader.proxy.filter = lose
+    title = "A hit that may be sent again"
+    for language, code in [block for block in reader.recipe[title] if block[0] in LANGUAGES]:
+        once[0] += 1
+        reader.run(language, code)
+        assert len(lost) == once[0], "its answer was lost"
+    reader.selects(title)
+    reader.daemon.verify()
+
+
+def test_laravel(reader):
+    """The connection of the page drops prefix and database; without its options the hit would be refused."""
+    ((_, connection), (_, hit), _) = reader.recipe["Laravel"]
+    assert reader.run("php", LARAVEL.replace("CONNECTION", connection) + hit) == ""
+    reader.selects("Laravel")
+    bare = re.sub(r", 'options' => \[.*?\]", "", connection)
+    assert bare != connection
+    assert reader.run("php", LARAVEL.replace("CONNECTION", bare) + "var_dump(" + hit.strip().rstrip(";") + ");") == "bool(false)\n"
+
+
+def test_all_are_run(reader):
+    """A recipe that is added is in one of the tests above, and every program of the page is of a language that they run."""
+    names = ("Recipes", "Views", "Visitors", "The total", "Yesterday", "A hit that may be sent again", "Laravel")
+    assert [title for title in reader.recipe if not title.startswith(names)] == []
+    assert {language for blocks in reader.recipe.values() for language, _ in blocks} == {*LANGUAGES, "yaml", "sql"}

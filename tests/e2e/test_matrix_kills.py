@@ -157,9 +157,10 @@ def test_stopped_with_the_lock(make_daemon, make_proxy, redis, mysql):
     first = make_daemon(redis, families=short, instance="one", redis_url=f"unix://{proxy.path}?db=0")
     second = make_daemon(redis, families=FAMILIES, instance="two", migrate=False)
     account, direct, lock = Account(redis, mysql, FAMILIES), redis.client(), VIEWS + ":sync"
-    claim = Hold(proxy, "up", b"RENAMENX", lambda link, data: first.pause())
+    claim = Hold(proxy, "up", b"RENAMENX")
     assert account.hit(first, fields(5)) == [delta for _, _, delta in fields(5)]
     claim.wait_held()
+    first.pause()  # when its clients have their answers, which go out behind the claim
     assert direct.get(lock) == b"one"
     wait_until(lambda: not direct.exists(lock), 30, "its lock has expired")
     assert len(account.hit(second, fields(5))) == 5

@@ -101,6 +101,7 @@ class Before:
         self.daemon.crash = None
         self.proxy.refuse()
         self.daemon.start()
+        wait_until(lambda: self.daemon.figure("redis_up") == 1, 30, "its links are up")
         self.hit(VIEWS, range(1, 30))
         self.hit("s3:searches", range(1, 30))
         self.daemon.kill9()

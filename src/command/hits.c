@@ -18,12 +18,32 @@ static struct slice key_behind_prefix(struct session *s, struct slice key)
     return slice_of(key.p, 0);
 }
 
+/* The counter of whose stores, which are integers, this key has another text; NULL: there is none. */
+static const struct counter *counter_but_for_store(struct session *s, struct slice key, struct slice *store)
+{
+    const struct counters *all = s->command->config.counters;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct counter *c = &all->all[i];
+        if (c->key.has_store && c->key.places == NULL && pattern_match(&c->key, STORE_TEXT, key, store))
+            return c;
+    }
+    return NULL;
+}
+
 void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
 {
+    struct slice store;
+    const struct counter *other = counter_but_for_store(s, key, &store);
     char shown[4 * SHOWN_BYTES], before[4 * PREFIX_MOST + 4], after[4 * SHOWN_BYTES];
     struct slice rest = key_behind_prefix(s, key), prefix = slice_of(key.p, key.n - rest.n);
     slice_show(key, SHOWN_BYTES, shown, sizeof(shown));
-    if (rest.n == 0)
+    if (other != NULL)
+        reply_errorf(
+            out,
+            "ERR no counter is configured for key '%s': '%s' is no integer, as the stores of counter "
+            "'" SLICE_FMT "' are (counters.*.store: text)",
+            shown, slice_show(store, SHOWN_BYTES, after, sizeof after), SLICE_ARG(other->name));
+    else if (rest.n == 0)
         reply_errorf(out, "ERR no counter is configured for key '%s'", shown);
     else
         reply_errorf(out,

@@ -280,6 +280,11 @@ static enum err check_secure(struct setup *setup)
     fprintf(stderr, "%.*s", (int)problems.n, problems.n > 0 ? problems.p : "");
     buf_free(&problems);
     secure_warnings(setup, warning_print, NULL);
+    if (setup->conf->users_n > 0 && setup->conf->listen_control.n == 0)
+        warning_print(
+            NULL,
+            "there are users, and no listen.control: `tallyd status` and `tallyd recover` cannot ask the "
+            "service. Give it a unix socket such as unix:///run/tallyd/control.sock");
     return doors != ERR_NONE ? doors : redis;
 }
 

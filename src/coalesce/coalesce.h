@@ -126,6 +126,7 @@ void coalesce_transaction(struct coalesce *c, bool begins);
 struct coalesce_token {
     struct slice key, field, id;
     int64_t delta;
+    bool today; /* which day field is was not the client's choice: sent again, it is that of the first */
 };
 enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t,
                                    struct slice user);

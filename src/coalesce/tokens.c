@@ -35,7 +35,9 @@ static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *
     struct group *g = c->now;
     group_hash(g, e)->moved = true;
     struct slice store = counter_store(e->counter, t->key);
-    frame_add_token(&g->frame, e->slot, store, t->id, t->field, t->delta, user)->counter = e->counter;
+    struct frame_token *made = frame_add_token(&g->frame, e->slot, store, t->id, t->field, t->delta, user);
+    made->counter = e->counter;
+    if (t->today) frame_token_today(&g->frame, made);
     g->op_quarters += TOKEN_QUARTERS;
     o->parked_ms = 0;
     coalesce_came(c);

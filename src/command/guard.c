@@ -148,6 +148,7 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
                 struct buf *out)
 {
     const struct grant *g = s->command->grants[whole - specs];
+    size_t before = out->n;
     if (s->door == DOOR_CLOSED) {
         if ((spec->flags & SPEC_STRANGER) != 0) return true;
         if (spec->run == run_exec)
@@ -164,6 +165,7 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
         reply_error(out, "NOPERM this user has no permissions to access one of the keys used as arguments");
     else
         return true;
+    if ((spec->flags & (SPEC_HIT | SPEC_OP)) != 0) hit_refused(s, r->args[1], out, before);
     return false;
 }
 

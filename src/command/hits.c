@@ -18,12 +18,32 @@ static struct slice key_behind_prefix(struct session *s, struct slice key)
     return slice_of(key.p, 0);
 }
 
+/* The counter of whose stores, which are integers, this key has another text; NULL: there is none. */
+static const struct counter *counter_but_for_store(struct session *s, struct slice key, struct slice *store)
+{
+    const struct counters *all = s->command->config.counters;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct counter *c = &all->all[i];
+        if (c->key.has_store && c->key.places == NULL && pattern_match(&c->key, STORE_TEXT, key, store))
+            return c;
+    }
+    return NULL;
+}
+
 void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
 {
+    struct slice store;
+    const struct counter *other = counter_but_for_store(s, key, &store);
     char shown[4 * SHOWN_BYTES], before[4 * PREFIX_MOST + 4], after[4 * SHOWN_BYTES];
     struct slice rest = key_behind_prefix(s, key), prefix = slice_of(key.p, key.n - rest.n);
     slice_show(key, SHOWN_BYTES, shown, sizeof(shown));
-    if (rest.n == 0)
+    if (other != NULL)
+        reply_errorf(
+            out,
+            "ERR no counter is configured for key '%s': '%s' is no integer, as the stores of counter "
+            "'" SLICE_FMT "' are (counters.*.store: text)",
+            shown, slice_show(store, SHOWN_BYTES, after, sizeof after), SLICE_ARG(other->name));
+    else if (rest.n == 0)
         reply_errorf(out, "ERR no counter is configured for key '%s'", shown);
     else
         reply_errorf(out,
@@ -148,13 +168,23 @@ static bool today_of(struct session *s, const struct counter *c, struct slice ke
     return true;
 }
 
-/* CTR.HIT key [n] */
+/* [TOKEN id], the last words from `at` on. */
+static bool token_read(const struct request *r, uint32_t at, struct coalesce_token *hit, struct buf *out)
+{
+    if (r->args_n == at) return true;
+    if (r->args_n != at + 2 || !word_is(r->args[at], "TOKEN")) return words_syntax(out);
+    hit->id = r->args[at + 1];
+    return word_token(hit->id, out);
+}
+
+/* CTR.HIT key [n] [TOKEN id] */
 static bool today_read(struct session *s, const struct request *r, struct coalesce_token *hit,
                        struct buf *out)
 {
-    *hit = (struct coalesce_token){.key = r->args[1], .delta = 1};
-    if (r->args_n > 3) return words_syntax(out);
-    if (r->args_n == 3 && !word_int(r->args[2], &hit->delta, out)) return false;
+    *hit = (struct coalesce_token){.key = r->args[1], .delta = 1, .today = true};
+    uint32_t at = r->args_n % 2 == 1 ? 3 : 2;
+    if (at == 3 && !word_int(r->args[2], &hit->delta, out)) return false;
+    if (!token_read(r, at, hit, out)) return false;
     const struct counter *c = hit_counter(s, hit->key, out);
     if (c == NULL || today_of(s, c, hit->key, &hit->field)) return c != NULL;
     reply_errorf(out,
@@ -185,11 +215,7 @@ bool hit_read(struct session *s, const struct request *r, struct coalesce_token 
     if (is_of_today(r)) return today_read(s, r, hit, out);
     if (is_incr(r)) return incr_read(s, r, hit, out);
     *hit = (struct coalesce_token){.key = r->args[1], .field = r->args[2]};
-    if (!word_int(r->args[3], &hit->delta, out)) return false;
-    if (r->args_n == 4) return true;
-    if (r->args_n != 6 || !word_is(r->args[4], "TOKEN")) return words_syntax(out);
-    hit->id = r->args[5];
-    return word_token(hit->id, out);
+    return word_int(r->args[3], &hit->delta, out) && token_read(r, 4, hit, out);
 }
 
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit)

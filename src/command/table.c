@@ -15,7 +15,7 @@ const struct spec specs[] = {
     {"ctr.incrby", -4, SPEC_HIT | WRITE, hit_run, "counter",
      "As HINCRBY; with a token it counts once, however often it is sent [TOKEN id]", NULL},
     [SPEC_TODAY] = {"ctr.hit", -2, SPEC_HIT | WRITE, hit_run, "counter",
-                    "As HINCRBY, in the field of today in the store's time zone [n]", NULL},
+                    "As HINCRBY, in the field of today in the store's time zone [n] [TOKEN id]", NULL},
     {"ctr.pending", 2, READ, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
     {"ctr.total", -3, READ, run_total, "counter", "Live totals: in MySQL, claimed and pending", NULL},
     {"ctr.sync", 2, SPEC_ADMIN | SPEC_ASKS | SPEC_KEY, run_sync, "counter",

@@ -57,7 +57,7 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "the timeboxes. width: the time span of a bucket. keep: how many buckets are kept, the newest that "   \
       "had hits")                                                                                            \
     S("tokens",                                                                                              \
-      "the tokens of CTR.INCRBY ... TOKEN. keep: how long Redis remembers one. max: how many it may "        \
+      "the tokens of CTR.INCRBY and CTR.HIT ... TOKEN. keep: how long Redis remembers one. max: how many it may " \
       "hold, some 200 bytes each; a user has at most as many as are free. tallyd refuses a new one over "    \
       "that, and does not count it")                                                                         \
     S("counters.*.sync",                                                                                     \

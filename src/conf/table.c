@@ -197,6 +197,16 @@ void conf_help(struct buf *out)
     conf_describe(option_help, &h);
 }
 
+/* "counters.key" for counters.*.key. */
+static bool without_star(struct slice path, struct slice wanted)
+{
+    const char *star = memchr(path.p, '*', path.n);
+    if (star == NULL || wanted.n + 2 != path.n) return false;
+    size_t before = (size_t)(star - path.p);
+    return memcmp(wanted.p, path.p, before) == 0 &&
+           memcmp(wanted.p + before, star + 2, wanted.n - before) == 0;
+}
+
 /* Is it this option, one of its section, or the structure of which it is a member? */
 static void wanted_help(void *arg, const struct conf_text *t)
 {
@@ -204,7 +214,8 @@ static void wanted_help(void *arg, const struct conf_text *t)
     struct slice path = slice_str(t->path);
     h->near[h->near_n++] = t->path;
     bool member = conf_row_find(h->path) != NULL && below(h->path, path).p != NULL;
-    if (!slice_eq(path, h->path) && below(path, h->path).p == NULL && !member) return;
+    if (!slice_eq(path, h->path) && !without_star(path, h->path) && below(path, h->path).p == NULL && !member)
+        return;
     option_help(arg, t);
     h->found = true;
 }
@@ -213,11 +224,15 @@ bool conf_help_of(struct slice path, struct buf *out, const char **nearest)
 {
     struct help h = {.out = out, .path = path, .section = slice_of("", 0)};
     conf_describe(wanted_help, &h);
-    *nearest = h.found ? NULL : near_name(path, h.near, h.near_n);
-    for (size_t i = 0; i < h.near_n && !h.found && *nearest == NULL; i++) {
-        const char *dot = strrchr(h.near[i], '.'); /* a last name alone: "clients" */
-        const char *last = dot == NULL ? h.near[i] : dot + 1;
-        if (near_name(path, &last, 1) != NULL) *nearest = h.near[i];
+    *nearest = NULL;
+    for (int exact = 1; exact >= 0 && !h.found && *nearest == NULL; exact--) {
+        if (!exact) *nearest = near_name(path, h.near, h.near_n);
+        for (size_t i = 0; i < h.near_n && *nearest == NULL; i++) {
+            const char *dot = strrchr(h.near[i], '.'); /* a last name alone: "clients" */
+            const char *last = dot == NULL ? h.near[i] : dot + 1;
+            if (exact ? slice_eq(path, slice_str(last)) : near_name(path, &last, 1) != NULL)
+                *nearest = h.near[i];
+        }
     }
     return h.found;
 }

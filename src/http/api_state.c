@@ -62,7 +62,7 @@ void run_books(struct exchange *x, struct worker *w)
     if (code == ERR_NONE)
         books_put(x, &sums);
     else
-        exchange_refuse(x, 503, "see /api/status, and ask again; `tallyd verify` says more", "%s", e.text);
+        exchange_refuse(x, 503, "see tallyd status and tallyd verify, and ask again", "%s", e.text);
     sums_close(&sums);
 }
 

@@ -275,7 +275,7 @@ void exchange_refuse_reply(struct exchange *x, redisReply *reply)
     }
     const char *text = reply->type == REDIS_REPLY_ERROR ? reply->str : "ERR not the reply that was expected";
     bool ours = is_our_fault(text);
-    exchange_refuse(x, ours ? 503 : 400, ours ? "see /api/status, and ask again" : "correct the request",
+    exchange_refuse(x, ours ? 503 : 400, ours ? "see tallyd status, and ask again" : "correct the request",
                     "%s", strncmp(text, "ERR ", 4) == 0 ? text + 4 : text);
     freeReplyObject(reply);
 }

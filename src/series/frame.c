@@ -130,6 +130,11 @@ struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice
     return t;
 }
 
+void frame_token_today(const struct frame *f, struct frame_token *t)
+{
+    payload_write(f->hashes[t->hash].key, SLICE("today"), t->delta, t->payload); /* is no time's field */
+}
+
 bool frame_token_read(struct frame_token *t, struct slice stands)
 {
     bool is_ours = stands.n > TOKEN_PAYLOAD + 1 && memcmp(stands.p, t->payload, TOKEN_PAYLOAD) == 0 &&

@@ -136,6 +136,8 @@ struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice ra
 /* Of a store (n = 0: its counter has none), the client's id, and its user (n = 0: none). */
 struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice store, struct slice id,
                                     struct slice field, int64_t delta, struct slice user);
+/* Sent again on a later day it is the same increment: today is no part of what it is compared with. */
+void frame_token_today(const struct frame *f, struct frame_token *t);
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
 /* An op without hits yet. */
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,

@@ -229,7 +229,7 @@ void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *
             arg,
             "mysql.tls.verify is off: anyone on the network between can pose as MySQL. Name its authority in "
             "mysql.tls.ca");
-    if (s->conf->users_n > 0 && has_port(&s->conf->listen_http))
+    if (s->conf->users_n > 0 && has_port(&s->conf->listen_http) && s->conf->http_local == CONF_LOCAL_OPEN)
         warn(arg, "there are users, but anyone on this machine can read all stores at listen.http without a "
-                  "token. Use a unix socket there, with a mode");
+                  "token. Set http.local: token, or use a unix socket there, with a mode");
 }

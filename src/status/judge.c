@@ -9,6 +9,7 @@
 #define LATE_TIMES                                                                                           \
     3 /* a hash is merged after `every` at the latest; so often that, and LATE_MS, is no hiccup */
 #define LATE_MS 30000
+#define MEMORY_PERCENT 90
 
 #define STALLED_NEXT "its log says what fails (event=fence_lost, merge_waits, link_down, mysql_down)"
 
@@ -54,6 +55,12 @@ static void servers_judge(struct judging *j)
         found(j, ERR_FAILED, "bring one back, or lower redis.replicas; hits are counted meanwhile",
               "Redis has %" PRId64 " of the %" PRId64 " replicas that must have a batch before it is merged",
               s->redis.replicas, s->redis.replicas_wanted);
+    int64_t used =
+        s->redis.memory_most_bytes > 0 ? s->redis.memory_bytes * 100 / s->redis.memory_most_bytes : 0;
+    if (s->redis.up && used >= MEMORY_PERCENT)
+        found(j, ERR_FAILED,
+              "give it more memory (maxmemory), or delete what is not tallyd's; full, it refuses hits",
+              "Redis uses %" PRId64 " %% of its memory", used);
     if (s->redis.up && s->redis.aof_on && !s->redis.aof_writes)
         found(j, ERR_FAILED, "make room on its disk, then see aof_last_write_status in redis-cli INFO",
               "Redis cannot write its AOF, and refuses hits");
@@ -99,7 +106,8 @@ static const struct {
     {"value", "the app sends no integer, or one above limits.hit"},
     {"oom", "give Redis more memory (maxmemory), or delete what is not tallyd's"},
     {"noperm",
-     "give tallyd's user in Redis the commands and keys that it lacks: `redis-cli ACL LOG` names them"},
+     "give tallyd's user in Redis what it lacks (`redis-cli ACL LOG` names it), or the app's user its keys "
+     "and commands (users.*)"},
     {"readonly", "redis.url leads to a replica: name the primary, or its sentinels"},
     {"wrongtype", "another program uses that key: give tallyd keys, or a database, of its own"},
     {"busy", "Redis does not keep up: see its slow log and its processor"},

@@ -149,7 +149,7 @@ void probe_service(redisContext *link, struct buf *info, struct status *s)
 {
     if (link == NULL && s->service.secure)
         snprintf(s->service.why, sizeof s->service.why,
-                 "it listens at tls:// addresses alone, where verbs do not go");
+                 "verbs cannot use any address at which it listens (tls://, users, proxies)");
     else if (link == NULL)
         snprintf(s->service.why, sizeof s->service.why, "no tallyd answers at any address of listen.resp");
     else if (!service_info(link, info))

@@ -198,3 +198,47 @@ def test_midnight_under_an_open_page(shop, browser):
             shop.hit(VISITORS, days[2], 1)
             seen(browser, shown, later, "after midnight")
             assert browser.run("return document.querySelector('#range-to').value") == f"{midnight.astimezone(store):%Y-%m-%d}"
+
+
+def says_no_value(browser, what, until):
+    """What JavaScript writes for a value that is none is nowhere on the page."""
+    wait_until(lambda: until in browser.text("body"), 60, what)
+    wait_until(lambda: not browser.all("[aria-busy=true], .waiting"), 60, f"{what}: all is loaded")
+    words = re.findall(r".*\b(?:null|undefined|false|true|NaN|object Object)\b.*", browser.text("body"))
+    assert words == [], (what, words)
+
+
+def test_no_page_says_null(shop, browser, redis, mysql):
+    """A store without hits, days before which there are none, MySQL away before a page asked it for anything, and afterwards."""
+    browser.open(shop.store("777"))
+    says_no_value(browser, "a store without hits", "Store 777")
+    for offset in (-1, 0):
+        shop.hit(VISITORS, day(offset), 4)
+        shop.client.call("UNIQ.ADD", f"s{STORE}:visitors", day(offset), "7")
+    shop.hit(VISITORS, "19700105", 4)
+    redis.client().setbit(f"s{STORE}:visitors_1970_01_05", 7, 1)  # tallyd takes no visitor of that day any more
+    shop.hit(VIEWS, 3, 100)
+    shop.daemon.sync_all()
+    browser.open(shop.store(query="from=19700101&to=19700107"))
+    says_no_value(browser, "the first days that there are", "exact")
+    mysql.kill9()
+    for place in (shop.store(), shop.store("778"), shop.store(query="from=19700101&to=19700107")):
+        browser.open(place)
+        says_no_value(browser, "MySQL is away", "MySQL is away")
+    browser.open(shop.operator)
+    says_no_value(browser, "operations without MySQL", "MySQL is away")
+    mysql.start()
+
+
+def test_no_counter_has_a_store(make_daemon, redis, free_port, chromium):
+    """Then the page does not wait for a store that never comes."""
+    visits = {"visits": {"key": "visits", "field": "date", "table": "visits", "columns": {"field": "day", "count": "visits"}}}
+    shop = Shop(make_daemon(redis, start=False, families=visits), free_port)
+    chromium.complaints()  # of the test before
+    shop.hit("visits", day(), 412)
+    shop.daemon.sync_all()
+    chromium.open(f"{shop.url}/")
+    wait_until(lambda: "No counter has a store" in chromium.text("main"), 60, "it says so")
+    assert chromium.complaints() == []
+    chromium.driver.get("about:blank")
+    shop.client.close()

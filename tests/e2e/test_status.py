@@ -325,12 +325,13 @@ def without_hincrby(redis):
 
 REFUSED = [("no_counter", "laravel_database_s1:product_views", "7", None,
             "'laravel_database_' out of the client.*the app's key a counter in the configuration"),
+           ("no_counter", "sabc:product_views", "7", None, "'abc' is no integer, as the stores of counter 'product_views' are"),
            ("field", "s1:product_views", "no-number", None, "field 'no-number' of counter 'product_views' is not .*kind"),
            ("oom", "s1:product_views", "7", full, "OOM command not allowed.*maxmemory"),
            ("noperm", "s1:product_views", "7", without_hincrby, "NOPERM.*s1:product_views")]
 
 
-@pytest.mark.parametrize("reason, key, field, make, told", REFUSED, ids=[row[0] for row in REFUSED])
+@pytest.mark.parametrize("reason, key, field, make, told", REFUSED, ids=[f"{row[0]} {row[1]}" for row in REFUSED])
 def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redis):
     """An app may look at no reply (php-redis throws nothing): status, log, metrics and the panel's API name reason and example."""
     daemon = make_daemon(redis, families=FAMILIES, start=False)

@@ -316,7 +316,7 @@ def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority, str
     assert '"well":true' in curl(*shown, f"{address}/api/status").stdout  # no token: it is known to come from here
     next_step = "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
     status, recover = daemon.verb("status"), daemon.verb("recover")
-    assert status.returncode == 1 and "tallyd     ?: it listens at tls:// addresses alone" in status.stdout, status.stdout
+    assert status.returncode == 1 and "tallyd     ?: verbs cannot use any address at which it listens" in status.stdout, status.stdout
     assert "tallyd does not answer" in status.stdout and next_step in status.stdout
     assert recover.returncode == 78 and next_step in recover.stderr, recover.stderr
     daemon.verify()

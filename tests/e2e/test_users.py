@@ -1,6 +1,7 @@
 """Users: which may connect, what each may name and do, and that one store's user neither reads, adds to nor delays another's.
 
 Wording is Redis' own: the same requests go to a redis-server with the same users."""
+import json
 import os
 import resource
 import signal
@@ -117,6 +118,18 @@ def test_a_user_is_told_as_by_redis(shops, make_redis):
     with known(daemon, "shop1") as ours:
         assert ours.call("CTR.TOTAL", "s1:product_views", "7") == \
             "NOPERM this user has no permissions to run the 'ctr.total' command"
+
+
+def test_a_hit_without_the_right_is_told_as_refused(shops):
+    daemon = shops()
+    with known(daemon, "shop1") as client:
+        assert client.call("HINCRBY", "s2:product_views", "7", 1) == NOPERM_KEY
+        assert client.call("SERIES.INCRBY", "s2:views", 1) == NOPERM_KEY
+        assert client.call("CTR.TOTAL", "s2:product_views", "7") == NOPERM_KEY  # no hit
+        assert [client.call("MULTI"), client.call("HINCRBY", "s2:product_views", "7", 1)] == ["OK", NOPERM_KEY]
+    (problem,) = [each["what"] for each in json.loads(daemon.verb("status", "--json").stdout)["problems"]]
+    assert "hits are refused: 3 in the last minute" in problem and "NOPERM" in problem
+    assert "reason=noperm" in log_of(daemon)
 
 
 def test_ways_to_say_who_one_is(shops):
@@ -378,14 +391,24 @@ def test_verbs_and_the_operators_socket(shops):
 
 
 def test_check_warns_of_the_door_beside_users(shops, workdir):
-    """The panel asks no client on this machine for a token, not even a store's user: on TCP that is everybody."""
+    """The panel asks no client on this machine for a token, not even a store's user: on TCP that is everybody, unless http.local
+    says otherwise. And verbs need a socket of their own."""
     daemon = shops()
-    for http, warned in ((f"unix://{workdir}/h.sock", False), ("tcp://127.0.0.1:7371", True)):
+    daemon.write_config()
+    assert "no listen.control" not in daemon.verb("check").stdout
+    del daemon.config["listen"]["control"]
+    tokens = os.path.join(workdir, "tokens")
+    with open(os.open(tokens, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as out:
+        out.write("me 0123456789abcdef0123456789abcdef\n")
+    for http, local, warned in ((f"unix://{workdir}/h.sock", "open", False), ("tcp://127.0.0.1:7371", "open", True),
+                                ("tcp://127.0.0.1:7371", "token", False)):
         daemon.config["listen"]["http"] = http
+        daemon.config["http"] = {"local": local, "tokens": tokens}
         daemon.write_config()
         done = daemon.verb("check")
         assert done.returncode == 0, done.stderr
         assert ("can read all stores at listen.http" in done.stdout) is warned
+        assert "there are users, and no listen.control" in done.stdout
 
 
 def test_secrets_are_nowhere(shops, hashes):

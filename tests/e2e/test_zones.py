@@ -80,6 +80,26 @@ def test_over_midnight(begin, store):
     assert counted(redis, visitors(store)) == wanted and sorted(wanted) == [b"20261123", b"20261124"]
 
 
+def test_sent_again_on_the_next_day_it_counts_in_the_first(begin):
+    """The day of a token is that of the first; with another key, n or command it is another increment."""
+    midnight = datetime.datetime(2026, 11, 24, tzinfo=zoneinfo.ZoneInfo(ZONES["1"]))
+    key = visitors("1")
+    clock, daemon, redis = begin(midnight - datetime.timedelta(seconds=2), key)
+    first, second = day_in("1", midnight.timestamp() - 1), day_in("1", midnight.timestamp())
+    with daemon.client() as client:
+        assert client.call("CTR.HIT", key, "TOKEN", "a") == 1
+        assert client.call("CTR.HIT", key, 5, "TOKEN", "b") == 6
+        clock.step(3)
+        assert client.call("PING") == "PONG" and client.call("PING") == "PONG"
+        assert client.call("CTR.HIT", key, "TOKEN", "a") == 1
+        assert client.call("CTR.HIT", key, 1, "TOKEN", "a") == 1
+        assert client.pipeline([("MULTI",), ("CTR.HIT", key, 5, "TOKEN", "b"), ("EXEC",)])[-1] == [6]
+        for other in (("CTR.HIT", key, 2), ("CTR.HIT", "s1:orders"), ("CTR.INCRBY", key, first, 1)):
+            assert client.call(*other, "TOKEN", "a").startswith("ERR this token came with another increment before")
+        assert client.call("CTR.HIT", key, "TOKEN", "c") == 1
+    assert counted(redis, key) == {first: 6, second: 1}
+
+
 def test_over_a_change_of_clocks(begin):
     """Auckland, 2026-09-27: the day has 23 hours, 1:59:59 is followed by 3:00:00, and its midnight comes an hour earlier."""
     zone = zoneinfo.ZoneInfo(ZONES["1"])

@@ -167,6 +167,8 @@ static void on_took(const struct fake_taken *t)
         must_event(r, ops[t->kind], t->key, t->type);
     else if (t->is_op)
         must_name(r, ops[t->kind], t->key);
+    else if (t->today)
+        must_name(r, "ctr.hit", t->key);
     else if (t->has_token || (r != NULL && !reference_may(&r->commands, "hincrby")))
         must_name(r, "ctr.incrby", t->key);
     else

@@ -137,10 +137,10 @@ def anchors(text):
 
 
 def mentions(root):
-    """Files that a README links or names exist (of source without a path: in its room); so do functions and structs that it
+    """Files that a page links or names exist (of source without a path: in its room); so do functions and structs that it
     names behind their file."""
     known = source.repository(root)
-    for page in (path for path in known if path.endswith("README.md")):
+    for page in (path for path in known if path.endswith(".md")):
         text = source.read(page, root)
         for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
             target = os.path.normpath(os.path.join(os.path.dirname(page), link)) if link else page
@@ -154,6 +154,16 @@ def mentions(root):
         for path, name in re.findall(r"([\w./-]+\.[ch]): (\w+)", text):
             if not any(defines(root, os.path.join(place, path), name) for place in ("src", os.path.dirname(page), "")):
                 yield f"{page}: {path} defines no {name}"
+
+
+def alerts(root):
+    """The page of alerts has each alert of the rules in a section, and no other."""
+    there = set(re.findall(r"^ +- alert: (\w+)$", source.read("config/prometheus/tallyd.rules.yml", root), re.M))
+    page = source.read("config/prometheus/README.md", root)
+    named = set(re.findall(r"\bTallyd\w+", " ".join(re.findall(r"^## .*\n(Tallyd.*)$", page, re.M))))
+    assert there
+    for name in sorted(there ^ named):
+        yield f"config/prometheus/README.md: {name} {'is in no section' if name in there else 'is no alert'}"
 
 
 def defines(root, path, name):
@@ -250,7 +260,7 @@ def ceiling_lower(root):
         out.write("\n".join(head + [f"{name:<9} {' '.join(f'{n:>6}' for n in row)}" for name, row in rows.items()]) + "\n")
 
 
-CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, data, steps, rules, ceiling]
+CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, alerts, data, steps, rules, ceiling]
 
 
 def main():

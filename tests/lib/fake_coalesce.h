@@ -24,7 +24,7 @@ struct answer {
 /* What coalesce was just given by the code under test. */
 struct fake_taken {
     const struct outlet *outlet;
-    bool has_token, is_op;
+    bool has_token, today, is_op;
     enum op_kind kind;      /* is_op */
     struct slice key, type; /* of an op: its name */
 };
@@ -151,10 +151,10 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     if (c->down) return ADD_DOWN;
     if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
     c->token = (struct coalesce_token){fake_keep(&at, t->key), fake_keep(&at, t->field),
-                                       fake_keep(&at, t->id), t->delta};
+                                       fake_keep(&at, t->id), t->delta, t->today};
     c->token_user = fake_keep(&at, user);
     fake_push(c, o, SLICE(":7\r\n"));
-    fake_took(c, &(struct fake_taken){.outlet = o, .has_token = true, .key = t->key});
+    fake_took(c, &(struct fake_taken){.outlet = o, .has_token = true, .today = t->today, .key = t->key});
     c->adds++;
     o->parked_ms = 0;
     return ADD_OK;

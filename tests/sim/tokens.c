@@ -153,6 +153,6 @@ enum add_result tokens_send(struct process *life, struct outlet *o, int hash, in
     char id[32];
     snprintf(id, sizeof id, "%d.%d.%u", hash, field, k);
     struct coalesce_token t = {world_hash_name(life->w, hash), world_field_name(life->w, hash, field),
-                               slice_str(id), world_delta(life->w, field, k)};
+                               slice_str(id), world_delta(life->w, field, k), false};
     return coalesce_add_token(life->coalesce, o, &t, SLICE(""));
 }

@@ -15,6 +15,12 @@ export class Refused extends Error {
   }
 }
 
+/** "What is wrong. What to do", as sentences. */
+export function told({ message, next }) {
+  const parts = [message, next].filter(Boolean).map((part) => part.charAt(0).toUpperCase() + part.slice(1));
+  return parts.join(/[.?!]$/.test(message) ? " " : ". ");
+}
+
 let needToken = () => {};
 /** tell(given): an answer said that a token is missing, or that the given one is wrong. */
 export function onTokenNeeded(tell) {

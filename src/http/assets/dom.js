@@ -10,6 +10,12 @@ export function svg(name, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
 
+/** Instead of what it has; undefined, null and false children are left out, as in el(): replaceChildren() writes them as words. */
+export function fill(node, ...children) {
+  node.replaceChildren();
+  return filled(node, {}, children);
+}
+
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;

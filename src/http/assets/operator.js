@@ -1,6 +1,6 @@
 /* operator.js - the operator's view: do hits flow, where do they stop, what is in the way, do the books balance. The
  * pulse (every two seconds) drives the drawing and the two charts; batches, rejects and books are requested. */
-import { get, path, post } from "./api.js";
+import { get, path, post, told } from "./api.js";
 import { Chart } from "./chart.js";
 import { coded, el, say, scrolling, table } from "./dom.js";
 import { Flow } from "./flow.js";
@@ -315,7 +315,7 @@ export class OperatorView {
           : `${outcome === "dropped" ? "Dropped" : "Replayed"}: ${named}`,
       );
     } catch (problem) {
-      say(this.outcome, [problem.message, problem.next].filter(Boolean).join(". "));
+      say(this.outcome, told(problem));
     }
     this.rejects.changed();
     this.books.changed();

@@ -1,6 +1,6 @@
 /* panel.js - the page: which view the address names, what moves, the theme, the banners.
  *  #/store/12345?days=30    the merchant's view     #/operator    the operator's */
-import { get, onTokenNeeded, path, poll, setToken } from "./api.js";
+import { get, onTokenNeeded, path, poll, setToken, told } from "./api.js";
 import { recolour } from "./chart.js";
 import { el, say } from "./dom.js";
 import * as format from "./format.js";
@@ -126,6 +126,8 @@ async function showAnyStore(range) {
   leave("store/");
   waiting();
   try {
+    counters ??= await get("api/counters");
+    if (counters.every((counter) => counter.store === null)) return noCounter();
     const known = remembered.get(STORE);
     const store = known || (await get("api/stores", { limit: 1 })).stores[0];
     if (viewing !== "store/") return;
@@ -140,6 +142,20 @@ async function showAnyStore(range) {
     if (problem.status === 503) noStore(range, "The stores cannot be listed", `${problem.message}. `);
     else failed(problem, show);
   }
+}
+
+/** The page of a store is all that there is for figures. */
+function noCounter() {
+  root.replaceChildren(
+    el("h1", {}, "No counter has a store"),
+    el(
+      "p",
+      { class: "nothing" },
+      "This page shows the figures of stores, and no counter's key has <store> in it. What is counted is in the tables; Operations shows how it gets there.",
+    ),
+  );
+  view = { close() {}, refresh() {}, setRange() {} };
+  listen();
 }
 
 /** A store can be opened by its name, listed or not. */
@@ -178,7 +194,7 @@ const waiting = () => root.replaceChildren(el("p", { class: "waiting", role: "st
 function failed(problem, again) {
   root.replaceChildren(
     el("h1", {}, "The figures could not be loaded"),
-    el("p", { class: "note trouble", role: "alert" }, [problem.message, problem.next].filter(Boolean).join(". ")),
+    el("p", { class: "note trouble", role: "alert" }, told(problem)),
     el("p", {}, el("button", { type: "button", onclick: again }, "Try again")),
   );
   if (problem.status === 0)
@@ -231,7 +247,7 @@ function link(state, problem) {
     "away",
     state === "away" &&
       (problem.status > 0
-        ? [problem.message, problem.next].filter(Boolean).join(". ")
+        ? told(problem)
         : "tallyd does not answer. The figures are the last known ones; the page goes on by itself when tallyd is back."),
   );
 }

@@ -3,9 +3,9 @@
  *  loading --load()--> ready | empty | failed        changed() asks again, at most once in `every` ms
  * While it loads again, and when that fails, the old content remains, with a line that says so. One load at a time:
  * what changes during a load is loaded after it, so that the last change is always seen. */
+import { told } from "./api.js";
 import { el } from "./dom.js";
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const AGAIN_MS = 5000; // a load that failed is repeated automatically
 
 export class Part {
@@ -81,9 +81,9 @@ export class Part {
 
   fail(problem) {
     this.body.setAttribute("aria-busy", "false");
-    if (problem.status === 404) return this.sayNothing(`${sentence(problem.message)}.`); // no such store, not yet at least
+    if (problem.status === 404) return this.sayNothing(`${told({ message: problem.message })}.`); // no such store, not yet at least
     if (!(problem.status >= 0)) console.error(problem); // ours, not tallyd's
-    const text = [problem.message, problem.next].filter(Boolean).map(sentence).join(". ");
+    const text = told(problem);
     if (!this.drawn) {
       this.body.replaceChildren();
       this.missing();

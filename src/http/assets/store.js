@@ -5,7 +5,7 @@
  * "Today" is the day in the store's time zone, or the reader's own where none is configured. */
 import { get, path } from "./api.js";
 import { Chart } from "./chart.js";
-import { el, say, scrolling, table } from "./dom.js";
+import { el, fill, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
 import { daysBefore, daysOf, hoursOf, lastDays, monthsOf, rangeForm, rangeTitle } from "./range.js";
@@ -23,6 +23,8 @@ const named = (pattern, store) => pattern.replaceAll("<store>", store);
 const longToday = () => format.longDay(format.fieldTime(format.today()));
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 const sum = (rows, of) => rows.reduce((total, row) => total + (row[of] ?? 0), 0);
+
+const MEANS = "Stored: in your table. Every hit before the moment named here is in that figure.";
 
 /** "complete up to 14:03:07": how much of what was counted is in a stored figure. */
 function freshness({ mysql, complete_until, stored_as_of }) {
@@ -252,7 +254,7 @@ export class StoreView {
         rows.every(({ live, stored }) => live === 0 && stored === 0) ? "No hits in these days." : "",
       draw: (figures) => {
         if (!holder.isConnected) body.append(sums, holder);
-        drawSums(sums, figures, unit.name);
+        drawSums(sums, figures, unit.name, counter.uniques);
         chart.draw(
           figures.rows.map((row, at) => [
             format.fieldTime(row.field),
@@ -297,7 +299,8 @@ export class StoreView {
         days.every(({ count }) => count === 0) ? "Nobody was counted as a visitor in these days." : "",
       draw: ({ count, exact, days, before }) => {
         if (!holder.isConnected) body.append(sums, holder);
-        sums.replaceChildren(
+        fill(
+          sums,
           el("strong", { "data-value": count }, format.number(count)),
           el("span", {}, exact ? "exact" : "estimated, within about 1 %"),
           before && comparison(before.count, count, before.days.length),
@@ -325,8 +328,8 @@ export class StoreView {
   }
 
   top(counter, level = "h2") {
-    const title = `${titleOf(counter)}: the top ${TOP}`;
     const timed = counter.time !== null;
+    const title = `${titleOf(counter)}: the top ${TOP}${timed ? "" : " since counting began"}`;
     const { section, body, side } = this.card(title, marksOf(counter, "top"), level);
     const query = () => ({ top: TOP, ...(timed ? unitOf(counter).asked(daysOf(this.range, counter.time === "hour")) : {}) });
     const none = timed ? "No hits in these days." : "The table has no counts of it yet. They come with the first merge.";
@@ -500,7 +503,7 @@ function drawToday(body, figures) {
     el(
       "dl",
       { class: "facts" },
-      el("dt", {}, `Stored, ${freshness(figures)}`),
+      el("dt", { title: MEANS }, `Stored, ${freshness(figures)}`),
       el("dd", { "data-stored": now.stored }, format.number(now.stored)),
       el("dt", {}, "Yesterday"),
       el("dd", {}, format.number(before.live ?? before.stored)),
@@ -531,14 +534,15 @@ function comparedWith({ rows, before }, now) {
   return comparison(total, now, rows[0].field.length > 8 ? rows.length / 24 : rows.length);
 }
 
-function drawSums(node, figures, unit) {
+function drawSums(node, figures, unit, uniques) {
   const { rows } = figures;
   const live = rows.some((row) => row.live === null) ? null : sum(rows, "live");
   const stored = rows.some((row) => row.stored === null) ? null : sum(rows, "stored");
-  node.replaceChildren(
+  fill(
+    node,
     el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
-    el("span", {}, `all ${unit}s together`),
-    comparedWith(figures, live ?? stored) ?? "",
+    el("span", {}, uniques ? `the sum of all ${unit}s: who comes on several counts in each` : `the sum of all ${unit}s`),
+    comparedWith(figures, live ?? stored),
     el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`),
   );
 }

@@ -113,6 +113,23 @@ static void test_unknown_is_never_zero(void **state)
     hasnt(text, "All is well");
 }
 
+static void test_little_memory_is_left(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    s.redis.memory_most_bytes = 1000000;
+    s.redis.memory_bytes = 899999;
+    has(shown(&s, &plain), "All is well.");
+    s.redis.memory_bytes = 951000;
+    has(shown(&s, &plain), "! Redis uses 95 % of its memory\n  -> give it more memory (maxmemory)");
+    s.redis.memory_most_bytes = 1; /* and less than it has at all */
+    has(shown(&s, &plain), "! Redis uses ");
+    s.redis.memory_most_bytes = 0; /* no limit */
+    has(shown(&s, &plain), "All is well.");
+}
+
 static void test_not_sorted(void **state)
 {
     struct status s;
@@ -307,6 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_well),
         cmocka_unit_test(test_unknown_is_never_zero),
+        cmocka_unit_test(test_little_memory_is_left),
         cmocka_unit_test(test_not_sorted),
         cmocka_unit_test(test_problems),
         cmocka_unit_test(test_servers),

@@ -3,7 +3,7 @@
 
 static enum add_result token(char letter, const char *key, const char *field, int64_t delta, const char *id)
 {
-    struct coalesce_token t = {slice_str(key), slice_str(field), slice_str(id), delta};
+    struct coalesce_token t = {slice_str(key), slice_str(field), slice_str(id), delta, false};
     return coalesce_add_token(world->c, &client(letter)->o, &t, SLICE("u"));
 }
 
@@ -107,7 +107,7 @@ static void what_is_wrong_is_refused_at_the_door(void **state)
     assert_int_equal(token('a', "q1", "5", 3, "x"), ADD_NO_COUNTER);
     assert_int_equal(token('a', "p1", "five", 3, "x"), ADD_FIELD);
     assert_int_equal(token('a', "p1", "5", DELTA_MAX + 1, "x"), ADD_DELTA);
-    struct coalesce_token t = {SLICE("p1"), SLICE("5"), SLICE("x"), INT64_MIN};
+    struct coalesce_token t = {SLICE("p1"), SLICE("5"), SLICE("x"), INT64_MIN, false};
     assert_int_equal(coalesce_try_token(world->c, &t), ADD_DELTA);
     t.delta = 1;
     assert_int_equal(coalesce_try_token(world->c, &t), ADD_OK);
@@ -127,7 +127,7 @@ static void a_counter_that_feeds_takes_none(void **state)
     link_up(RUN_A, 7);
     look_answered(NULL);
     assert_int_equal(token('a', "p1", "5", 3, "x"), ADD_FED);
-    struct coalesce_token t = {SLICE("p1"), SLICE("5"), SLICE("x"), 1};
+    struct coalesce_token t = {SLICE("p1"), SLICE("5"), SLICE("x"), 1, false};
     assert_int_equal(coalesce_try_token(world->c, &t), ADD_FED);
     assert_int_equal(token('a', "s1:v", "20140920", 3, "x"), ADD_OK);
     coalesce_destroy(&world->c);

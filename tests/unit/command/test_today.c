@@ -141,6 +141,12 @@ static void what_is_refused(void **state)
     } cases[] = {
         {"CTR.HIT\r\n", "-ERR wrong number of arguments for 'ctr.hit' command\r\n"},
         {"CTR.HIT s1:views 1 2\r\n", "-ERR syntax error\r\n"},
+        {"CTR.HIT s1:views TOKEN\r\n", "-ERR value is not an integer or out of range\r\n"},
+        {"CTR.HIT s1:views 1 TOKEN\r\n", "-ERR syntax error\r\n"},
+        {"CTR.HIT s1:views TOKEN a b\r\n", "-ERR value is not an integer or out of range\r\n"},
+        {"CTR.HIT s1:views 1 TOKEN a b\r\n", "-ERR syntax error\r\n"},
+        {"CTR.HIT s1:views TOKEN \"a b\"\r\n",
+         "-ERR a TOKEN is 1 to 128 printable ASCII characters without a space\r\n"},
         {"CTR.HIT s1:views 1.5\r\n", "-ERR value is not an integer or out of range\r\n"},
         {"CTR.HIT s1:views 9223372036854775808\r\n", "-ERR value is not an integer or out of range\r\n"},
         {"CTR.HIT s1:views 9007199254740993\r\n", "-ERR increment '9007199254740993' is too large: at most "

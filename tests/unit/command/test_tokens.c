@@ -22,6 +22,30 @@ static void a_token_goes_into_the_frame(void **state)
     heard(client, ":7\r\n:2\r\n");
 }
 
+static void so_does_one_of_today(void **state)
+{
+    (void)state;
+    views.field = FIELD_DATE;
+    world_now_s = 86400;
+    say(client, "CTR.HIT s1:views TOKEN a\r\n");
+    assert_slice(fake.token.field, "19700102");
+    assert_slice(fake.token.id, "a");
+    assert_int_equal(fake.token.delta, 1);
+    assert_true(fake.token.today);
+    say(client, "CTR.HIT s1:views -3 token b\r\n");
+    assert_slice(fake.token.id, "b");
+    assert_int_equal(fake.token.delta, -3);
+    say(client, "CTR.INCRBY s1:views 19700102 1 TOKEN c\r\n");
+    assert_false(fake.token.today);
+    frame_answered();
+    heard(client, ":7\r\n:7\r\n:7\r\n");
+    say(client, "MULTI\r\nCTR.HIT s1:views 2 TOKEN d\r\nEXEC\r\n");
+    assert_slice(fake.token.id, "d");
+    frame_answered();
+    heard(client, "+OK\r\n+QUEUED\r\n*1\r\n:7\r\n");
+    views.field = FIELD_INTEGER;
+}
+
 static void what_is_no_token_is_refused(void **state)
 {
     (void)state;
@@ -109,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_token_goes_into_the_frame),
+        TEST(so_does_one_of_today),
         TEST(what_is_no_token_is_refused),
         TEST(without_room_it_waits_as_a_hit_does),
         TEST(a_transaction_takes_tokens),

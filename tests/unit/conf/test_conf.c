@@ -1024,6 +1024,11 @@ static void test_help_of(void **state)
     helped("limits", "  limits.clients = 10000\n", NULL);
     helped("redis.tls.ca", "  redis.tls\n", NULL);
     helped("counters.*.columns", "  counters.*.columns\n", NULL);
+    helped("counters.key", "  counters.*.key, must be given\n", NULL);
+    helped("users.password", "  users.*.password, must be given, reloadable\n", NULL);
+    helped("counters", "  counters.*.key", NULL);
+    helped("store", NULL, "counters.*.store"); /* not store_zone */
+    helped("counters.kye", NULL, "counters.*.key");
     helped("limits.memroy", NULL, "limits.memory");
     helped("memory", NULL, "limits.memory");
     helped("frobnicate", NULL, NULL);

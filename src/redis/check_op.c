@@ -55,9 +55,9 @@ bool info_facts(struct slice info, struct redis_facts *f)
     char version[20];
     if (!text_of(info, "redis_version", version, sizeof version)) return false;
     if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) < 2) return false;
-    if (major < 0 || major > 999 || minor < 0 || minor > 99 || patch < 0) return false;
+    if (major < 0 || major > 999 || minor < 0 || patch < 0) return false;
     version_show(info, version, f->version_text, sizeof f->version_text);
-    f->version = major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
+    f->version = major * 10000 + (minor > 99 ? 99 : minor) * 100 + (patch > 99 ? 99 : patch);
     if (!text_of(info, "run_id", f->run_id, sizeof f->run_id)) return false;
     text_of(info, "master_replid", f->replid, sizeof f->replid);
     text_of(info, "master_replid2", f->replid2, sizeof f->replid2);

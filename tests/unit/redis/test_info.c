@@ -25,8 +25,27 @@ static void nothing(void **state)
     assert_false(info_facts(slice_of(NULL, 0), &facts));
 }
 
+/* Redis' unstable branch is 255.255.255. */
+static void versions(void **state)
+{
+    static const struct {
+        const char *text;
+        int is;
+    } all[] = {{"7.0.15", 70015}, {"8.2", 80200}, {"7.2.241", 70299}, {"255.255.255", 2559999},
+               {"seven", 0},      {"7", 0},       {"-7.0.1", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct redis_facts facts = {0};
+        char info[80];
+        snprintf(info, sizeof info, "redis_version:%s\r\nrun_id:r\r\n", all[i].text);
+        assert_int_equal(info_facts(slice_str(info), &facts), all[i].is > 0);
+        assert_int_equal(facts.version, all[i].is);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(nothing),
+                                       cmocka_unit_test(versions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     const struct redis_place *p = &first->place;
     buf_printf(out, "redis_server:%s\r\nredis_run_id:%s\r\n", p->where, p->run_id);
     buf_printf(out, "redis_links:frame=%d,sync=%d,fence=%d\r\n", redis_link_is_up(&first->frame_link),
-               redis_link_is_up(&first->sync_link), redis_link_is_up(&first->fence_link));
+               redis_link_is_up(&first->sync_link), redis_link_is_up(&first->fence_links[0]));
     if (p->moved_ms > 0)
         buf_printf(out, "redis_moved_s:%llu\r\n", (unsigned long long)((mono_ms() - p->moved_ms) / 1000));
     lanes_put(s, out);

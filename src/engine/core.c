@@ -21,7 +21,7 @@ void core_link_init(struct core *c, struct redis_link *l, const char *role)
 bool core_up(const struct core *c)
 {
     return redis_link_is_up(&c->frame_link) && redis_link_is_up(&c->sync_link) &&
-           redis_link_is_up(&c->fence_link);
+           redis_link_is_up(&c->fence_links[0]);
 }
 
 void core_job(struct core *c, struct db_job *job)
@@ -54,7 +54,7 @@ int64_t core_redis_ms(void *core)
 
 void core_fence(void *core, struct fence *fence)
 {
-    redis_fence(&((struct core *)core)->fences, fence);
+    redis_fence(((struct core *)core)->fences, fence);
 }
 
 void core_standing(void *core, struct standing *standing)

@@ -41,6 +41,7 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
 struct recovery;
 
 #define READS_AT_ONCE 4
+#define FENCE_LINKS 4 /* a fence waits for an fsync, which comes once a second */
 
 struct core {
     struct lane_config config;
@@ -50,10 +51,12 @@ struct core {
     struct redis_place place; /* of all links */
     struct redis_scouts scouts;
     struct sentinels *sentinels; /* NULL: there are none, or they are closed */
-    struct redis_link frame_link, sync_link, fence_link;
+    struct redis_link frame_link, sync_link;
     struct name name; /* until it is ours only the sync link is begun, and nothing is claimed */
     struct redis_frames frames;
-    struct redis_fences fences;
+    struct aof_watch aof;
+    struct redis_link fence_links[FENCE_LINKS]; /* all but the first only where they are needed */
+    struct redis_fences fences[FENCE_LINKS];    /* a chain */
     struct redis_scans scans;
     struct redis_link wait_link, waitaof_link;
     struct redis_waits waits, waitaofs; /* of clients */
@@ -69,7 +72,7 @@ struct core {
 };
 
 void core_link_init(struct core *c, struct redis_link *l, const char *role);
-bool core_up(const struct core *c); /* all three links are */
+bool core_up(const struct core *c); /* its links are, but for fences' further ones */
 void wire_sync(struct core *c);     /* makes c->sync */
 void wire_gate(struct core *c);     /* makes c->gate, after it */
 void wire_totals(struct core *c, struct totals *t);

@@ -84,7 +84,7 @@ static void name_taken(struct name *n)
     struct lane *l = CONTAINER_OF(n, struct lane, core.name);
     if (l->core.stage > STAGE_RUNNING) return;
     redis_link_start(&l->core.frame_link);
-    redis_link_start(&l->core.fence_link);
+    redis_link_start(&l->core.fence_links[0]);
     if (l->core.stage == STAGE_RUNNING) cleaning_begin(l);
 }
 
@@ -136,27 +136,38 @@ static void link_init(struct lane *l, struct redis_link *link, const char *role)
     link->arg = l;
 }
 
+static void fences_init(struct lane *l)
+{
+    static const char *const roles[FENCE_LINKS] = {"fence", "fence2", "fence3", "fence4"};
+    struct core *c = &l->core;
+    for (uint32_t i = 0; i < FENCE_LINKS; i++) {
+        struct redis_fences *fs = &c->fences[i];
+        link_init(l, &c->fence_links[i], roles[i]);
+        redis_fences_init(fs, &c->fence_links[i], c->config.life, &c->aof, i);
+        fs->replicas = c->config.replicas;
+        fs->keeps = c->config.keeps;
+        fs->next = i + 1 < FENCE_LINKS ? fs + 1 : NULL;
+    }
+    c->fence_links[0].up = fence_up;
+    c->fence_links[0].down = fence_down;
+}
+
 static void links_init(struct lane *l)
 {
     struct core *c = &l->core;
     link_init(l, &c->frame_link, "frame");
     link_init(l, &c->sync_link, "sync");
-    link_init(l, &c->fence_link, "fence");
     c->frame_link.up = frame_up;
     c->frame_link.down = frame_down;
     c->sync_link.up = sync_up;
     c->sync_link.down = sync_down;
-    c->fence_link.up = fence_up;
-    c->fence_link.down = fence_down;
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
-    redis_fences_init(&c->fences, &c->fence_link, c->config.life);
+    fences_init(l);
     redis_scans_init(&c->scans, &c->sync_link);
-    c->fences.replicas = c->config.replicas;
     core_link_init(c, &c->wait_link, "wait");
     core_link_init(c, &c->waitaof_link, "waitaof");
     redis_waits_init(&c->waits, &c->wait_link, c->config.life, false);
     redis_waits_init(&c->waitaofs, &c->waitaof_link, c->config.life, true);
-    c->fences.keeps = c->config.keeps;
 }
 
 void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
@@ -224,9 +235,9 @@ enum err lane_why(const struct lane *l, struct error *e)
 {
     const struct core *c = &l->core;
     bool frame = c->name.ours && !redis_link_is_up(&c->frame_link);
-    bool fence = c->name.ours && !redis_link_is_up(&c->fence_link);
+    bool fence = c->name.ours && !redis_link_is_up(&c->fence_links[0]);
     if (!redis_link_is_up(&c->sync_link)) return link_why(&c->sync_link, e);
-    if (frame || fence) return link_why(frame ? &c->frame_link : &c->fence_link, e);
+    if (frame || fence) return link_why(frame ? &c->frame_link : &c->fence_links[0], e);
     *e = c->name.error;
     return e->code;
 }
@@ -346,12 +357,13 @@ static void frame_closed(struct redis_link *link)
 
 static void fences_closed(struct redis_fences *fences)
 {
-    maybe_closed(CONTAINER_OF(fences, struct lane, core.fences));
+    maybe_closed(fences->link->arg);
 }
 
 static void fence_closed(struct redis_link *link)
 {
-    redis_fences_close(&((struct lane *)link->arg)->core.fences, fences_closed);
+    struct core *c = &((struct lane *)link->arg)->core;
+    redis_fences_close(&c->fences[link - c->fence_links], fences_closed);
 }
 
 static void waits_closed(struct redis_waits *ws)
@@ -388,7 +400,7 @@ void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     asks_abandon(&l->core);
     l->closed = closed;
-    l->open = 8;
+    l->open = 7 + FENCE_LINKS;
     if (l->core.sentinels != NULL)
         sentinels_close(l->core.sentinels, finder_closed, l);
     else
@@ -398,7 +410,8 @@ void lane_close(struct lane *l, void (*closed)(struct lane *l))
     scouts_close(&l->core.scouts, lane_scouts_closed);
     redis_link_close(&l->core.sync_link, sync_closed);
     redis_link_close(&l->core.frame_link, frame_closed);
-    redis_link_close(&l->core.fence_link, fence_closed);
+    for (size_t i = 0; i < FENCE_LINKS; i++)
+        redis_link_close(&l->core.fence_links[i], fence_closed);
     redis_link_close(&l->core.wait_link, wait_closed);
     redis_link_close(&l->core.waitaof_link, waitaof_closed);
 }

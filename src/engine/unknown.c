@@ -94,7 +94,7 @@ static void on_scanned(struct scan *s)
     bool sealed = s->outcome == SCAN_SEALED;
     if (sealed && t->core->stage != STAGE_CLOSING) {
         t->fence = (struct fence){.done = on_fenced};
-        redis_fence(&t->core->fences, &t->fence);
+        redis_fence(t->core->fences, &t->fence);
     } else if (s->outcome == SCAN_GONE) {
         unknown_next(t);
     } else {

@@ -82,7 +82,7 @@ static void on_fit(struct redis_fit *f)
 {
     struct upkeep *u = CONTAINER_OF(f, struct upkeep, fit);
     u->fitting = false;
-    if (!f->lost) aof_watch_look(&u->core->fences.watch, &f->look);
+    if (!f->lost) aof_watch_look(&u->core->aof, &f->look);
     if (!f->lost) gate_fit(&u->core->gate, f->error.code == ERR_NONE ? NULL : f->error.text);
 }
 

@@ -22,7 +22,7 @@ static void send_kept(void *arg, struct kept_frame *k)
 }
 static void fence(void *arg, struct fence *f)
 {
-    redis_fence(&((struct lane *)arg)->core.fences, f);
+    redis_fence(((struct lane *)arg)->core.fences, f);
 }
 static void caught_up(void *arg)
 {

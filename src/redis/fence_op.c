@@ -1,4 +1,5 @@
-/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms meanwhile.
+/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms meanwhile, or goes
+ * down the next link.
  * The timed form is for servers without a WAITAOF that can be believed (aof_watch.h). Timed fences overlap, so a slow
  * barrier costs delay, not throughput.
  * (!) Each WAIT, and each look of the timed form, also reads the key that the fence wrote. In between the server may be demoted,
@@ -90,7 +91,7 @@ static void timed_look(struct redis_fences *fs, struct fence *f)
 {
     enum aof_verdict said = AOF_WAITS;
     if (fs->look_known)
-        said = aof_wait_look(&f->sync, &fs->watch, &fs->look);
+        said = aof_wait_look(&f->sync, fs->watch, &fs->look);
     else
         f->sync = (struct aof_wait){.again_ms = mono_ms() + POLL_MS, .why = "Redis does not answer INFO"};
     if (said == AOF_SYNCED)
@@ -136,9 +137,9 @@ static void fence_look_file(struct redis_fences *fs, const struct redis_answer *
 {
     fs->push = false;
     if (fs->look_known) {
-        aof_watch_look(&fs->watch, &fs->look);
+        aof_watch_look(fs->watch, &fs->look);
         fs->push = aof_look_wants_push(&fs->look);
-        if (aof_watch_wants_rewrite(&fs->watch, &fs->look)) rewrite_put(fs);
+        if (aof_watch_wants_rewrite(fs->watch, &fs->look)) rewrite_put(fs);
     }
     if (key_is_whole(key, fs->asked_n))
         timed_look_all(fs);
@@ -405,8 +406,29 @@ static void group_begin(struct redis_fences *fs)
     write_put(fs);
 }
 
+static uint64_t begun_us(const struct redis_fences *fs)
+{
+    return CONTAINER_OF(fs->group.next, struct fence, link)->asked_us;
+}
+
+/* A group waits up to a second for its fsync. What comes meanwhile needs the one behind it: down a link that is free, else
+ * behind the oldest group. */
+static struct redis_fences *fences_free(struct redis_fences *fs)
+{
+    struct redis_fences *oldest = fs;
+    while (fs->flying) {
+        if (begun_us(fs) < begun_us(oldest)) oldest = fs;
+        if ((fs = fs->next) == NULL) return oldest;
+        if (!fs->begun) redis_link_start(fs->link);
+        fs->begun = true;
+        if (!redis_link_is_up(fs->link)) return oldest;
+    }
+    return fs;
+}
+
 void redis_fence(struct redis_fences *fs, struct fence *f)
 {
+    if (!f->background && !fs->resting && by_waitaof(fs)) fs = fences_free(fs);
     f->passed = false;
     f->text[0] = '\0';
     f->sync = (struct aof_wait){0};
@@ -419,10 +441,12 @@ void redis_fence(struct redis_fences *fs, struct fence *f)
         group_begin(fs);
 }
 
-void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life)
+void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life,
+                       struct aof_watch *watch, uint32_t nth)
 {
-    *fs = (struct redis_fences){.link = link, .life = life, .wait_ms = 10000};
+    *fs = (struct redis_fences){.link = link, .life = life, .watch = watch, .wait_ms = 10000};
     name_fence(&fs->key, life);
+    if (nth > 0) buf_printf(&fs->key, ":%u", nth);
     name_seq(&fs->seq_key, life);
     list_init(&fs->waiting);
     list_init(&fs->group);

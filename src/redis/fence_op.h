@@ -8,16 +8,19 @@
 
 struct redis_fences {
     struct redis_link *link;
+    struct redis_fences
+        *next; /* has the next group while WAITAOF holds this link; NULL: the group waits for it */
     const struct life *life;
-    uint32_t replicas;      /* redis.replicas: n of WAIT; 0: none */
-    enum redis_keeps keeps; /* only for the disk more than the write and WAIT */
-    uint32_t wait_ms;       /* a fence that is not confirmed after this long fails, 10,000 */
-    struct aof_watch watch; /* whoever looks at Redis feeds it */
+    uint32_t replicas;       /* redis.replicas: n of WAIT; 0: none */
+    enum redis_keeps keeps;  /* only for the disk more than the write and WAIT */
+    uint32_t wait_ms;        /* a fence that is not confirmed after this long fails, 10,000 */
+    struct aof_watch *watch; /* whoever looks at Redis feeds it */
     /* private */
     struct buf key, seq_key;
     uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
     struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; looked at */
     uv_timer_t poll, rest;
+    bool begun;       /* the link of a next one, which most servers need not */
     bool resting;     /* the group waits for its next WAIT */
     uint32_t look_n;  /* replies of the look under way; 0: none is */
     uint64_t asked_n; /* the newest write when it was asked */
@@ -32,8 +35,10 @@ struct redis_fences {
     void (*closed)(struct redis_fences *fs);
 };
 
-void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
-/* Several fences at once are grouped: those that wait go together with the next one. */
+/* nth: of a chain of next ones, each with a key of its own. */
+void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life,
+                       struct aof_watch *watch, uint32_t nth);
+/* Several fences at once are grouped: those that wait go together with the next one. fs: the first of a chain. */
 void redis_fence(struct redis_fences *fs, struct fence *f);
 /* After the link was closed (so nothing is pending). Ends in closed, once. */
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));

@@ -88,13 +88,18 @@ static inline void fake_accept(uv_stream_t *server, int status)
     uv_read_start((uv_stream_t *)&f->client, fake_room, fake_read);
 }
 
-static inline void fake_start(struct world *w, struct fake *f)
+static inline void fake_start_at(struct world *w, struct fake *f, const char *socket)
 {
     uv_pipe_init(&w->loop, &f->server, 0);
     f->server.data = f;
     if (f->hello == NULL) f->hello = fake_hello(f, FAKE_INFO);
-    assert_int_equal(uv_pipe_bind(&f->server, w->server.socket), 0);
+    assert_int_equal(uv_pipe_bind(&f->server, socket), 0);
     assert_int_equal(uv_listen((uv_stream_t *)&f->server, 8, fake_accept), 0);
+}
+
+static inline void fake_start(struct world *w, struct fake *f)
+{
+    fake_start_at(w, f, w->server.socket);
 }
 
 static inline void fake_stop(struct fake *f)

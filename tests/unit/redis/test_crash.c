@@ -49,6 +49,7 @@ static void whole_way(void *arg)
     struct world *w = world_empty();
     struct redis_frames frames;
     struct redis_fences fences;
+    struct aof_watch watch = {0};
     struct redis_scans scans;
     struct frame f = {.seq = 1};
     struct slice key = SLICE(KEY);
@@ -67,7 +68,7 @@ static void whole_way(void *arg)
     frames.on_frame = on_frame;
     frames.on_claim = on_claim;
     redis_scans_init(&scans, &w->link);
-    redis_fences_init(&fences, &w->link, &w->life);
+    redis_fences_init(&fences, &w->link, &w->life, &watch, 0);
     fences.keeps = REDIS_KEEPS_NOTHING;
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->ups == 1);

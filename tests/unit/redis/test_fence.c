@@ -5,6 +5,7 @@
 struct got {
     struct world *w;
     struct redis_fences fs;
+    struct aof_watch watch;
     struct fence f[4];
     int answers, closed;
     uint64_t from_ms;
@@ -26,7 +27,7 @@ static void got_init(struct got *g, struct world *w)
 {
     memset(g, 0, sizeof *g);
     g->w = w;
-    redis_fences_init(&g->fs, &w->link, &w->life);
+    redis_fences_init(&g->fs, &w->link, &w->life, &g->watch, 0);
     for (int i = 0; i < 4; i++)
         g->f[i] = (struct fence){.done = on_fence, .arg = g};
     g->from_ms = mono_ms();
@@ -331,6 +332,64 @@ static void test_waitaof(void **state)
     wait_answer(REDIS_KEEPS_REPLICAS, ":1\r\n", false);
 }
 
+#define WRITTEN "*2\r\n$3\r\nabc\r\n$-1\r\n"
+#define AT_REST_LONG "$128\r\n" AT_REST ENDED_WELL "\r\n"
+
+/* While WAITAOF holds the first link, fences go down the next, once that is up: none waits for the fsync before its own. */
+static void test_next_link(void **state)
+{
+    struct world *w = world_empty();
+    struct got g;
+    char at[100];
+    struct redis_url url = {.path = at};
+    struct redis_place place;
+    struct redis_link link;
+    struct redis_fences next;
+    struct redis_link_config config = {
+        .place = &place, .life = &w->life, .role = "fence2", .answer_ms = 20000};
+    struct fake one = {.say = {WRITTEN}},
+                two = {.say = {WRITTEN, "*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
+                               "*2\r\n:1\r\n:0\r\n$1\r\n2\r\n" AT_REST_LONG}};
+    (void)state;
+    assert_int_equal(sizeof AT_REST ENDED_WELL - 1, 128);
+    snprintf(at, sizeof at, "%s2", w->server.socket);
+    place_init(&place, &url);
+    fake_start(w, &one);
+    fake_start_at(w, &two, at);
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    redis_link_init(&link, &w->loop, &config);
+    link.arg = w;
+    redis_fences_init(&next, &link, &w->life, &g.watch, 1);
+    g.fs.next = &next;
+    redis_fence(&g.fs, &g.f[0]);
+    assert_int_equal(two.accepts, 0); /* most servers need no further link */
+    redis_fence(&g.fs, &g.f[1]);
+    WAIT_UNTIL(w, redis_link_is_up(&link));
+    for (int i = 2; i < 4; i++) {
+        redis_fence(&g.fs, &g.f[i]);
+        WAIT_UNTIL(w, g.answers == i - 1);
+        assert_true(g.f[i].passed);
+    }
+    assert_true(g.fs.n == 1 && next.n == 2);
+    assert_memory_equal(next.key.p + next.key.n - 2, ":1", 2);
+    fake_say(&one, "*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG,
+             strlen("*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG));
+    WAIT_UNTIL(w, g.answers == 3);
+    assert_true(g.f[0].passed &&
+                g.fs.n == 2); /* and the one that came when there was no other is on its way */
+    closing = &g;
+    fake_stop(&two);
+    world_link_close(w, &link);
+    redis_fences_close(&next, on_closed);
+    WAIT_UNTIL(w, g.closed == 1);
+    g.closed = 0;
+    fake_stop(&one);
+    got_close(&g);
+}
+
 /* A background fence leaves the link to other fences between its looks; the next one takes it with its own write. */
 static void test_background(void **state)
 {
@@ -395,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_link_changed),
         cmocka_unit_test(test_waitaof),
+        cmocka_unit_test(test_next_link),
         cmocka_unit_test(test_background),
         cmocka_unit_test(test_background_lost),
     };

@@ -189,6 +189,7 @@ static void no_count_on_other_data(void **state)
 /* --- beside the fences of merging --- */
 
 static struct redis_fences fences;
+static struct aof_watch watch;
 static struct fence fence;
 static int fenced, fences_gone;
 
@@ -208,7 +209,8 @@ static int begin_fences(void **state)
 {
     begin(state);
     world_timed(w);
-    redis_fences_init(&fences, &w->link, &w->life);
+    watch = (struct aof_watch){0};
+    redis_fences_init(&fences, &w->link, &w->life, &watch, 0);
     fence = (struct fence){.done = on_fence};
     fenced = fences_gone = 0;
     return 0;

@@ -80,6 +80,14 @@ void wire_totals(struct core *c, struct totals *t);
 void core_job(struct core *c, struct db_job *job);
 void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */
 
+/* A port that is one call: of is what its arg is. */
+#define PORT(name, of, call, ...)                                                                            \
+    static void name(void *arg, __VA_ARGS__)                                                                 \
+    {                                                                                                        \
+        of = arg;                                                                                            \
+        call;                                                                                                \
+    }
+
 /* Ports that several machines share; core: the struct core. */
 uint64_t core_mono_ms(void *core);
 uint64_t core_age_ms(void *core); /* runs while the host sleeps */

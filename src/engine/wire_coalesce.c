@@ -12,61 +12,27 @@ static void send_frame(void *arg, struct frame *f)
     l->frame_sent_us = mono_us(); /* one frame is in flight */
     redis_frames_send(&l->core.frames, f);
 }
-static void send_claim(void *arg, struct claim *c)
-{
-    redis_frames_claim(&((struct lane *)arg)->core.frames, c);
-}
-static void send_kept(void *arg, struct kept_frame *k)
-{
-    redis_frames_replay(&((struct lane *)arg)->core.frames, k);
-}
-static void fence(void *arg, struct fence *f)
-{
-    redis_fence(((struct lane *)arg)->core.fences, f);
-}
+PORT(send_claim, struct lane *to, redis_frames_claim(&to->core.frames, c), struct claim *c)
+PORT(send_kept, struct lane *to, redis_frames_replay(&to->core.frames, k), struct kept_frame *k)
+PORT(fence, struct lane *to, redis_fence(to->core.fences, f), struct fence *f)
+
 static void caught_up(void *arg)
 {
     lane_caught_up(arg);
 }
-static void kill_client(void *arg, int64_t id)
-{
-    redis_frames_kill(&((struct lane *)arg)->core.frames, id);
-}
-static void read_values(void *arg, struct frame *f)
-{
-    redis_frames_values(&((struct lane *)arg)->core.frames, f);
-}
-
-static void look(void *arg, const struct link_look *of)
-{
-    redis_frames_look(&((struct lane *)arg)->core.frames, of);
-}
+PORT(kill_client, struct lane *to, redis_frames_kill(&to->core.frames, id), int64_t id)
+PORT(read_values, struct lane *to, redis_frames_values(&to->core.frames, f), struct frame *f)
+PORT(look, struct lane *to, redis_frames_look(&to->core.frames, of), const struct link_look *of)
 
 static void journals_lost(void *arg)
 {
     takeover_soon(&((struct lane *)arg)->takeover);
 }
 
-static void port_journals(void *arg, struct journal_list *list)
-{
-    redis_journals(&((struct core *)arg)->sync_link, list);
-}
-
-static void port_take(void *arg, struct journal_take *t)
-{
-    redis_journal_take(&((struct core *)arg)->frame_link, t);
-}
-
-static void due(void *arg, const struct counter *c, struct slice key, enum due_why why)
-{
-    sync_due(((struct lane *)arg)->core.sync, c, key, why);
-}
-
-static uint64_t now_ms(void *arg)
-{
-    (void)arg;
-    return mono_ms();
-}
+PORT(port_journals, struct core *to, redis_journals(&to->sync_link, list), struct journal_list *list)
+PORT(port_take, struct core *to, redis_journal_take(&to->frame_link, t), struct journal_take *t)
+PORT(due, struct lane *to, sync_due(to->core.sync, c, key, why), const struct counter *c, struct slice key,
+     enum due_why why)
 
 static uint64_t now_us(void *arg)
 {
@@ -85,27 +51,17 @@ static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
     if (outcome == FRAME_APPLIED) histogram_add(&latencies.frame, mono_us() - l->frame_sent_us);
     coalesce_on_frame(l->core.coalesce, f, outcome);
 }
-static void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
-{
-    coalesce_on_kept(((struct lane *)arg)->core.coalesce, k, outcome);
-}
-static void on_claim(void *arg, struct claim *c)
-{
-    coalesce_on_claim(((struct lane *)arg)->core.coalesce, c);
-}
+PORT(on_kept, struct lane *to, coalesce_on_kept(to->core.coalesce, k, outcome), struct kept_frame *k,
+     enum frame_outcome outcome)
+PORT(on_claim, struct lane *to, coalesce_on_claim(to->core.coalesce, c), struct claim *c)
+
 static void killed(void *arg)
 {
     coalesce_on_killed(((struct lane *)arg)->core.coalesce);
 }
-static void on_values(void *arg, struct frame *f)
-{
-    coalesce_on_values(((struct lane *)arg)->core.coalesce, f);
-}
-static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
-{
-    coalesce_on_look(((struct lane *)arg)->core.coalesce, seq, stands, ours);
-}
-
+PORT(on_values, struct lane *to, coalesce_on_values(to->core.coalesce, f), struct frame *f)
+PORT(on_look, struct lane *to, coalesce_on_look(to->core.coalesce, seq, stands, ours), int64_t seq,
+     const bool *stands, const bool *ours)
 void wire_coalesce(struct lane *l)
 {
     struct core *c = &l->core;
@@ -125,7 +81,7 @@ void wire_coalesce(struct lane *l)
         .answered = l->ports.answered,
         .room = l->ports.room,
         .fatal = l->ports.failed,
-        .mono_ms = now_ms,
+        .mono_ms = core_mono_ms,
         .mono_us = now_us,
         .redis_ms = redis_now_ms,
     };

@@ -105,10 +105,7 @@ static void port_sign(void *arg)
     core_job(c, &t->job);
 }
 
-static void port_history(void *arg, struct history_read *h)
-{
-    redis_history(&((struct core *)arg)->sync_link, h);
-}
+PORT(port_history, struct core *to, redis_history(&to->sync_link, h), struct history_read *h)
 
 static const char *port_run_id(void *arg)
 {

@@ -112,15 +112,8 @@ static void port_write(void *arg, struct until_write *w)
     core_job(c, &t->job);
 }
 
-static void port_dirty(void *arg, struct dirty_state *d)
-{
-    redis_dirty_state(&((struct core *)arg)->sync_link, d);
-}
-
-static void port_batches(void *arg, struct batch_list *b)
-{
-    redis_batch_list(&((struct core *)arg)->sync_link, b);
-}
+PORT(port_dirty, struct core *to, redis_dirty_state(&to->sync_link, d), struct dirty_state *d)
+PORT(port_batches, struct core *to, redis_batch_list(&to->sync_link, b), struct batch_list *b)
 
 static int64_t port_lag_ms(void *arg)
 {

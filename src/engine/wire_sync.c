@@ -4,20 +4,9 @@
 #include "redis/batch.h"
 #include "redis/index.h"
 
-static void port_claim(void *arg, struct claim *c)
-{
-    coalesce_claim(((struct core *)arg)->coalesce, c);
-}
-
-static void port_scan(void *arg, struct scan *scan)
-{
-    redis_scan(&((struct core *)arg)->scans, scan);
-}
-
-static void port_merge(void *arg, struct chunk *c)
-{
-    writer_pool_merge(((struct core *)arg)->pool, c);
-}
+PORT(port_claim, struct core *to, coalesce_claim(to->coalesce, c), struct claim *c)
+PORT(port_scan, struct core *to, redis_scan(&to->scans, scan), struct scan *scan)
+PORT(port_merge, struct core *to, writer_pool_merge(to->pool, c), struct chunk *c)
 
 static void port_discard(void *arg, struct discard *discard)
 {
@@ -26,15 +15,8 @@ static void port_discard(void *arg, struct discard *discard)
     redis_discard(&c->sync_link, discard);
 }
 
-static void port_adopt(void *arg, struct adopt *adopt)
-{
-    redis_adopt(&((struct core *)arg)->sync_link, adopt);
-}
-
-static void port_due_poll(void *arg, struct due_poll *poll)
-{
-    redis_due(&((struct core *)arg)->sync_link, poll);
-}
+PORT(port_adopt, struct core *to, redis_adopt(&to->sync_link, adopt), struct adopt *adopt)
+PORT(port_due_poll, struct core *to, redis_due(&to->sync_link, poll), struct due_poll *poll)
 
 static void port_epoch_over(void *arg)
 {
@@ -47,10 +29,8 @@ static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
     redis_beat(&c->sync_link, c->config.life, slice_str(c->config.host), ids, n);
 }
 
-static void port_hold_names(void *arg, const struct slice *names, uint32_t n)
-{
-    redis_hold_names(&((struct core *)arg)->sync_link, names, n);
-}
+PORT(port_hold_names, struct core *to, redis_hold_names(&to->sync_link, names, n), const struct slice *names,
+     uint32_t n)
 
 static void port_draw_id(void *arg, struct batch_id *id)
 {

@@ -4,10 +4,7 @@
 #include "mysql/books.h"
 #include "redis/pending.h"
 
-static void port_total_redis(void *arg, struct total_read *r)
-{
-    redis_total(&((struct core *)arg)->sync_link, r);
-}
+PORT(port_total_redis, struct core *to, redis_total(&to->sync_link, r), struct total_read *r)
 
 struct stored_task {
     struct db_job job;

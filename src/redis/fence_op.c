@@ -17,6 +17,7 @@
 #define LOST_MS 100           /* a lost link is noticed within that */
 #define FENCE_KEY_S 86400     /* as in fence.lua */
 #define WAIT_SLICE_MS 1000    /* one WAIT; asked again until the fence gives up, since it blocks the link */
+#define SPACED_MS 400         /* so that four links last for longer than a second */
 #define BACKGROUND_SLICE_MS 5 /* when only background fences wait; asked again every POLL_MS */
 
 static void group_begin(struct redis_fences *fs);
@@ -397,6 +398,7 @@ static void group_begin(struct redis_fences *fs)
 {
     if (fs->flying || list_empty(&fs->waiting)) return;
     fs->flying = true;
+    fs->begun_ms = mono_ms();
     list_move_all(&fs->group, &fs->waiting);
     list_for_each (node, &fs->group) {
         struct fence *f = CONTAINER_OF(node, struct fence, link);
@@ -406,29 +408,33 @@ static void group_begin(struct redis_fences *fs)
     write_put(fs);
 }
 
-static uint64_t begun_us(const struct redis_fences *fs)
+static void on_spaced(uv_timer_t *timer)
 {
-    return CONTAINER_OF(fs->group.next, struct fence, link)->asked_us;
+    group_begin(timer->data);
 }
 
-/* A group waits up to a second for its fsync. What comes meanwhile needs the one behind it: down a link that is free, else
- * behind the oldest group. */
-static struct redis_fences *fences_free(struct redis_fences *fs)
+/* (!) WAITAOF holds its link until the next fsync, up to a second; what comes meanwhile needs no later one. The links' groups
+ * begin at least SPACED_MS apart, so that four last for that second, whatever comes. rest_ms: until this link's may begin. */
+static struct redis_fences *fences_free(struct redis_fences *fs, uint64_t *rest_ms)
 {
     struct redis_fences *oldest = fs;
+    uint64_t now_ms = mono_ms(), since_ms = 0;
     while (fs->flying) {
-        if (begun_us(fs) < begun_us(oldest)) oldest = fs;
+        if (fs->begun_ms < oldest->begun_ms) oldest = fs;
+        if (fs->begun_ms > since_ms) since_ms = fs->begun_ms;
         if ((fs = fs->next) == NULL) return oldest;
         if (!fs->begun) redis_link_start(fs->link);
         fs->begun = true;
         if (!redis_link_is_up(fs->link)) return oldest;
     }
+    if (since_ms > 0 && now_ms < since_ms + SPACED_MS) *rest_ms = since_ms + SPACED_MS - now_ms;
     return fs;
 }
 
 void redis_fence(struct redis_fences *fs, struct fence *f)
 {
-    if (!f->background && !fs->resting && by_waitaof(fs)) fs = fences_free(fs);
+    uint64_t rest_ms = 0;
+    if (!f->background && !fs->resting && by_waitaof(fs)) fs = fences_free(fs, &rest_ms);
     f->passed = false;
     f->text[0] = '\0';
     f->sync = (struct aof_wait){0};
@@ -437,8 +443,10 @@ void redis_fence(struct redis_fences *fs, struct fence *f)
     list_push(&fs->waiting, &f->link);
     if (fs->resting && !f->background)
         group_again(fs);
-    else
+    else if (rest_ms == 0)
         group_begin(fs);
+    else if (!uv_is_active((uv_handle_t *)&fs->rest))
+        uv_timer_start(&fs->rest, on_spaced, rest_ms, 0);
 }
 
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life,
@@ -469,6 +477,7 @@ void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fen
 {
     fs->closed = closed;
     list_end(fs, &fs->timed, false, "tallyd is stopping");
+    if (!fs->flying) list_end(fs, &fs->waiting, false, "tallyd is stopping");
     if (fs->resting) group_end(fs, false, NULL, "tallyd is stopping");
     uv_close((uv_handle_t *)&fs->poll, on_closed);
     uv_close((uv_handle_t *)&fs->rest, on_closed);

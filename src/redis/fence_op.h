@@ -20,10 +20,11 @@ struct redis_fences {
     uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
     struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; looked at */
     uv_timer_t poll, rest;
-    bool begun;       /* the link of a next one, which most servers need not */
-    bool resting;     /* the group waits for its next WAIT */
-    uint32_t look_n;  /* replies of the look under way; 0: none is */
-    uint64_t asked_n; /* the newest write when it was asked */
+    bool begun;        /* the link of a next one, which most servers need not */
+    uint64_t begun_ms; /* the last group */
+    bool resting;      /* the group waits for its next WAIT */
+    uint32_t look_n;   /* replies of the look under way; 0: none is */
+    uint64_t asked_n;  /* the newest write when it was asked */
     struct aof_look look;
     uint64_t rewrite_ms;   /* when BGREWRITEAOF was asked for last; 0: never */
     bool look_known, push; /* it was INFO's text; a look ends in a write */

@@ -11,9 +11,11 @@ def patience(seconds):
 
 
 def wait_until(condition, deadline_s=60, what="", every_s=0.02):
-    """The first true answer of condition(). An exception in it counts as "not yet"; the last one is shown at the end."""
+    """The first true answer of condition(). An exception in it counts as "not yet"; the last one is shown at the end. The longer it
+    takes the seldomer it looks: many tests wait at the same time, and looks take the processors from what is waited for."""
     deadline_s = patience(deadline_s)
-    ends_at = time.monotonic() + deadline_s
+    began = time.monotonic()
+    ends_at = began + deadline_s
     last = None
     while True:
         try:
@@ -24,7 +26,7 @@ def wait_until(condition, deadline_s=60, what="", every_s=0.02):
             last = problem
         if time.monotonic() > ends_at:
             raise AssertionError(f"not within {deadline_s:g} s: {what or condition}; last seen: {last!r}")
-        time.sleep(every_s)
+        time.sleep(max(every_s, min(0.25, (time.monotonic() - began) / 10)))
 
 
 def stays(condition, for_s, what="", every_s=0.05):

@@ -3,7 +3,7 @@
 # Under umask 022 the same source gives the same bytes, whatever its path: paths of this machine are kept out of the
 # binary (CMakeLists.txt), and times are SOURCE_DATE_EPOCH, by default that of the last commit, or of 2026-01-01 where
 # there is no git.
-install(FILES config/systemd/tallyd.service DESTINATION lib/systemd/system)
+install(FILES config/systemd/tallyd.service config/systemd/tallyd@.service DESTINATION lib/systemd/system)
 install(FILES config/systemd/tallyd.sysusers DESTINATION lib/sysusers.d RENAME tallyd.conf)
 install(FILES config/systemd/tallyd.tmpfiles DESTINATION lib/tmpfiles.d RENAME tallyd.conf)
 install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml config/dev.sh DESTINATION share/tallyd)

@@ -10,6 +10,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* Corrects the first fault that redis_check_facts finds and that is not corrected yet. */
 static void facts_mend(struct redis_facts *f, unsigned step)
@@ -288,6 +290,42 @@ static enum err check_secure(struct setup *setup)
     return doors != ERR_NONE ? doors : redis;
 }
 
+static bool has_shared(const struct conf_addresses *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->all[i].shared) return true;
+    return false;
+}
+
+/* Several tallyds on one port, most with this one file: what each must have for itself. The one that runs may be this one. */
+static enum err check_shared(const struct setup *setup)
+{
+    const struct conf *c = setup->conf;
+    struct error e;
+    int fd;
+    if (!has_shared(&c->listen_resp)) return ERR_NONE;
+    if (setup_hold_name(setup, c->instance, &fd, &e) == ERR_NONE)
+        close(fd);
+    else
+        printf("warning: a tallyd runs here as '%s'. Another one on this port needs a name of its "
+               "own: " CONF_INSTANCE_ENVIRONMENT "=NAME in its environment.\n",
+               c->instance);
+    if (c->listen_control.n == 0)
+        warning_print(
+            NULL,
+            "several tallyds share a port, so `tallyd status` reaches any of them. Give each a socket, by "
+            "listen.control: unix:///run/tallyd-<instance>/control.sock");
+    int on = 1;
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool can = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0;
+    if (!can)
+        fprintf(stderr,
+                "This kernel lets no processes share a port (SO_REUSEPORT: %s). Take ?reuseport=1 away.\n",
+                strerror(errno));
+    if (fd >= 0) close(fd);
+    return can ? ERR_NONE : ERR_CONFIG;
+}
+
 /* The configuration that a shop starts with: it counts visitors a day. */
 static const char starter[] =
     "listen: { resp: \"tcp://127.0.0.1:7370\", http: \"tcp://127.0.0.1:7371\" }  # your apps; the panel\n"
@@ -338,13 +376,14 @@ enum err verb_check(const struct call *call)
     }
     printf("%s is a good configuration with %zu counter%s.\n", call->conf_path, conf.counters_n,
            conf.counters_n == 1 ? "" : "s");
-    enum err secure = check_secure(&setup);
+    enum err secure = check_secure(&setup), shared = check_shared(&setup);
     fflush(stdout);
     enum err redis = check_redis(&setup);
     fflush(stdout);
     enum err mysql = check_mysql(&setup, call->try_rows);
     setup_close(&setup);
     conf_free(&conf);
-    if (secure == ERR_CONFIG || redis == ERR_CONFIG || mysql == ERR_CONFIG) return ERR_CONFIG;
+    if (secure == ERR_CONFIG || shared == ERR_CONFIG || redis == ERR_CONFIG || mysql == ERR_CONFIG)
+        return ERR_CONFIG;
     return redis != ERR_NONE ? redis : mysql;
 }

@@ -306,6 +306,7 @@ static void common_put(struct buf *out)
 #undef X
     BUF_LIT(out, "# ENVIRONMENT\n\n*TALLYD\\_REDIS\\_PASSWORD*, *TALLYD\\_MYSQL\\_PASSWORD*\n"
                  "\tPasswords; they override those of the configuration.\n\n"
+                 "*TALLYD\\_INSTANCE*\n\tThe option *instance*, and <instance> in addresses.\n\n"
                  "*NO\\_COLOR*\n\tWhen set, *tallyd status* uses no colours on a terminal.\n\n"
                  "# FILES\n\n_" CONF_PATH_DEFAULT "_\n\tThe configuration, unless *-c* names another.\n\n"
                  "# SIGNALS\n\n*SIGTERM*, *SIGINT*\n\t*tallyd run* accepts no more requests, answers those "

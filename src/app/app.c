@@ -299,7 +299,7 @@ static enum err recover_alone(void *arg, const struct conf *conf, const struct a
 static enum err run_named(struct service *s, struct settings *settings, const char *path, struct error *e)
 {
     int fd = -1;
-    if (settings_lock_name(settings, &fd, e) != ERR_NONE) return e->code;
+    if (setup_hold_name(&settings->setup, settings->instance, &fd, e) != ERR_NONE) return e->code;
     enum err code = service_run(s, settings, path, true, NULL, NULL, e);
     close(fd);
     return code;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #define TICK_MS 20
+#define HANDED_OVER_MS 1000 /* for which clients that have just come to a shared port are served */
 
 /* During the start it is only remembered: what is being started must not be closed meanwhile. */
 void service_stop(struct service *s)
@@ -116,6 +117,12 @@ static void listen_closed(void *arg)
 /* Service.c */
 static void service_drain_tick(struct service *s, uint64_t now_ms)
 {
+    bool late = now_ms >= s->stop_by_ms;
+    if (!s->draining && !late && s->listen != NULL) {
+        if (s->served_until_ms == 0)
+            s->served_until_ms = now_ms + (listen_hand_over(s->listen) ? HANDED_OVER_MS : 0);
+        if (now_ms < s->served_until_ms && STAT_GET(connections_open) > 0) return;
+    }
     if (!s->draining) {
         EACH_LANE (l, s)
             lane_stop(l);
@@ -128,7 +135,6 @@ static void service_drain_tick(struct service *s, uint64_t now_ms)
             listen_stop(s->listen, listen_closed, s);
     }
     s->draining = true;
-    bool late = now_ms >= s->stop_by_ms;
     if (late && !s->listen_closed && !s->dropped) {
         s->dropped = true;
         listen_drop_all(s->listen);

@@ -4,7 +4,7 @@
  * Start:  the number of lanes -> of each: Redis' sync link (checked) -> no other process has the name -> links of earlier
  *         lives killed, frame and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP ->
  *         the lanes run. One of several lanes that is away does its steps when it comes.
- * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lanes -> loop empty. */
+ * Stop:   shared ports are left -> HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lanes -> loop empty. */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
@@ -92,7 +92,8 @@ struct service {
     struct http_side web;
     struct notify notify;
     enum stage stage;
-    uint64_t stop_by_ms; /* while draining */
+    uint64_t stop_by_ms,
+        served_until_ms; /* while draining; clients, after their port was left to other processes */
     uint64_t certificates_at_ms;
     bool waiting; /* for the end of a move: was logged */
     bool mysql_seen, stop_asked, draining, dropped, listen_closed;

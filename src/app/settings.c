@@ -1,5 +1,4 @@
-/* app/settings.c - from options to the rooms' own structs. The instance's lock is a name in the abstract socket space.
- * It needs no directory and no rights, and is gone with the process, however that ends. */
+/* app/settings.c - from options to the rooms' own structs. */
 #include "app/settings.h"
 
 #include "base/log.h"
@@ -7,10 +6,7 @@
 #include "tls/tls.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define EVERY_MS (24 * 3600 * UINT64_C(1000))
@@ -150,31 +146,4 @@ struct lane_config settings_lane(const struct settings *s, uint32_t lane)
         .mysql_keep_ms = (uint64_t)conf->mysql_keep_ms,
         .coalesce = coalesce,
     };
-}
-
-enum err settings_lock_name(const struct settings *s, int *fd, struct error *e)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const struct redis_url *redis = &s->setup.redis;
-    const struct redis_host *host = &redis->hosts[0];
-    const struct sentinels_config *sentinels = &s->setup.sentinels; /* many call their primary the same */
-    const struct redis_target none = {0}, *by = sentinels->n > 0 ? &sentinels->at[0] : &none;
-    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s%s%s", s->instance,
-                     sentinels->n > 0 ? by->port : host->port, redis->db,
-                     redis->path != NULL ? redis->path : host->name, sentinels->n > 0 ? "@" : "", by->host);
-    size_t most = sizeof name.sun_path - 2;
-    socklen_t length =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + ((size_t)n < most ? (size_t)n : most));
-    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd >= 0 && bind(*fd, (const struct sockaddr *)&name, length) == 0) return ERR_NONE;
-    bool taken = errno == EADDRINUSE;
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-    if (taken)
-        return error_set(
-            e, ERR_CONFIG,
-            "another tallyd runs on this machine under the instance name '%s' with the same Redis; stop it, "
-            "or give this one a name of its own (option `instance`)",
-            s->instance);
-    return error_set(e, ERR_FAILED, "cannot hold the instance name '%s': %s", s->instance, strerror(errno));
 }

@@ -28,10 +28,6 @@ void settings_reload(struct settings *s, const struct conf *wanted);
 
 struct lane_config settings_lane(const struct settings *s, uint32_t lane); /* borrows from s */
 
-/* Holds the instance's name on this machine until the process ends: a second process gets ERR_CONFIG. *fd is the
- * holder. */
-enum err settings_lock_name(const struct settings *s, int *fd, struct error *e) MUST_CHECK;
-
 /* The life of certificates in a running service: logged at the start, checked once a day, read again at a SIGHUP. */
 
 /* Those of the tls:// addresses. e names file, line and column of what is wrong. */

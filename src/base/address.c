@@ -90,18 +90,18 @@ bool networks_have(const struct networks *n, const struct sockaddr *peer)
 
 /* --- what is behind the '?' --- */
 
-static const char *proxy_read(struct slice query, struct address *out)
+static const char *of_tcp(struct slice one, struct address *out)
 {
-    const struct slice on = SLICE("proxy=on"), from = SLICE("&from=");
-    struct slice rest = slice_of(query.p + on.n, query.n < on.n ? 0 : query.n - on.n);
-    if (!slice_starts(query, on) || (rest.n > 0 && !slice_starts(rest, from)))
-        return "an address with something other than proxy=on&from= behind its '?'";
-    struct slice networks =
-        rest.n > 0 ? slice_of(rest.p + from.n, rest.n - from.n) : SLICE("127.0.0.0/8,::1");
-    return networks_read(networks, &out->proxies);
+    const struct slice from = SLICE("from=");
+    if (slice_eq(one, SLICE("proxy=on"))) return networks_read(SLICE("127.0.0.0/8,::1"), &out->proxies);
+    if (out->proxies.n > 0 && slice_starts(one, from))
+        return networks_read(slice_of(one.p + from.n, one.n - from.n), &out->proxies);
+    out->shared = slice_eq(one, SLICE("reuseport=1"));
+    return out->shared ? NULL
+                       : "an address with something other than proxy=on&from= and reuseport=1 behind its '?'";
 }
 
-static const char *one_read(struct slice one, struct address *out)
+static const char *of_unix(struct slice one, struct address *out)
 {
     const struct slice mode = SLICE("mode="), group = SLICE("group=");
     if (slice_starts(one, mode))
@@ -116,7 +116,8 @@ static const char *one_read(struct slice one, struct address *out)
     return "an address with something other than mode= and group= behind its '?'";
 }
 
-static const char *options_read(struct slice query, struct address *out)
+static const char *options_read(struct slice query, const char *(*one_read)(struct slice, struct address *),
+                                struct address *out)
 {
     const char *wrong = NULL;
     for (struct slice rest = query; wrong == NULL && rest.p != NULL;) {
@@ -130,7 +131,7 @@ static const char *options_read(struct slice query, struct address *out)
 
 static const char *unix_read(const struct url *u, struct address *out)
 {
-    const char *wrong = options_read(u->query, out);
+    const char *wrong = options_read(u->query, of_unix, out);
     if (wrong != NULL) return wrong;
     if (u->path.n < 2 || u->path.p[0] != '/') return "a unix socket without an absolute path";
     if (u->path.n > UNIX_PATH_MAX) return "a unix socket's path of more than 107 bytes";
@@ -147,7 +148,7 @@ static const char *tcp_read(const struct url *u, const char *wrong, struct addre
     if (wrong == NULL && u->port.p == NULL) return "an address without a port";
     if (wrong == NULL && (!url_port(u->port, &out->port) || u->path.p != NULL))
         return "an address whose port is not a number from 1 to 65535";
-    if (wrong == NULL && u->query.p != NULL) wrong = proxy_read(u->query, out);
+    if (wrong == NULL) wrong = options_read(u->query, of_tcp, out);
     if (wrong != NULL) return wrong;
     out->host = heap_strndup(u->host.p, u->host.n);
     if (u->user.p == NULL && u->more.p == NULL &&
@@ -194,11 +195,18 @@ static enum err tcp_bind(const struct address *a, int fd, struct error *e)
     const int on = 1;
     inet_pton(AF_INET6, a->host, &v6.sin6_addr);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (a->shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+        return error_set(e, ERR_CONFIG,
+                         "%s: this kernel lets no processes share a port (SO_REUSEPORT: %s): take "
+                         "?reuseport=1 away",
+                         a->text, strerror(errno));
     int rc =
         is_v4 ? bind(fd, (struct sockaddr *)&v4, sizeof v4) : bind(fd, (struct sockaddr *)&v6, sizeof v6);
     if (rc == 0) return ERR_NONE;
     return error_set(e, ERR_CONFIG, "%s: bind: %s%s", a->text, strerror(errno),
-                     errno == EADDRINUSE ? ": is another process there?" : "");
+                     errno != EADDRINUSE ? ""
+                     : a->shared ? ": who is there must run as the same user, with ?reuseport=1 as well"
+                                 : ": is another process there?");
 }
 
 /* --- unix sockets --- */

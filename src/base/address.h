@@ -1,5 +1,5 @@
 /* base/address.h - where tallyd listens: tcp://IP:port, tls://[IPv6]:port, unix:///path?mode=0660&group=www-data; behind a
- * proxy tcp://IP:port?proxy=on&from=10.0.0.0/8,192.168.1.7.
+ * proxy tcp://IP:port?proxy=on&from=10.0.0.0/8,192.168.1.7; for several processes on one port tcp://IP:port?reuseport=1.
  * Numbers only, no host names: a service's listeners should not depend on DNS. */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
@@ -26,6 +26,7 @@ struct address {
     char *path;              /* of the unix socket; NULL: TCP */
     int port;                /* 1..65535; 0: any, not read from a text */
     bool tls;                /* TCP with TLS */
+    bool shared;             /* by several processes, among which the kernel deals out its clients */
     struct networks proxies; /* whose connections begin with a PROXY protocol header; n 0: none does */
     mode_t mode;             /* of the unix socket; 0: none was given, 0660 */
     char group[33];          /* a name or a number; empty: the group of the process */

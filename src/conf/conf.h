@@ -78,7 +78,8 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "\"unix:///run/tallyd/tallyd.sock\"",                                                                  \
       "addresses for Redis clients: one or a list. A unix socket may have a mode and a group: "              \
       "unix:///path?mode=0660&group=www-data. An address for proxies that send a PROXY protocol header: "    \
-      "tcp://10.0.0.5:7370?proxy=on&from=10.0.0.0/8")                                                               \
+      "tcp://10.0.0.5:7370?proxy=on&from=10.0.0.0/8. One for several tallyds on this machine: "               \
+      "tcp://0.0.0.0:7370?reuseport=1. <instance> is what TALLYD_INSTANCE in the environment says") \
     G(LISTEN_HTTP, "listen.http", ADDRESSES, listen_http, "", 0, 0, RESTART,                                 \
       "a list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "                     \
       "\"unix:///run/tallyd/http.sock\"",                                                                    \
@@ -216,7 +217,7 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
     G(INSTANCE, "instance", INSTANCE, instance, "", 0, 0, RESTART,                                           \
       "1 to 64 letters, digits, '.', '_' or '-'",                                                            \
       "this daemon's name, the same after a restart. No other daemon on this Redis may have it. By "         \
-      "default the host's name")                                                                             \
+      "default the host's name. TALLYD_INSTANCE in the environment overrides it")                                                                             \
     G(LEDGER_KEEP, "ledger.keep", MS, ledger_keep_ms, "7d", 3600000, 365 * CONF_DAY_MS, RESTART,             \
       "a duration from 1h to 365d",                                                                          \
       "how long MySQL remembers merged chunks. Give more than the age of the oldest copy of Redis "          \
@@ -425,6 +426,7 @@ struct conf_addresses {
     size_t n; /* >= 1; 0: not given */
 };
 
+#define CONF_INSTANCE_ENVIRONMENT "TALLYD_INSTANCE"
 #define CONF_BEARER_LEAST 16
 #define CONF_BEARER_MOST 255
 struct conf_bearer {

@@ -558,6 +558,11 @@ static void finish(struct reader *r)
         for (size_t o = 0; o < CONF_OPTION_COUNT; o++)
             if (conf_rows[o].owner == OWNER_USER)
                 default_set(&conf_rows[o], &c->users[i], c->users[i].places);
+    const char *named = getenv(CONF_INSTANCE_ENVIRONMENT);
+    if (named != NULL && named[0] != '\0' && !conf_set(c, CONF_INSTANCE, &named, 1))
+        problem(r, (struct conf_place){1, 1},
+                CONF_INSTANCE_ENVIRONMENT " in the environment is \"%s\", expected %s", named,
+                conf_rows[CONF_INSTANCE].expect);
     if (c->instance == NULL) c->instance = instance_default();
     c->redis_password = password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password", c->redis_password_file,
                                       CONF_REDIS_PASSWORD_FILE);

@@ -5,6 +5,7 @@
 #include "base/slice.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 #define TEXT_MOST 255 /* of a map's value */
 
@@ -345,10 +346,26 @@ bool value_secret(const struct conf_row *row)
     return row->kind == KIND_URL || row->kind == KIND_PATH || row->kind == KIND_HASH;
 }
 
+/* <instance> in it is the name that the environment gives, so that several tallyds have one file. */
+static const char *address_read(struct slice text, struct address *out)
+{
+    const struct slice mark = SLICE("<instance>");
+    const char *at = memmem(text.p, text.n, mark.p, mark.n), *name = getenv(CONF_INSTANCE_ENVIRONMENT);
+    if (at == NULL) return address_parse(text, out);
+    if (name == NULL || name[0] == '\0')
+        return "an address with <instance>, which " CONF_INSTANCE_ENVIRONMENT " in the environment names";
+    struct buf named = {0};
+    buf_printf(&named, "%.*s%s%.*s", (int)(at - text.p), text.p, name,
+               (int)(text.p + text.n - at - (ptrdiff_t)mark.n), at + mark.n);
+    const char *why = address_parse(buf_slice(&named), out);
+    buf_free(&named);
+    return why;
+}
+
 static bool address_add(struct conf_addresses *list, struct slice text, const char **why)
 {
     struct address a;
-    *why = address_parse(text, &a);
+    *why = address_read(text, &a);
     if (*why != NULL) return false;
     list->all = heap_realloc(list->all, (list->n + 1) * sizeof *list->all);
     list->all[list->n++] = a;

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #define CHUNK_LEAST (OUTLET_FULL / 2) /* fewer bytes are not made a chunk while there is one */
 #define PART_MOST OUTLET_FULL /* libuv writes up to 9 a turn: longer ones would delay the answers of others */
@@ -587,10 +588,18 @@ static void session_begin(struct conn *c)
     c->from->handler.open(c->session, c, c->from->handler.arg);
 }
 
-struct conn *conn_accept(struct listener *ls)
+static int socket_take(struct listener *ls, struct conn *c, int fd)
+{
+    if (fd < 0) return uv_accept(&ls->s.stream, &c->s.stream);
+    int rc = uv_tcp_open(&c->s.tcp, fd);
+    if (rc != 0) close(fd);
+    return rc;
+}
+
+struct conn *conn_accept(struct listener *ls, int fd)
 {
     struct conn *c = conn_new(ls);
-    int rc = uv_accept(&ls->s.stream, &c->s.stream); /* before it may be dropped, and its socket with it */
+    int rc = socket_take(ls, c, fd); /* before it may be dropped, and its socket with it */
     session_begin(c);
     if (rc != 0) conn_drop(c);
     if (is_closing(c)) return NULL;
@@ -611,12 +620,12 @@ struct conn *conn_accept(struct listener *ls)
 }
 
 /* With TLS nothing can be said before the handshake. */
-void conn_refuse(struct listener *ls)
+void conn_refuse(struct listener *ls, int fd)
 {
     struct conn *c = conn_new(ls);
     c->refused = true;
     c->listen->refused_n++;
-    int rc = uv_accept(&ls->s.stream, &c->s.stream);
+    int rc = socket_take(ls, c, fd);
     if (rc == 0) STAT_ADD(connections_refused, 1);
     if (rc != 0 || ls->is_tls) {
         conn_drop(c);

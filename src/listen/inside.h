@@ -31,6 +31,7 @@ struct listener {
     struct listen *listen;
     struct listen_handler handler;
     bool is_unix, is_tls;
+    bool shared;             /* with other processes */
     struct networks proxies; /* as in base/address.h */
     bool held;               /* libuv holds one connection of it until it is taken, and accepts no other */
     bool bound;              /* its unix socket is a file of ours */
@@ -148,8 +149,9 @@ static inline void out_empty(struct buf *b)
 }
 
 /* conn.c */
-struct conn *conn_accept(struct listener *ls); /* NULL: it is gone already, or not wanted */
-void conn_refuse(struct listener *ls);         /* a client over limits.clients: handler.full, and the end */
+/* fd: its socket, -1: the one that libuv has accepted. NULL: it is gone already, or not wanted. */
+struct conn *conn_accept(struct listener *ls, int fd);
+void conn_refuse(struct listener *ls, int fd); /* a client over limits.clients: handler.full, and the end */
 void conn_put_off(struct conn *c, bool put_off);
 struct conn *conn_adopt(struct listener *ls,
                         int fd); /* NULL: not wanted, or fd is no socket; fd stays open */

@@ -6,9 +6,12 @@
 #include "base/stats.h"
 #include "listen/inside.h"
 
+#include <linux/filter.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define FILES_RESERVED 64 /* descriptors for everything but clients */
@@ -137,14 +140,14 @@ static void accept_failed(struct listen *l, int status)
               LOGQ(uv_strerror(status)), l->clients);
 }
 
-static void take(struct listener *ls)
+static void take(struct listener *ls, int fd)
 {
     ls->listen->accepted++;
     linger_make_room(ls->listen);
     if (ls->listen->clients >= ls->listen->limits.clients_max)
-        conn_refuse(ls);
+        conn_refuse(ls, fd);
     else
-        conn_accept(ls);
+        conn_accept(ls, fd);
 }
 
 /* libuv accepts as long as clients wait, so a flood would keep it there. It stops while a client is not taken from
@@ -156,7 +159,7 @@ static void on_connection(uv_stream_t *stream, int status)
     if (status != 0) {
         accept_failed(l, status);
     } else if (l->accepted < ACCEPTS_A_TURN) {
-        take(ls);
+        take(ls, -1);
     } else {
         ls->held = true;
         l->held++;
@@ -171,7 +174,7 @@ static void accept_turn(struct listen *l)
         if (!ls->held) continue;
         ls->held = false;
         l->held--;
-        take(ls);
+        take(ls, -1);
     }
 }
 
@@ -215,6 +218,7 @@ enum err listen_add(struct listen *l, const struct address *a, const struct list
     struct listener *ls = listener_new(l, a->path != NULL, handler);
     ls->is_tls = a->tls;
     ls->proxies = a->proxies;
+    ls->shared = a->shared;
     ls->bound = true;
     url_write(ls, a, fd);
     int rc = ls->is_unix ? uv_pipe_open(&ls->s.pipe, fd) : uv_tcp_open(&ls->s.tcp, fd);
@@ -275,6 +279,64 @@ void listen_flush_all(struct listen *l)
 }
 
 /* ---- the end ---- */
+
+#define HANDSHAKE_MS 2 /* a round trip between machines of one place */
+
+/* Sources: socket(7), filter.txt of the kernel; tcp_filter() in tcp_ipv4.c, which looks at the TCP header first. */
+static void syns_drop(int fd)
+{
+    static struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13), /* its flags */
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1), /* SYN without ACK: */
+        BPF_STMT(BPF_RET | BPF_K, 0),                    /* none of it */
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),           /* else all */
+    };
+    const struct sock_fprog all = {.len = sizeof program / sizeof *program, .filter = program};
+    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &all, sizeof all);
+}
+
+/* It gives whom a closed listener had to another one of that port. */
+static bool kernel_hands_over(void)
+{
+    FILE *f = fopen("/proc/sys/net/ipv4/tcp_migrate_req", "re");
+    int on = f == NULL ? '0' : fgetc(f);
+    if (f != NULL) fclose(f);
+    return on == '1';
+}
+
+static void listener_leave(struct listener *ls, int fd)
+{
+    if (ls->held) {
+        ls->held = false;
+        ls->listen->held--;
+        take(ls, -1);
+    }
+    for (int next; (next = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
+        take(ls, next);
+    listener_close(ls);
+}
+
+/* As a rule the kernel resets clients that have not been accepted when their listener closes. So first no handshake begins here:
+ * that client's kernel tries again after a second, and comes to another process. Those that have begun end meanwhile. */
+bool listen_hand_over(struct listen *l)
+{
+    bool kernel = kernel_hands_over(), any = false;
+    for (int closes = 0; closes < 2; closes++) {
+        for (size_t i = 0; i < l->listeners_n; i++) {
+            struct listener *ls = l->listeners[i];
+            uv_os_fd_t fd;
+            if (!ls->shared || uv_fileno(&ls->s.handle, &fd) != 0) continue;
+            any = true;
+            if (closes)
+                listener_leave(ls, fd);
+            else if (!kernel)
+                syns_drop(fd);
+        }
+        if (any && !kernel && !closes) (void)poll(NULL, 0, HANDSHAKE_MS);
+    }
+    return any;
+}
 
 static void on_own_closed(uv_handle_t *handle)
 {

@@ -7,8 +7,13 @@
 #include "series/moved.h"
 #include "tls/tls.h"
 
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #define WHERE_BYTES 512
 #define AHEAD_S                                                                                              \
@@ -402,15 +407,20 @@ static bool control_check(const struct conf *conf, struct buf *problems)
     return true;
 }
 
-/* A proxy in front of HTTP adds a header of HTTP. */
+/* A proxy in front of HTTP adds a header of HTTP; and who asks for figures wants those of one tallyd. */
 static bool http_check(const struct conf *conf, struct buf *problems)
 {
     struct error e;
     for (size_t i = 0; i < conf->listen_http.n; i++) {
-        if (conf->listen_http.all[i].proxies.n == 0) continue;
+        const struct address *a = &conf->listen_http.all[i];
+        if (a->proxies.n == 0 && !a->shared) continue;
         error_set(
             &e, ERR_CONFIG,
-            "has proxy=, which is for listen.resp: take it away, and let the proxy add X-Forwarded-For");
+            a->shared
+                ? "has reuseport=, which is for listen.resp: give each tallyd an address of its own, such as "
+                  "unix:///run/tallyd-<instance>/http.sock"
+                : "has proxy=, which is for listen.resp: take it away, and let the proxy add "
+                  "X-Forwarded-For");
         setup_counter_problem(conf, CONF_GLOBAL, CONF_LISTEN_HTTP, &e, problems);
         return false;
     }
@@ -474,4 +484,34 @@ struct source setup_source(const struct setup *s)
                            .lanes = s->lanes,
                            .sentinels = &s->sentinels,
                            .mysql = &s->mysql};
+}
+
+/* It is a name in the abstract socket space: it needs no directory and no rights, and is gone with the process, however that
+ * ends. */
+enum err setup_hold_name(const struct setup *s, const char *instance, int *fd, struct error *e)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const struct redis_url *redis = &s->redis;
+    const struct redis_host *host = &redis->hosts[0];
+    const struct sentinels_config *sentinels = &s->sentinels; /* many call their primary the same */
+    const struct redis_target none = {0}, *by = sentinels->n > 0 ? &sentinels->at[0] : &none;
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s%s%s", instance,
+                     sentinels->n > 0 ? by->port : host->port, redis->db,
+                     redis->path != NULL ? redis->path : host->name, sentinels->n > 0 ? "@" : "", by->host);
+    size_t most = sizeof name.sun_path - 2;
+    socklen_t length =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + ((size_t)n < most ? (size_t)n : most));
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*fd >= 0 && bind(*fd, (const struct sockaddr *)&name, length) == 0) return ERR_NONE;
+    bool taken = errno == EADDRINUSE;
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+    if (taken)
+        return error_set(
+            e, ERR_CONFIG,
+            "another tallyd runs on this machine under the instance name '%s' with the same Redis; stop it, "
+            "or give this one a name of its own (option `instance`, or " CONF_INSTANCE_ENVIRONMENT
+            " in the environment)",
+            instance);
+    return error_set(e, ERR_FAILED, "cannot hold the instance name '%s': %s", instance, strerror(errno));
 }

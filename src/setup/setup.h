@@ -53,6 +53,9 @@ struct source setup_source(const struct setup *s);
  * empty. */
 bool setup_users(struct users *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 
+/* Holds the instance's name on this machine until *fd is closed: a second process gets ERR_CONFIG. */
+enum err setup_hold_name(const struct setup *s, const char *instance, int *fd, struct error *e) MUST_CHECK;
+
 /* Warnings about TLS and doors in a valid configuration, for `check` and for the log of `run`. */
 
 #define SECURE_SOON_S (14 * 24 * 3600) /* a warning comes this long before the end */

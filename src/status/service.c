@@ -29,11 +29,13 @@ static redisContext *address_connect(const struct address *a)
     return NULL;
 }
 
-/* secure: a server listens behind TLS, which hiredis 0.14 does not speak, or for proxies alone. */
-static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
+/* secure: a server listens behind TLS, which hiredis 0.14 does not speak, or for proxies alone. any: at a port that several
+ * tallyds share, whichever answers. */
+static redisContext *one_connect(const struct conf_addresses *of, bool any, bool *secure)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};
     for (size_t i = 0; i < of->n; i++) {
+        if (of->all[i].shared && !any) continue;
         redisContext *link = address_connect(&of->all[i]);
         if (link == NULL) continue;
         bool is_plain = !of->all[i].tls && of->all[i].proxies.n == 0;
@@ -49,8 +51,8 @@ static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
 redisContext *service_connect(const struct conf *conf, bool *secure)
 {
     *secure = false;
-    redisContext *link = one_connect(&conf->listen_control, secure);
-    return link != NULL ? link : one_connect(&conf->listen_resp, secure);
+    redisContext *link = one_connect(&conf->listen_control, true, secure);
+    return link != NULL ? link : one_connect(&conf->listen_resp, conf->listen_control.n == 0, secure);
 }
 
 bool service_info(redisContext *link, struct buf *out)

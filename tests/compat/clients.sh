@@ -23,4 +23,4 @@ ghc -v0 -Wall -outputdir "$BUILT_CLIENTS/hedis.objects" -o "$BUILT_CLIENTS/hedis
 TALLYD=$build/tallyd
 export TALLYD BUILT_CLIENTS PYTHONDONTWRITEBYTECODE=1
 cd tests/e2e
-exec /usr/bin/python3 -m pytest -q -p no:cacheprovider built_clients.py
+exec /usr/bin/python3 -m pytest -q -p no:cacheprovider built_clients.py test_recipes.py::test_sent_again_by_go

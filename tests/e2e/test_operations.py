@@ -64,6 +64,21 @@ def test_unit_and_service_agree():
     assert re.search(rf'CONF_PATH_DEFAULT "{re.escape(unit["ConditionPathExists"])}"', read("src/admin/verbs.h"))
 
 
+def test_unit_of_several(workdir):
+    """tallyd@.service is tallyd.service, but for its name and a directory of its own; systemd understands it."""
+    one, each = ([line for line in read("config/systemd", name).splitlines() if not line.startswith("#")]
+                 for name in ("tallyd.service", "tallyd@.service"))
+    assert [line for line in each if line not in one] == [
+        "Description=tallyd %i, counts hits in Redis and merges them into MySQL", "Environment=TALLYD_INSTANCE=%i", "RuntimeDirectory=tallyd-%i"]
+    assert len([line for line in one if line not in each]) == 2 and len(each) == len(one) + 1
+    unit = os.path.join(workdir, "tallyd@1.service")
+    with open(unit, "w", encoding="utf-8") as out:
+        out.write(read("config/systemd/tallyd@.service").replace("/usr/bin/tallyd", os.path.abspath(TALLYD)))
+    done = run("systemd-analyze", "verify", "--man=no", unit)
+    about = [line for line in (done.stdout + done.stderr).splitlines() if "tallyd" in line]
+    assert done.returncode == 0 and not about, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes users")
 def test_users_and_directories(workdir):
     """In a root directory of their own: the user has no shell and no password, /etc/tallyd and what is in it the rights."""

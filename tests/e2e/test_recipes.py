@@ -1,17 +1,21 @@
 """config/recipes.md, as it stands: its counters, its lines of apps and its SELECTs, on a real Redis and MariaDB."""
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
 
 from harness.daemon import yaml_of
-from harness.programs import PYTHON_CLIENT
+from harness.programs import NODE_MODULES, PYTHON_CLIENT
 from harness.wait import patience, wait_until
 from test_panel import day_goes_on
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config/recipes.md")
-LANGUAGES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "sh": ["sh", "-c"]}
+LANGUAGES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "ruby": ["ruby", "-e"], "js": ["node", "-e"], "go": ["go", "run"], "sh": ["sh", "-c"]}
+FRAMEWORKS = ("WordPress", "Magento", "Rails", "Django")
+
+AGAIN = "A hit that may be sent again"
 
 # What Laravel's connector does of a connection (PhpRedisConnector), over the prefix that it sets by default.
 LARAVEL = """namespace Laravel;
@@ -45,9 +49,14 @@ class Reader:
         ((_, self.head),) = recipe["Recipes"]
 
     def run(self, language, code):
-        done = subprocess.run([*LANGUAGES[language], code.replace("7370", str(self.proxy.port))], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=patience(60), check=False,
-                              env={**os.environ, "TMPDIR": self.daemon.directory, "TZ": "UTC"})
+        code = code.replace("7370", str(self.proxy.port))
+        if language == "go":  # a file, with Debian's libraries
+            with open(f"{self.daemon.directory}/hit.go", "w", encoding="utf-8") as file:
+                file.write(code)
+            code = file.name
+        done = subprocess.run([*LANGUAGES[language], code], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(120),
+                              check=False, env={"GOPATH": "/usr/share/gocode", "GOCACHE": f"{self.daemon.directory}/go", **os.environ,
+                                                "GO111MODULE": "off", "TMPDIR": self.daemon.directory, "TZ": "UTC", "NODE_PATH": NODE_MODULES})
         assert done.returncode == 0 and not done.stderr and "Warning" not in done.stdout, (code, done.stdout, done.stderr)
         return done.stdout
 
@@ -108,8 +117,8 @@ def test_recipes(reader, mysql):
     reader.daemon.verify()
 
 
-def test_sent_again(reader):
-    """Each link loses its first answer: the programs send again, and each hit counts once."""
+def assert_sent_again(reader, languages):
+    """Each link loses its first answer: the programs of these languages send again, and each hit counts once."""
     asked, lost = set(), []
 
     def lose(link, way, data):
@@ -123,13 +132,29 @@ def test_sent_again(reader):
 
     once = [0]
     reader.proxy.filter = lose
-    title = "A hit that may be sent again"
-    for language, code in [block for block in reader.recipe[title] if block[0] in LANGUAGES]:
+    programs = [block for block in reader.recipe[AGAIN] if block[0] in LANGUAGES]
+    for language, code in [block for block in programs if block[0] in languages]:
         once[0] += 1
         reader.run(language, code)
         assert len(lost) == once[0], "its answer was lost"
-    reader.selects(title)
+    assert once[0] >= len(languages)
+    reader.daemon.sync_all()
+    (sql, row), = re.findall(r"^(SELECT .*); -- (.*)$", reader.recipe[AGAIN][-1][1], re.M)
+    assert int(row) == len(programs) and int(reader.told(sql)) == once[0]
     reader.daemon.verify()
+
+
+def test_sent_again(reader):
+    assert_sent_again(reader, ["php", "python", "ruby"])
+
+
+def test_sent_again_by_node(reader, node_modules):
+    assert_sent_again(reader, ["js"])
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="no Go: tests/compat/clients.sh installs it")
+def test_sent_again_by_go(reader):
+    assert_sent_again(reader, ["go"])
 
 
 def test_laravel(reader):
@@ -142,8 +167,15 @@ def test_laravel(reader):
     assert reader.run("php", LARAVEL.replace("CONNECTION", bare) + "var_dump(" + hit.strip().rstrip(";") + ");") == "bool(false)\n"
 
 
+def test_frameworks(reader):
+    for title in FRAMEWORKS:
+        reader.app(title)
+        reader.selects(title)
+    reader.daemon.verify()
+
+
 def test_all_are_run(reader):
     """A recipe that is added is in one of the tests above, and every program of the page is of a language that they run."""
-    names = ("Recipes", "Views", "Visitors", "The total", "Yesterday", "A hit that may be sent again", "Laravel")
+    names = ("Recipes", "Views", "Visitors", "The total", "Yesterday", AGAIN, "Laravel", *FRAMEWORKS)
     assert [title for title in reader.recipe if not title.startswith(names)] == []
     assert {language for blocks in reader.recipe.values() for language, _ in blocks} == {*LANGUAGES, "yaml", "sql"}

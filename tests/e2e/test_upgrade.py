@@ -298,3 +298,21 @@ def test_what_an_older_tallyd_writes_is_refused(sql, schema_1, mysql):
         link.close()
     assert refused.value.args[0] == 1364 and "realm" in refused.value.args[1], refused.value
     assert mysql.query("SELECT counter, merged, rejected FROM tally_counters ORDER BY 1") == held
+
+
+def test_an_older_one_meets_newer_tables(make_daemon, redis, mysql):
+    """While it runs it counts on. Its next start is refused, and the newer one merges what it left, as the page says."""
+    daemon = make_daemon(redis, families=FAMILIES)
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, [(VIEWS, 1, 1)])
+    execute(mysql, ["INSERT INTO tally_schema VALUES (99, UTC_TIMESTAMP(3))"])
+    assert account.hit(daemon, [(VIEWS, 2, 3)]) == [3]
+    for verb in ("check", "migrate"):
+        done = daemon.verb(verb)
+        assert done.returncode == 78 and "made by a newer tallyd" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert daemon.terminate() == 0
+    done = daemon.verb("run")
+    assert done.returncode == 78 and "made by a newer tallyd" in done.stderr, done.stderr
+    execute(mysql, ["DELETE FROM tally_schema WHERE version = 99"])  # the newer one
+    account.settle(daemon.start())
+    assert account.acked == 4

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,6 +30,30 @@ int getgrnam_r(const char *name, struct group *entry, char *room, size_t size, s
     *entry = (struct group){.gr_gid = getegid()};
     *found = entry;
     return 0;
+}
+
+static bool kernel_is_old;
+
+/* Likewise. */
+int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
+{
+    if (kernel_is_old && option == SO_REUSEPORT) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, option, value, size);
+}
+
+static void a_kernel_without_it(void **state)
+{
+    (void)state;
+    struct error e;
+    char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
+    struct address a = {.text = text, .host = host, .shared = true};
+    kernel_is_old = true;
+    assert_int_equal(address_listen(&a, 1, &e), -1);
+    kernel_is_old = false;
+    assert_non_null(strstr(e.text, "take ?reuseport=1 away"));
 }
 
 static void tcp_is_an_ip_and_a_port(void **state)
@@ -85,6 +110,28 @@ static void proxies_come_from_networks(void **state)
     assert_true(may_come("tcp://0.0.0.0:1?proxy=on&from=0.0.0.0/0", "192.0.2.1"));
     assert_false(may_come("tcp://0.0.0.0:1?proxy=on&from=0.0.0.0/0", "::1"));
     assert_false(may_come("tcp://0.0.0.0:1", "127.0.0.1")); /* it is no such address */
+}
+
+static bool shared(const char *url, bool proxied)
+{
+    struct address a;
+    if (address_parse(slice_str(url), &a) != NULL) return false;
+    bool is = a.shared && (a.proxies.n > 0) == proxied;
+    address_free(&a);
+    return is;
+}
+
+static void a_port_may_be_shared(void **state)
+{
+    (void)state;
+    assert_true(shared("tcp://0.0.0.0:1?reuseport=1", false));
+    assert_true(shared("tls://[::]:1?proxy=on&from=::1&reuseport=1", true));
+    assert_true(shared("tcp://0.0.0.0:1?reuseport=1&proxy=on&from=::1", true));
+    assert_false(shared("tcp://0.0.0.0:1?proxy=on", true));
+    assert_false(shared("tcp://0.0.0.0:1?reuseport=0", false));
+    assert_false(shared("tcp://0.0.0.0:1?reuseport=1&", false));
+    assert_false(shared("tcp://0.0.0.0:1?from=::1&reuseport=1", true));
+    assert_false(shared("unix:///s?reuseport=1", false));
 }
 
 /* The test of the configuration has the others and quotes them. */
@@ -219,6 +266,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tcp_is_an_ip_and_a_port),
         cmocka_unit_test(proxies_come_from_networks),
+        cmocka_unit_test(a_port_may_be_shared),
+        cmocka_unit_test(a_kernel_without_it),
         cmocka_unit_test(what_is_no_address_owns_nothing),
         cmocka_unit_test(a_unix_socket_has_options),
         cmocka_unit_test(paths_as_long_as_a_socket_name),

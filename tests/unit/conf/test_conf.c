@@ -741,6 +741,38 @@ static void test_password_environment(void **state)
     conf_free(&c);
 }
 
+static void test_instance_environment(void **state)
+{
+    (void)state;
+    struct conf c;
+    static const char text[] =
+        "listen: { resp: \"unix:///run/<instance>.sock\", http: \"tcp://127.0.0.1:738<instance>\" }\n"
+        "instance: of-the-file\n" MYSQL COUNTER;
+    refused(text, "t.yaml:1:17: listen.resp is an address with <instance>, which TALLYD_INSTANCE in the "
+                  "environment names, expected a "
+                  "list of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "
+                  "\"unix:///run/tallyd/tallyd.sock\"\n"
+                  "t.yaml:1:54: listen.http is an address with <instance>, which TALLYD_INSTANCE in the "
+                  "environment names, expected a "
+                  "list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "
+                  "\"unix:///run/tallyd/http.sock\"\n");
+    setenv("TALLYD_INSTANCE", "2", 1);
+    accepted(text, &c);
+    assert_string_equal(c.listen_resp.all[0].path, "/run/2.sock");
+    assert_int_equal(c.listen_http.all[0].port, 7382);
+    assert_string_equal(c.instance, "2");
+    conf_free(&c);
+    setenv("TALLYD_INSTANCE", "a b", 1);
+    refused(MYSQL COUNTER, "t.yaml:1:1: TALLYD_INSTANCE in the environment is \"a b\", expected 1 to 64 "
+                           "letters, digits, '.', '_' "
+                           "or '-'\n");
+    setenv("TALLYD_INSTANCE", "", 1); /* empty: as if not set */
+    accepted("instance: of-the-file\n" MYSQL COUNTER, &c);
+    assert_string_equal(c.instance, "of-the-file");
+    conf_free(&c);
+    unsetenv("TALLYD_INSTANCE");
+}
+
 static void test_tokens(void **state)
 {
     struct files *f = *state;
@@ -1059,6 +1091,7 @@ int main(void)
         cmocka_unit_test(test_secrets_stay),
         cmocka_unit_test_setup_teardown(test_password_file, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_password_credential, files_make, files_remove),
+        cmocka_unit_test(test_instance_environment),
         cmocka_unit_test_setup_teardown(test_password_environment, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_tokens, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_tokens_refused, files_make, files_remove),

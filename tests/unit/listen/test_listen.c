@@ -853,6 +853,48 @@ static void stops_with_a_crowd_outside(void **state)
         close(fds[i]);
 }
 
+/* More wait at a port than are accepted in a turn: all are served, and new ones go to the other who has the port. */
+static void leaves_a_shared_port(void **state)
+{
+    (void)state;
+    struct error e;
+    char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
+    struct address a = {.text = text, .host = host, .shared = true};
+    assert_false(listen_hand_over(set));
+    assert_int_equal(listen_add(set, &a, &handler, &e), ERR_NONE);
+    snprintf(tcp_url, sizeof(tcp_url), "%s", listen_url(set, 2));
+    int fds[20];
+    for (int i = 0; i < 20; i++)
+        fds[i] = client_tcp();
+    turn(UINT64_MAX);
+    assert_in_range(opened, 1, 19);
+    a.port = atoi(strrchr(tcp_url, ':') + 1);
+    int other = address_listen(&a, 20, &e);
+    assert_true(other >= 0);
+    assert_true(listen_hand_over(set));
+    assert_int_equal(opened, 20);
+    for (int i = 0; i < 20; i++) {
+        put(fds[i], "say served\n");
+        expect(fds[i], "served");
+        close(fds[i]);
+    }
+    for (int i = 0; i < 20; i++)
+        fds[i] = client_tcp();
+    for (int i = 0; i < 20; i++) {
+        int accepted = accept(other, NULL, NULL);
+        assert_true(accepted >= 0);
+        close(accepted);
+        close(fds[i]);
+    }
+    assert_false(listen_hand_over(set));
+    assert_int_equal(opened, 20);
+    close(other);
+    int unix_fd = client_unix();
+    put(unix_fd, "say still\n");
+    expect(unix_fd, "still");
+    close(unix_fd);
+}
+
 static bool enough;
 static void on_enough(uv_timer_t *timer)
 {
@@ -1071,6 +1113,7 @@ int main(void)
         test(too_many_clients_are_told),
         test(a_crowd_comes_in_over_turns),
         test(stops_with_a_crowd_outside),
+        test(leaves_a_shared_port),
         test(no_descriptors_left),
         test(clients_fit_the_files),
         test(adopts_over_the_limit_and_stops_with_the_rest),

@@ -261,5 +261,6 @@ void run_drop(struct exchange *x, struct worker *w);
 void run_status(struct exchange *x, struct worker *w);
 void run_books(struct exchange *x, struct worker *w);
 void run_pulse(struct exchange *x, struct worker *w);
+void run_history(struct exchange *x, struct worker *w);
 
 #endif

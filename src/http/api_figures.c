@@ -11,7 +11,6 @@
 #define DAYS_STANDARD 30
 #define HOURS_STANDARD 48
 #define TOP_STANDARD 10
-#define NO_STORE SLICE("-") /* of counters whose key has no <store> */
 
 static bool given(const struct figures *f, const char *name, struct slice *value)
 {

@@ -113,7 +113,8 @@ static uint64_t pending_digest(struct http *h, struct worker *w, const struct co
 {
     struct buf key = {0};
     struct mark m = {0};
-    if (counter_key(c, store, &key)) {
+    if (!c->key.has_store && c->key.places == NULL) pattern_put(&c->key, store, &key);
+    if (key.n > 0 || counter_key(c, store, &key)) {
         uint64_t of = XXH3_64bits(key.p, key.n);
         m = mark_get(h, of);
         if (m.of != of || mono_ms() >= m.until_ms) {
@@ -135,7 +136,7 @@ static void moved_put(struct json *j, struct http *h, struct worker *w, struct s
     for (size_t i = 0; i < counters->n; i++) {
         const struct counter *c = &counters->all[i];
         char name[TEXT_BYTES_MAX + 1], mark[17];
-        if (!c->key.has_store) continue;
+        if (!c->key.has_store && !slice_eq(store, NO_STORE)) continue;
         snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(c->name));
         snprintf(mark, sizeof mark, "%016" PRIx64,
                  XXH3_64bits_withSeed(all, sizeof all, pending_digest(h, w, c, store)));

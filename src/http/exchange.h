@@ -189,6 +189,8 @@ struct exchange {
     struct buf body;
 };
 
+#define NO_STORE SLICE("-") /* instead of a store: of counters whose key has no <store> */
+
 /* 200, application/json, and a writer into body. */
 struct json exchange_json(struct exchange *x);
 /* The parameter `format`: csv, or json, the default. False: refused. */

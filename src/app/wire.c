@@ -262,6 +262,7 @@ void wire_command(struct service *s)
         .multi_bytes_max = COMMAND_MULTI_BYTES_MAX,
         .busy_ms = (uint32_t)conf->limits_busy_timeout_ms,
         .shares_max = {setup_shares(conf).answers_bytes, setup_shares(conf).halves_bytes},
+        .lasts_max = setup_shares(conf).lasts_bytes,
         .half_ms = (uint32_t)conf->limits_send_timeout_ms,
         .zones = &s->zone_view,
         .users = s->users.now,

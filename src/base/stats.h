@@ -78,6 +78,7 @@ uint64_t histogram_within(const struct histogram *h, unsigned power);
     X(merging_stalled, "seconds without a merge although hits are due, now; 0: merging goes on")             \
     X(fences, "durability barriers passed")                                                                  \
     X(totals, "live totals asked for")                                                                       \
+    X(totals_stale, "live totals that could not be read, answered with the last one (OR STALE)")             \
     X(totals_again, "live totals read again: a later claim was merged meanwhile")                            \
     X(totals_held, "live totals for which claims of their counter were held")                                \
     X(recover_total, "batches and leftovers that the running recovery found")                                \

@@ -86,6 +86,7 @@ struct command_config {
     uint32_t multi_bytes_max; /* bytes of their requests */
     uint32_t busy_ms; /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
     size_t shares_max[SHARES]; /* bytes of all clients */
+    size_t lasts_max;          /* bytes of the last totals, for OR STALE */
     uint32_t half_ms;          /* for which a short request may be unfinished */
     struct zone_view *zones;   /* for CTR.HIT; borrowed */
     struct users *users;       /* borrowed; none in it: full access for all */

@@ -30,6 +30,8 @@
 #define COMMAND_INSIDE_H
 
 #include "base/clock.h"
+#include "base/map.h"
+#include "base/stats.h"
 #include "command/command.h"
 #include "command/order.h"
 #include "protocol/reply.h"
@@ -127,6 +129,12 @@ struct command {
         size_t of[2];     /* of those without a user: clients; from inside */
     } shares[SHARES];
     uint64_t halves_ms; /* mono: they were looked at last */
+    struct {
+        struct map all;     /* name -> struct last */
+        struct list oldest; /* the one that was answered first */
+        size_t bytes;
+        struct buf name;
+    } lasts; /* total.c: for OR STALE */
 };
 
 /* calls.c */
@@ -349,6 +357,8 @@ enum taken run_uniq_count(struct session *s, const struct request *r, struct buf
 enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out);
 
 /* total.c: CTR.TOTAL, HGET, HMGET, GET */
+void lasts_init(struct command *c);
+void lasts_close(struct command *c);
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
 
 /* keyspace.c */

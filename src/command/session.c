@@ -30,6 +30,7 @@ struct command *command_create(const struct command_config *config)
     guard_init(c);
     shares_init(c);
     list_init(&c->queued);
+    lasts_init(c);
     lanes_init(c);
     return c;
 }
@@ -43,6 +44,7 @@ void command_destroy(struct command **c)
     buf_free(&(*c)->today);
     buf_free(&(*c)->name);
     buf_free(&(*c)->why);
+    lasts_close(*c);
     lanes_close(*c);
     heap_free(*c);
     *c = NULL;

@@ -233,8 +233,8 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "a size from 8MiB to 16GiB",                                                                           \
       "the budget for what grows with load. Output buffers of all clients have a half of it, those of one "  \
       "client a quarter, answers to reads a quarter. The cache of hashes has a quarter, answered hits that Redis could still lose an "   \
-      "eighth. The cache of names has a sixteenth, requests of which a part has come another, one reply of EVENT.RANGE or SERIES.LIST a "               \
-      "thirty-second")                                                                                       \
+      "eighth. Requests of which a part has come have a sixteenth, the cache of names three sixty-fourths, totals kept for OR STALE one, "               \
+      "one reply of EVENT.RANGE or SERIES.LIST a thirty-second")                                                                                       \
     G(LIMITS_SEND_TIMEOUT, "limits.send_timeout", MS, limits_send_timeout_ms,                                \
       "60s", 1000, CONF_DAY_MS, RESTART,                                                                     \
       "a duration from 1s to 1d",                                                                            \

@@ -1,4 +1,4 @@
-/* http/api_state.c - how the service does: /api/status, /api/books, /api/pulse, /healthz, /readyz; and the rows that MySQL refused. */
+/* http/api_state.c - how the service does: /api/status, /api/books, /api/pulse, /api/history, /healthz, /readyz; and the rows that MySQL refused. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -113,7 +113,8 @@ static uint64_t pending_digest(struct http *h, struct worker *w, const struct co
 {
     struct buf key = {0};
     struct mark m = {0};
-    if (counter_key(c, store, &key)) {
+    if (!c->key.has_store && c->key.places == NULL) pattern_put(&c->key, store, &key);
+    if (key.n > 0 || counter_key(c, store, &key)) {
         uint64_t of = XXH3_64bits(key.p, key.n);
         m = mark_get(h, of);
         if (m.of != of || mono_ms() >= m.until_ms) {
@@ -135,7 +136,7 @@ static void moved_put(struct json *j, struct http *h, struct worker *w, struct s
     for (size_t i = 0; i < counters->n; i++) {
         const struct counter *c = &counters->all[i];
         char name[TEXT_BYTES_MAX + 1], mark[17];
-        if (!c->key.has_store) continue;
+        if (!c->key.has_store && !slice_eq(store, NO_STORE)) continue;
         snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(c->name));
         snprintf(mark, sizeof mark, "%016" PRIx64,
                  XXH3_64bits_withSeed(all, sizeof all, pending_digest(h, w, c, store)));
@@ -182,7 +183,80 @@ void run_pulse(struct exchange *x, struct worker *w)
     json_text(&j, "mysql", beat.mysql_up ? "up" : "down");
     if (store.p != NULL) moved_put(&j, h, w, store, beat.mysql_up);
     if (who_store(&x->who).p == NULL)
-        status_cache_use(&h->status_cache, door_link(&w->door), FIGURES_AGE_MS, pulse_figures_put, &j);
+        status_cache_use(&h->status_cache, door_link(&w->door), FIGURES_AGE_MS, true, pulse_figures_put, &j);
+    json_close(&j, '}');
+}
+
+/* --- the last hour --- */
+
+void history_init(struct history *h)
+{
+    *h = (struct history){.n = 0};
+    pthread_mutex_init(&h->lock, NULL);
+}
+
+void history_close(struct history *h)
+{
+    pthread_mutex_destroy(&h->lock);
+}
+
+static void point_take(void *arg, const struct status_figures *seen)
+{
+    struct history *h = arg;
+    const struct history_point point = {.time_s = wall_ms() / 1000,
+                                        .rows_in_flight = STAT_GET(fields_in_flight),
+                                        .pending_hashes = seen->dirty,
+                                        .oldest_ms = seen->oldest_ms};
+    pthread_mutex_lock(&h->lock);
+    h->points[h->n++ % HISTORY_POINTS] = point;
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void history_work(struct job *job, struct worker *w)
+{
+    struct history *h = CONTAINER_OF(job, struct history, job);
+    struct http *http = CONTAINER_OF(h, struct http, history);
+    if (w != NULL)
+        status_cache_use(&http->status_cache, door_link(&w->door), FIGURES_AGE_MS, false, point_take, h);
+    pthread_mutex_lock(&h->lock);
+    h->taking = false;
+    pthread_mutex_unlock(&h->lock);
+}
+
+void history_tick(struct http *http)
+{
+    struct history *h = &http->history;
+    uint64_t now_ms = mono_ms();
+    if (now_ms < h->due_ms) return;
+    h->due_ms = now_ms + HISTORY_EVERY_MS;
+    pthread_mutex_lock(&h->lock);
+    bool taking = h->taking;
+    h->taking = true;
+    pthread_mutex_unlock(&h->lock);
+    if (taking) return; /* it waits for a server that does not answer */
+    h->job = (struct job){.run = history_work};
+    if (!pool_submit(&http->pool, &h->job)) h->taking = false;
+}
+
+void run_history(struct exchange *x, struct worker *w)
+{
+    struct history *h = &x->http->history;
+    struct json j = exchange_json(x);
+    (void)w;
+    json_open(&j, NULL, '{');
+    json_open(&j, "points", '[');
+    pthread_mutex_lock(&h->lock);
+    for (size_t i = h->n > HISTORY_POINTS ? h->n - HISTORY_POINTS : 0; i < h->n; i++) {
+        const struct history_point *p = &h->points[i % HISTORY_POINTS];
+        json_open(&j, NULL, '{');
+        json_int(&j, "time", p->time_s);
+        figure_json(&j, "pending_hashes", p->pending_hashes);
+        json_int(&j, "rows_in_flight", p->rows_in_flight);
+        seconds_json(&j, "oldest_unmerged_s", p->oldest_ms);
+        json_close(&j, '}');
+    }
+    pthread_mutex_unlock(&h->lock);
+    json_close(&j, ']');
     json_close(&j, '}');
 }
 

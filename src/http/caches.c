@@ -156,11 +156,11 @@ static void lanes_file(const struct status_redis *r, struct status_figures *out)
             .up = r->lane[i].up, .held = r->lane[i].held, .oldest_ms = r->lane[i].oldest_ms};
 }
 
-static void probe_now(struct status_cache *c, struct redisContext *service)
+static void probe_now(struct status_cache *c, struct redisContext *service, bool books)
 {
     struct status s;
     uint64_t began_ms = mono_ms();
-    bool books = c->books_at_ms == 0 || began_ms - c->books_at_ms >= BOOKS_EVERY_MS;
+    books &= c->books_at_ms == 0 || began_ms - c->books_at_ms >= BOOKS_EVERY_MS;
     struct status_how how = {.service = service, .books = books, .brief = true};
     status_probe(c->where, &how, &s);
     c->last.dirty = figure_of(s.redis.up, s.redis.dirty);
@@ -193,12 +193,12 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->took_ms = c->at_ms - began_ms;
 }
 
-void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms,
+void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms, bool books,
                       void (*use)(void *arg, const struct status_figures *seen), void *arg)
 {
     pthread_mutex_lock(&c->lock);
     uint64_t good_ms = age_ms > REST * c->took_ms ? age_ms : REST * c->took_ms;
-    if (c->at_ms == 0 || mono_ms() - c->at_ms >= good_ms) probe_now(c, service);
+    if (c->at_ms == 0 || mono_ms() - c->at_ms >= good_ms) probe_now(c, service, books);
     use(arg, &c->last);
     pthread_mutex_unlock(&c->lock);
 }

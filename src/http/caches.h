@@ -94,8 +94,9 @@ struct status_cache {
 void status_cache_init(struct status_cache *c, const struct source *where);
 void status_cache_close(struct status_cache *c);
 
-/* The state read at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns. */
-void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms,
+/* The state read at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns.
+ * books: adds them up, too, at most every 30 s. */
+void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms, bool books,
                       void (*use)(void *arg, const struct status_figures *seen), void *arg);
 
 /* Names of items (counters.*.labels), read from MySQL and kept. Bounded by LABELS_MOST; a name is asked for again after

@@ -189,6 +189,8 @@ struct exchange {
     struct buf body;
 };
 
+#define NO_STORE SLICE("-") /* instead of a store: of counters whose key has no <store> */
+
 /* 200, application/json, and a writer into body. */
 struct json exchange_json(struct exchange *x);
 /* The parameter `format`: csv, or json, the default. False: refused. */
@@ -261,5 +263,6 @@ void run_drop(struct exchange *x, struct worker *w);
 void run_status(struct exchange *x, struct worker *w);
 void run_books(struct exchange *x, struct worker *w);
 void run_pulse(struct exchange *x, struct worker *w);
+void run_history(struct exchange *x, struct worker *w);
 
 #endif

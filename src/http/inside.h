@@ -123,6 +123,30 @@ struct beat pulse_beat(struct pulse *p);
 /* A worker: waits until the service was asked once. An earlier answer would say that Redis and MySQL are down. */
 void pulse_await(struct pulse *p);
 
+/* What the operator's charts show, of the last hour: a point is taken every 10 s, by a worker, for it waits for Redis. */
+
+#define HISTORY_EVERY_MS 10000
+#define HISTORY_POINTS 360
+
+struct history_point {
+    int64_t time_s; /* wall */
+    int64_t rows_in_flight;
+    struct figure pending_hashes, oldest_ms;
+};
+
+struct history {
+    pthread_mutex_t lock; /* of all but due_ms */
+    struct job job;
+    bool taking;                                 /* the job is the pool's */
+    uint64_t due_ms;                             /* mono; the pulse's */
+    struct history_point points[HISTORY_POINTS]; /* the i-th is at i % HISTORY_POINTS */
+    size_t n;                                    /* taken so far */
+};
+
+void history_init(struct history *h);
+void history_close(struct history *h);
+void history_tick(struct http *h); /* the pulse's thread */
+
 struct MHD_Daemon;
 
 #define MARKS 256
@@ -136,6 +160,7 @@ struct http {
     struct http_ports ports;
     struct pool pool;
     struct pulse pulse;
+    struct history history;
     struct status_cache status_cache;
     struct answer_cache answer_cache;
     struct label_cache label_cache;

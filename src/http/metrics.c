@@ -207,7 +207,7 @@ void run_metrics(struct exchange *x, struct worker *w)
     x->answered = true;
     x->status = 200;
     x->type = "text/plain; version=0.0.4; charset=utf-8";
-    status_cache_use(&x->http->status_cache, door_link(&w->door), SEEN_AGE_MS, metrics_put, &v);
+    status_cache_use(&x->http->status_cache, door_link(&w->door), SEEN_AGE_MS, true, metrics_put, &v);
 #define X(name, meaning) histogram_put(v.out, #name, &latencies.name, meaning);
     LATENCIES(X)
 #undef X

@@ -285,6 +285,7 @@ static void *pulse_main(void *arg)
     uint64_t next_ms = mono_ms();
     while (!pause_until(p, next_ms)) {
         beat_ask(p);
+        history_tick(p->http);
         next_ms += TICK_MS;
         if (next_ms < mono_ms()) next_ms = mono_ms();
     }

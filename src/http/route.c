@@ -25,6 +25,7 @@ const struct route routes[] = {
     {"GET", "/api/status", "", ACCESS_OPERATOR, true, run_status},
     {"GET", "/api/books", "", ACCESS_OPERATOR, true, run_books},
     {"GET", "/api/pulse", "store", ACCESS_KNOWN, true, run_pulse},
+    {"GET", "/api/history", "", ACCESS_OPERATOR, false, run_history},
 };
 /* clang-format on */
 const size_t routes_n = sizeof routes / sizeof routes[0];

@@ -378,6 +378,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
+    history_init(&h->history);
     status_cache_init(&h->status_cache, where);
     answer_cache_init(&h->answer_cache);
     label_cache_init(&h->label_cache);
@@ -457,6 +458,7 @@ void http_stop(struct http *h)
 void http_destroy(struct http **h)
 {
     if ((*h)->ending) pthread_join((*h)->ender, NULL);
+    history_close(&(*h)->history);
     pulse_close(&(*h)->pulse);
     pool_close(&(*h)->pool);
     status_cache_close(&(*h)->status_cache);

@@ -150,6 +150,37 @@ static void stored_select(const struct books_totals *t, const struct columns *fo
     BUF_LIT(sql, ")");
 }
 
+/* Are a hash's rows found by one column, whatever their fields? */
+static bool fields_have_a_column(const struct counter *c)
+{
+    for (uint32_t i = 0; i < c->more_n; i++)
+        if (c->more[i].from != FROM_KEY && c->more[i].from != FROM_CONSTANT) return false;
+    return c->column_field.n > 0;
+}
+
+/* One SELECT of the sum of all fields. */
+static void stored_sum(const struct books_totals *t, const struct columns *forms, size_t a, struct buf *sql)
+{
+    const struct counter *c = t->counter;
+    struct table_row row;
+    buf_printf(sql, "%sSELECT %zu, 0, SUM(", sql->n > 0 ? " UNION ALL " : "", a);
+    sql_name(sql, c->column_count);
+    BUF_LIT(sql, ") FROM ");
+    sql_name(sql, c->table);
+    BUF_LIT(sql, " WHERE ");
+    for (size_t f = 0; f < t->all[a].fields_n; f++) {
+        INVARIANT(counter_row(c, t->all[a].key, t->all[a].fields[f], &row) == ROW_FITS);
+        if (f == 0) {
+            sql_key_is(sql, c, forms, &row);
+            BUF_LIT(sql, " AND ");
+            sql_name(sql, c->column_field);
+        }
+        buf_put_slice(sql, f == 0 ? SLICE(" IN (") : SLICE(","));
+        sql_field_value(sql, forms, &row);
+    }
+    BUF_LIT(sql, ")");
+}
+
 /* A text that the column cannot hold is an error for all of a statement. Alone it is in no row. */
 static enum code_class stored_ask(struct db *db, struct books_totals *t, struct buf *sql, bool alone)
 {
@@ -172,6 +203,10 @@ static enum code_class stored_read(struct db *db, struct books_totals *t, const 
     struct buf sql = {0};
     size_t asked = 0;
     for (size_t a = 0; class == CODE_OK && a < t->n; a++) {
+        if (t->all[a].sums && at_once > 1 && fields_have_a_column(t->counter)) {
+            stored_sum(t, forms, a, &sql);
+            continue;
+        }
         for (size_t f = 0; class == CODE_OK && f < t->all[a].fields_n; f++) {
             stored_select(t, forms, a, f, &sql);
             if (++asked % at_once == 0) class = stored_ask(db, t, &sql, at_once == 1);

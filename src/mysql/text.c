@@ -180,6 +180,11 @@ void sql_key(struct buf *b, const struct counter *c, const struct columns *forms
     b->n--; /* the last comma */
 }
 
+void sql_field_value(struct buf *b, const struct columns *forms, const struct table_row *row)
+{
+    row_value_put(b, forms->field, NULL, &row->field);
+}
+
 static void more_is(struct buf *b, const struct counter *c, const struct columns *forms, uint32_t i,
                     const struct row_value *v)
 {

@@ -52,6 +52,7 @@ void sql_constants_are(struct buf *b, const struct counter *c, const struct colu
 /* TRUE, and " AND `column` = value" of all that the key says: the rows of a pending hash. */
 void sql_key_is(struct buf *b, const struct counter *c, const struct columns *forms,
                 const struct table_row *row);
+void sql_field_value(struct buf *b, const struct columns *forms, const struct table_row *row);
 void sql_key_names(struct buf *b, const struct counter *c,
                    const char *comma); /* `store`,`field`, and others */
 

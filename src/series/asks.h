@@ -88,9 +88,10 @@ struct total_request {
     const struct counter *counter;
     const struct slice *fields; /* of the counter's kind, likewise; 1..TOTAL_FIELDS_ASKED_MAX */
     uint32_t fields_n;
+    bool sums; /* one total of all fields, each of which is there once and a time */
     enum ask_outcome outcome;
     const char *text;
-    const int64_t *totals; /* one a field; read inside done() only */
+    const int64_t *totals; /* one a field, or their sum; read inside done() only */
     void (*done)(struct total_request *r);
 };
 

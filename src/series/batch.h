@@ -218,6 +218,7 @@ struct books_total { /* of one pending hash */
     struct slice key;
     const struct slice *fields;
     size_t fields_n;
+    bool sums;       /* the answer may be the sum of some, in the place of any of them */
     int64_t gen;     /* Redis' at the read */
     int64_t *stored; /* answer: one a field, 0 without a row; heap, the asker frees it */
     bool newer;      /* answer: the ledger has a later gen of this counter: read Redis again */

@@ -471,9 +471,10 @@ struct shares setup_shares(const struct conf *conf)
                            .halves_bytes = (size_t)(all / 16),
                            .unread_all_bytes = (size_t)(all / 2),
                            .replay_bytes = (size_t)(all / 8),
+                           .lasts_bytes = (size_t)(all / 64),
                            .read_bytes = (uint32_t)(all / 32),
                            .hashes = (uint32_t)(all / 4 / HASH_BYTES),
-                           .names = (uint32_t)(all / 16 / NAME_BYTES)};
+                           .names = (uint32_t)(all / 64 * 3 / NAME_BYTES)};
 }
 
 struct source setup_source(const struct setup *s)

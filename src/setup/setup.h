@@ -41,6 +41,7 @@ struct shares {
     size_t replay_bytes;                   /* answered hits that Redis could still lose */
     size_t answers_bytes;                  /* answers to reads, in the making and unread */
     size_t halves_bytes;                   /* requests of which a part has come */
+    size_t lasts_bytes;                    /* the last totals, for CTR.TOTAL ... OR STALE */
     uint32_t read_bytes;                   /* ids or names of one reply */
     uint32_t hashes, names;                /* whose state is remembered */
 };

@@ -128,6 +128,8 @@ static void task_sum(const struct total_round *r, struct total_task *t, const st
         if (books_has(&r->stored.books.books, &r->ids[c->id], q->key, q->fields[c->field])) continue;
         t->over |= __builtin_add_overflow(t->pending[c->field], c->value, &t->pending[c->field]);
     }
+    for (uint32_t i = 1; q->sums && i < q->fields_n; i++)
+        t->over |= __builtin_add_overflow(t->pending[0], t->pending[i], &t->pending[0]);
 }
 
 static void task_answer(struct totals *s, struct total_task *t)
@@ -228,6 +230,7 @@ static void round_mysql(struct total_round *r)
         b->all[b->n++] = (struct books_total){.key = t->request->key,
                                               .fields = t->request->fields,
                                               .fields_n = t->request->fields_n,
+                                              .sums = t->request->sums,
                                               .gen = t->redis.gen};
     }
     b->ids = r->ids;

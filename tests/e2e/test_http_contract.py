@@ -25,7 +25,7 @@ SEEN_BY_ALL = ["/api/counters", "/api/stores", "/api/stores/7", "/api/stores/7/c
                "/api/stores/7/counters/product_views", "/api/stores/7/counters/searches", "/api/series",
                "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
                "/api/events/s7/view?from=0", "/api/uniques/s7:visitors", "/api/pulse?store=7", *CSV]
-OF_THE_OPERATOR = ["/metrics", "/api/rejects", "/api/status", "/api/books"]
+OF_THE_OPERATOR = ["/metrics", "/api/rejects", "/api/status", "/api/books", "/api/history"]
 POSTS = [f"/api/rejects/{ID}/replay", f"/api/rejects/{ID}/drop"]
 WRONG = [*(path.replace("csv", "xml") for path in CSV), "/api/stores?limit=0", "/api/stores/7/counters/unique_visitors?from=20140931",
          "/api/series?limit=x", "/api/series/s7:views/7", "/api/boxes/s7:views?top=0", "/api/events/s7/view?span=60",

@@ -3,6 +3,7 @@ one that SQL and redis-cli tell, its choices work with the keyboard alone, and i
 The browser's reader is German, so that figures and times are seen to be the reader's own."""
 import datetime
 import itertools
+import json
 import os
 import re
 import shutil
@@ -269,6 +270,29 @@ def test_every_figure_of_the_operator(shop, browser, redis, mysql):
     assert waiting() == 0
     seen(browser, lambda: books(browser), books_of(direct, mysql), "the books", 30)
     wait_until(lambda: browser.text("#view h1") == "All is well", 60, "all is well")
+    assert browser.complaints() == []
+
+
+def test_what_was_before_the_page_was_opened(shop, browser):
+    """A point every ten seconds, of what the charts show; they begin with the first of them."""
+    def points():
+        with urllib.request.urlopen(f"{shop.url}/api/history", timeout=patience(10)) as answer:
+            return json.load(answer)["points"]
+
+    wait_until(points, 60, "the first point")
+    shop.hit(VIEWS, "1")
+    shop.daemon.sync_all()  # the first hit ever is merged at once
+    shop.hit(VIEWS, "1")
+    wait_until(lambda: len(points()) >= 3, 90, "more points")
+    first, *_, last = points()
+    assert first["pending_hashes"] == 0 and last["pending_hashes"] == 1 and last["oldest_unmerged_s"] > 0
+    assert last["rows_in_flight"] == 0 and 8 <= last["time"] - points()[-2]["time"] <= patience(20)
+    browser.open(shop.operator)
+    begun = datetime.datetime.fromtimestamp(first["time"]).strftime("since %H:%M:%S")
+    for part in ("backlog", "age"):
+        seen(browser, lambda: browser.text(f"[data-part={part}] .title .quiet"), begun, f"{part}: it begins with the first point")
+    browser.unfold()
+    seen(browser, lambda: browser.rows("[data-part=backlog]")[-1][1:], ["0", "0"], "the first point")
     assert browser.complaints() == []
 
 

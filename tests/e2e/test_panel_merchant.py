@@ -230,15 +230,45 @@ def test_no_page_says_null(shop, browser, redis, mysql):
     mysql.start()
 
 
+VISITS = {"key": "visits", "field": "date", "sync": {"hits": 10**9, "every": "3600s"}, "table": "visits",
+          "columns": {"field": "day", "count": "visits"}}
+VISITS_TODAY = "[data-counter=visits][data-figure=today] .big"
+
+
 def test_no_counter_has_a_store(make_daemon, redis, free_port, chromium):
-    """Then the page does not wait for a store that never comes."""
-    visits = {"visits": {"key": "visits", "field": "date", "table": "visits", "columns": {"field": "day", "count": "visits"}}}
-    shop = Shop(make_daemon(redis, start=False, families=visits), free_port)
+    """Then the first page is theirs, and it is live."""
+    wait_until(day_goes_on, 60, "the next day")
+    shop = Shop(make_daemon(redis, start=False, families={"visits": VISITS}), free_port)
     chromium.complaints()  # of the test before
     shop.hit("visits", day(), 412)
     shop.daemon.sync_all()
     chromium.open(f"{shop.url}/")
-    wait_until(lambda: "No counter has a store" in chromium.text("main"), 60, "it says so")
+    seen(chromium, lambda: chromium.number(VISITS_TODAY), 412, "the visits of today")
+    assert chromium.text("#view h1") == "All counters without a store" and chromium.all("#store") == []
+    shop.hit("visits", day(), 3)
+    seen(chromium, lambda: chromium.number(VISITS_TODAY), 415, "a hit that is pending")
+    assert chromium.complaints() == []
+    chromium.driver.get("about:blank")
+    shop.client.close()
+
+
+def test_counters_with_and_without_a_store(make_daemon, redis, free_port, chromium):
+    """Each has its page, and one leads to the other."""
+    families = {**counters(hits=10**9, every="3600s"), "visits": VISITS}
+    wait_until(day_goes_on, 60, "the next day")
+    shop = Shop(make_daemon(redis, start=False, families=families), free_port)
+    chromium.complaints()
+    shop.hit("visits", day(), 7)
+    shop.hit(VISITORS, day(), 5)
+    shop.daemon.sync_all()
+    chromium.open(f"{shop.url}/")
+    seen(chromium, lambda: chromium.number(f"{TODAY} .big"), 5, "the visitors of the store")
+    assert chromium.all(VISITS_TODAY) == []
+    chromium.click("a[href='#/store/-']")
+    seen(chromium, lambda: chromium.number(VISITS_TODAY), 7, "the visits")
+    assert chromium.all(TODAY) == [] and len(chromium.all("#store")) == 1
+    chromium.open(f"{shop.url}/")
+    seen(chromium, lambda: chromium.number(f"{TODAY} .big"), 5, "the store is the first page still")
     assert chromium.complaints() == []
     chromium.driver.get("about:blank")
     shop.client.close()

@@ -108,11 +108,13 @@ def test_recipes(reader, mysql):
         reader.selects(title)
         done.add(title)
     mysql.kill9()
-    ((_, hits), (_, shows)) = reader.recipe["The total on the page"]
+    ((_, hits), (_, shows), (_, sums)) = reader.recipe["The total on the page"]
     reader.run("php", reader.head + hits)
     assert reader.run("php", reader.head + shows) == "2"  # the last figure
+    assert reader.run("php", reader.head + sums) == "3"
     mysql.start()
     wait_until(lambda: reader.run("php", reader.head + shows) == "3", 60, "the total with what was counted meanwhile")
+    assert reader.run("php", reader.head + sums) == "4"
     assert len(done) == 5
     reader.daemon.verify()
 

@@ -1,4 +1,6 @@
 """CTR.TOTAL: MySQL's row, what is pending, and what is claimed but not merged, exact as of one moment of each request."""
+import calendar
+import datetime
 import itertools
 import os
 import random
@@ -77,30 +79,36 @@ class Merger(Line):
 
 
 class Reader(Line):
-    """Reads totals, of one field or of all of a key, and holds each against what was acknowledged and sent."""
+    """Reads totals, of one field, of all of a key, or their sum, and holds each against what was acknowledged and sent."""
 
     def __init__(self, swarm, path):
         super().__init__(swarm, path)
         self.seen = Counter()
 
     def go(self):
-        rng, acked = self.swarm.rng, self.swarm.acked
+        rng = self.swarm.rng
         key = rng.choice(KEYS)
         fields = [field for of, field in ROWS if of == key]
-        if rng.random() < 0.7:
-            fields = [rng.choice(fields)]
-        self.asked = [(key, field) for field in fields]
-        self.least = [max(acked[row], self.seen[row]) for row in self.asked]
-        self.send(encode(b"CTR.TOTAL", key, *fields), 1 + len(fields))
+        if key.endswith(b"daily") and rng.random() < 0.5:
+            self.asked, words = [tuple((key, field) for field in fields)], (b"FROM", b"20140919", b"TO", b"20140930")
+        else:
+            words = fields = fields if rng.random() < 0.3 else [rng.choice(fields)]
+            self.asked = [((key, field),) for field in fields]
+        self.least = [max(self.summed(self.swarm.acked, rows), self.seen[rows]) for rows in self.asked]
+        self.send(encode(b"CTR.TOTAL", key, *words), 1 + len(self.asked))
+
+    @staticmethod
+    def summed(counts, rows):
+        return sum(counts[row] for row in rows)
 
     def answered(self, said):
         if said[0].startswith(b"-TRYAGAIN "):  # five seconds of nothing but later merges: a slow machine
             return self.go()
         assert said[0] == b"*%d" % len(self.asked), said
-        for row, least, line in zip(self.asked, self.least, said[1:]):
-            total = int(line[1:])
-            assert least <= total <= self.swarm.sent[row], (row, least, total, self.swarm.sent[row])
-            self.seen[row] = total
+        for rows, least, line in zip(self.asked, self.least, said[1:]):
+            total, most = int(line[1:]), self.summed(self.swarm.sent, rows)
+            assert least <= total <= most, (rows, least, total, most)
+            self.seen[rows] = total
         self.swarm.reads += 1
         if not self.swarm.is_over():
             self.go()
@@ -263,6 +271,91 @@ def test_killed_between_merge_and_discard(point, make_daemon, redis):
     heir.sync_all()
     exact(10)
     assert redis.client().zcard("tally:batches") == 0
+
+
+DAYS = [f"{day:%Y%m%d}" for day in (datetime.date(2023, 1, 1) + datetime.timedelta(days) for days in range(1000))]
+
+
+@pytest.mark.parametrize("columns,types", [
+    ({"field": "day"}, "day DATE"), ({"field": "day"}, "day DATETIME"), ({"field": "day"}, "day INT"),
+    ({"field": "day"}, "day VARCHAR(20) CHARACTER SET utf8mb4"), ({"field": "day"}, "day VARBINARY(20)"),
+    ({"field": ["year", "month", "day"]}, "year SMALLINT, month TINYINT, day TINYINT")])
+@pytest.mark.parametrize("spelled", ["date", "date seconds"])
+def test_sum_of_a_range(columns, types, spelled, make_daemon, redis, mysql):
+    """The sum is that of its fields, merged, claimed by a tallyd that is gone, and pending; of the days of the range, of this key."""
+    keys = ", ".join(name.split()[0] for name in types.split(", "))
+    mysql.query(f"CREATE TABLE days (product BIGINT, {types}, views BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (product, {keys}))")
+    family = {"key": "product:<product>:views", "field": spelled, "sync": {"hits": 10**9, "every": "3600s"}, "table": "days",
+              "columns": {"product": "product", "count": "views", **columns}}
+
+    def sent(day):
+        return day if spelled == "date" else calendar.timegm(time.strptime(day, "%Y%m%d"))
+
+    def hit(client, days, n):
+        for product in (1, 2):
+            client.pipeline([("HINCRBY", f"product:{product}:views", sent(day), n * product) for day in days])
+
+    def told(client, first, last):
+        return client.call("CTR.TOTAL", "product:1:views", "FROM", sent(first), "TO", sent(last))
+
+    dead = make_daemon(redis, families={"days": family}, instance="one")
+    with dead.client() as client:
+        hit(client, DAYS, 1)
+        dead.sync_all()
+        assert told(client, DAYS[0], DAYS[-1]) == [1000] and told(client, DAYS[10], DAYS[10]) == [1]
+    assert dead.terminate() == 0
+    dead.crash = "claim_done"
+    dead.start()
+    with dead.client() as client:
+        hit(client, DAYS[500:], 10)
+        client.send(encode("CTR.SYNC", "ALL"))
+        assert client.until_closed() == b""
+    assert dead.ended() == -9
+    heir = make_daemon(redis, families={"days": family}, instance="two", migrate=False)
+    with heir.client() as client:
+        hit(client, DAYS[:501], 100)
+        for _ in range(2):
+            assert told(client, DAYS[0], DAYS[-1]) == [1000 + 5000 + 50100]
+            assert told(client, DAYS[499], DAYS[501]) == [3 + 20 + 200]
+            assert told(client, "20211231", DAYS[0]) == [101] and told(client, "20211230", "20211231") == [0]
+            wait_until(lambda: isinstance(client.call("CTR.RECOVER"), list), 30, "CTR.RECOVER")
+            heir.sync_all()
+
+
+def test_or_stale(make_daemon, redis, mysql):
+    """While MySQL is away: the last figure and its age; an error for what was not asked for before, and after a restart."""
+    daemon = make_daemon(redis, families=RESTING)
+    key, days = "s1:unique_visitors:daily", ("FROM", "20140101", "TO", "20141231")
+
+    def stale(client, *words):
+        return client.call("CTR.TOTAL", key, *words, "OR", "STALE")
+
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", key, "20140920", 5), ("HINCRBY", key, "20140921", 2)])
+        assert stale(client, "20140920") == [5, 0] and stale(client, *days) == [7, 0]
+        mysql.kill9()
+        without = "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back"
+        client.call("HINCRBY", key, "20140920", 1)
+        wait_until(lambda: stale(client, "20140920")[1] >= 2, 30, "its age")
+        assert stale(client, "20140920")[0] == 5 and stale(client, *days)[0] == 7
+        assert stale(client, "20140921") == stale(client, "20140920", "20140921") == without
+        assert client.call("CTR.TOTAL", key, "20140920") == without
+        mysql.start()
+        wait_until(lambda: stale(client, "20140920") == [6, 0], 30, "it is live again")
+        assert stale(client, *days) == [8, 0] and info(daemon)["totals_stale"] >= 3
+        mysql.kill9()
+        assert stale(client, *days)[0] == 8
+        assert daemon.terminate() == 0
+        mysql.start()
+    daemon.start()
+    with daemon.client() as client:
+        redis.kill9()
+        assert isinstance(stale(client, *days), RespError)
+        redis.start()
+        wait_until(lambda: stale(client, *days) == [8, 0], 30, "Redis is back")
+        redis.kill9()
+        assert stale(client, *days)[0] == 8
+        redis.start()
 
 
 def test_mysql_or_redis_down(make_daemon, redis, mysql):

@@ -7,7 +7,9 @@ import { Flow } from "./flow.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
 
-const KEPT = 450; // pulses: a quarter of an hour, as long as the page is open
+const KEPT = 450; // pulses: a quarter of an hour
+const PAST_EVERY_S = 10; // what tallyd keeps of before
+const PAST_S = 3600;
 const RATE_OVER_S = 4;
 const HELD_BY = { // redis.durability
   disk: (replicas) => (replicas > 0 ? `the AOF and ${many(replicas, "replica")}` : "the AOF"),
@@ -21,6 +23,7 @@ const SENTINEL_SAYS = { // service.sentinels.each[].state
   unknown_name: "does not know this Redis",
 };
 const pulses = []; // oldest first; kept while the reader looks at a store
+let past = []; // the same of before, a point every ten seconds
 
 /** A line for each node of a cluster: its lanes, and what is wrong with them. */
 function nodes(lanes) {
@@ -42,8 +45,16 @@ export function remember(pulse) {
   const last = pulses.at(-1);
   if (last?.time === pulse.time) pulses.pop();
   pulses.push(pulse);
-  if (pulses.length > KEPT) pulses.shift();
+  if (pulses.length > KEPT) {
+    const { time, pending_hashes, rows_in_flight, oldest_unmerged_s } = pulses.shift();
+    if (time - (past.at(-1)?.time ?? 0) >= PAST_EVERY_S)
+      past.push({ time, pending_hashes, rows_in_flight, oldest_unmerged_s });
+  }
+  past = past.filter(({ time }) => time >= pulse.time - PAST_S);
 }
+
+/** What the charts show, of the last hour. */
+const points = () => [...past.filter(({ time }) => time < pulses[0].time), ...pulses];
 
 /** What `name` grew by in a second, over the last pulses of this process; null when there is only one. */
 function rateOf(name) {
@@ -70,6 +81,15 @@ export class OperatorView {
     );
     this.refresh();
     if (pulses.length > 0) this.pulse(pulses.at(-1));
+    this.look();
+  }
+
+  /** How it was before the page was opened; what another tallyd told before a restart remains. */
+  async look() {
+    const { points: told } = await get("api/history").catch(() => ({ points: [] })); // the other parts say why
+    const first = told[0]?.time ?? Infinity;
+    past = [...past.filter(({ time }) => time < first), ...told];
+    if (this.root.isConnected && pulses.length > 0) this.drawCurves();
   }
 
   close() {
@@ -121,11 +141,11 @@ export class OperatorView {
     const common = {
       kind: "lines",
       when: (x) => format.clock(x / 1000),
-      axis: (x) => (pulses.at(-1).time - pulses[0].time < 600 ? format.clock(x / 1000) : format.minute(x / 1000)),
+      axis: (x) => (pulses.at(-1).time - points()[0].time < 600 ? format.clock(x / 1000) : format.minute(x / 1000)),
     };
     this.backlog = new Chart(backlog.body, {
       ...common,
-      label: "Waiting for MySQL, since this page was opened",
+      label: "Waiting for MySQL",
       series: [
         { name: "Hashes pending", colour: "--accent" },
         { name: "Rows in flight", colour: "--second" },
@@ -133,7 +153,7 @@ export class OperatorView {
     });
     this.age = new Chart(age.body, {
       ...common,
-      label: "Age of the oldest hit that is not claimed, since this page was opened",
+      label: "Age of the oldest hit that is not claimed",
       series: [{ name: "Age", colour: "--accent" }],
       value: format.duration,
       unit: (v) => format.duration(v),
@@ -144,11 +164,12 @@ export class OperatorView {
 
   drawCurves() {
     const at = ({ time }) => new Date(time * 1000);
-    const since = `since ${format.clock(pulses[0].time)}`;
+    const shown = points();
+    const since = `since ${format.clock(shown[0].time)}`;
     for (const side of this.curveSides) say(side, since);
-    this.backlog.draw(pulses.map((p) => [at(p), p.pending_hashes, p.rows_in_flight]));
+    this.backlog.draw(shown.map((p) => [at(p), p.pending_hashes, p.rows_in_flight]));
     this.age.draw(
-      pulses.map((p) => [at(p), p.oldest_unmerged_s]),
+      shown.map((p) => [at(p), p.oldest_unmerged_s]),
       `Now ${format.duration(Math.round(pulses.at(-1).oldest_unmerged_s ?? 0))}`,
     );
   }

@@ -6,7 +6,7 @@ import { el, say } from "./dom.js";
 import * as format from "./format.js";
 import { OperatorView, remember } from "./operator.js";
 import { rangeOf, rangeText } from "./range.js";
-import { StoreView } from "./store.js";
+import { NO_STORE, StoreView, storeForm, titleOfStore } from "./store.js";
 
 const STORE = "tallyd.store";
 const at = (id) => document.getElementById(id);
@@ -91,7 +91,7 @@ function showOperator() {
 
 async function showStore(store, range) {
   leave(`store/${store}`);
-  document.title = `Store ${store} · tallyd`;
+  document.title = `${titleOfStore(store)} · tallyd`;
   waiting();
   let zone;
   try {
@@ -101,7 +101,7 @@ async function showStore(store, range) {
     return failed(problem, show);
   }
   if (viewing !== `store/${store}`) return;
-  remembered.set(STORE, store);
+  if (store !== NO_STORE) remembered.set(STORE, store);
   tellZone(zone);
   range = rangeOf(place().parameters); // "today" may be another day there
   at("to-store").href = address(store, range);
@@ -127,7 +127,8 @@ async function showAnyStore(range) {
   waiting();
   try {
     counters ??= await get("api/counters");
-    if (counters.every((counter) => counter.store === null)) return noCounter();
+    if (counters.length === 0) return noCounter();
+    if (counters.every((counter) => counter.store === null)) return location.replace(address(NO_STORE, range));
     const known = remembered.get(STORE);
     const store = known || (await get("api/stores", { limit: 1 })).stores[0];
     if (viewing !== "store/") return;
@@ -144,15 +145,10 @@ async function showAnyStore(range) {
   }
 }
 
-/** The page of a store is all that there is for figures. */
 function noCounter() {
   root.replaceChildren(
-    el("h1", {}, "No counter has a store"),
-    el(
-      "p",
-      { class: "nothing" },
-      "This page shows the figures of stores, and no counter's key has <store> in it. What is counted is in the tables; Operations shows how it gets there.",
-    ),
+    el("h1", {}, "No counter is configured"),
+    el("p", { class: "nothing" }, "This page shows the figures of counters."),
   );
   view = { close() {}, refresh() {}, setRange() {} };
   listen();
@@ -160,21 +156,14 @@ function noCounter() {
 
 /** A store can be opened by its name, listed or not. */
 function noStore(range, title, text) {
-  const input = el("input", { id: "store", required: true, autocomplete: "off", size: "14" });
-  const form = el(
-    "form",
-    { class: "fields" },
-    el("label", { for: "store" }, "Store"),
-    input,
-    el("button", { type: "submit" }, "Show"),
-  );
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    location.hash = address(input.value.trim(), range);
+  const form = storeForm("", (chosen) => {
+    location.hash = address(chosen, range);
   });
+  const bare = counters?.some((counter) => counter.store === null);
   root.replaceChildren(
     el("div", { class: "heading" }, el("h1", {}, title), form),
     el("p", { class: "nothing" }, text, "You can open a store already if you know its name."),
+    bare ? el("p", {}, el("a", { href: address(NO_STORE, range) }, "Counters without a store")) : "",
   );
   let seen = null;
   view = {
@@ -182,7 +171,7 @@ function noStore(range, title, text) {
     refresh() {},
     setRange() {},
     pulse({ rows_merged: merged }) {
-      if (seen !== null && merged > seen && input.value === "") showAnyStore(range);
+      if (seen !== null && merged > seen && form.store.value === "") showAnyStore(range);
       seen = merged;
     },
   };

@@ -19,6 +19,10 @@ const STORED = { name: "Stored", colour: "--bar" };
 const LIVE = { name: "Live", colour: "--bar-pale" };
 const BEFORE = { name: "Before", colour: "--before", thin: true };
 
+/** The place of the counters that have no store, as the API has it. */
+export const NO_STORE = "-";
+export const titleOfStore = (store) => (store === NO_STORE ? "All counters without a store" : `Store ${store}`);
+
 const named = (pattern, store) => pattern.replaceAll("<store>", store);
 const longToday = () => format.longDay(format.fieldTime(format.today()));
 const nowSeconds = () => Math.floor(Date.now() / 1000);
@@ -37,7 +41,9 @@ export class StoreView {
   /** onRange(range), onStore(name): the reader chose; onFigures({mysql, redis, stored_as_of}): what an answer said. */
   constructor(root, { store, zone, range, counters, onRange, onStore, onFigures }) {
     Object.assign(this, { root, store, zone, range, onRange, onFigures, parts: [], charts: [] });
-    this.counters = counters.filter((counter) => counter.store !== null).flatMap(countsOf);
+    const own = counters.filter((counter) => (counter.store === null) === (store === NO_STORE));
+    this.counters = own.flatMap(countsOf);
+    this.others = own.length < counters.length; // they have other pages
     root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.fed());
     this.setRange(range);
     this.clock = setInterval(() => document.hidden || this.refresh(), 60000); // minutes pass without hits, too
@@ -71,33 +77,15 @@ export class StoreView {
   /* The frame of the page */
 
   heading(onStore) {
-    const input = el("input", {
-      id: "store",
-      name: "store",
-      list: "stores",
-      value: this.store,
-      autocomplete: "off",
-      spellcheck: "false",
-      required: true,
-      size: "14",
-    });
-    const list = el("datalist", { id: "stores" });
-    offer(input, list);
-    const form = el(
-      "form",
-      { class: "fields", role: "search", "aria-label": "Choose a store" },
-      el("label", { for: "store" }, "Store"),
-      input,
-      list,
-      el("button", { type: "submit" }, "Show"),
-    );
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      onStore(input.value.trim());
-    });
-    input.addEventListener("focus", () => input.select());
+    const bare = this.store === NO_STORE;
     this.lead = el("p", { class: "lead" }, longToday());
-    return el("div", { class: "heading" }, el("div", {}, el("h1", {}, `Store ${this.store}`), this.lead), form);
+    return el(
+      "div",
+      { class: "heading" },
+      el("div", {}, el("h1", {}, titleOfStore(this.store)), this.lead),
+      (!bare || this.others) && storeForm(bare ? "" : this.store, onStore),
+      !bare && this.others && el("a", { href: `#/store/${NO_STORE}` }, "Counters without a store"),
+    );
   }
 
   card(title, attributes = {}, level = "h2") {
@@ -467,6 +455,36 @@ function rankingOf({ columns, label_column }, rows) {
     items[0] = measured(items[0], (countOf(row) ?? 0) / most);
     return [...items, format.number(row.live), format.number(row.stored)];
   });
+}
+
+/** Where a store is chosen. */
+export function storeForm(value, onStore) {
+  const input = el("input", {
+    id: "store",
+    name: "store",
+    list: "stores",
+    value,
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+    size: "14",
+  });
+  const list = el("datalist", { id: "stores" });
+  offer(input, list);
+  const form = el(
+    "form",
+    { class: "fields", role: "search", "aria-label": "Choose a store" },
+    el("label", { for: "store" }, "Store"),
+    input,
+    list,
+    el("button", { type: "submit" }, "Show"),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    onStore(input.value.trim());
+  });
+  input.addEventListener("focus", () => input.select());
+  return form;
 }
 
 /** The names of stores that begin as what is typed. The list is a help: any name can be entered. */

@@ -105,6 +105,134 @@ static void the_client_goes_meanwhile(void **state)
     assert_int_equal(client->outlet.out.n, 0);
 }
 
+static void say_line(const char *request, const char *more)
+{
+    char line[160];
+    snprintf(line, sizeof line, "%s%s\r\n", request, more);
+    say_slice(client, slice_str(line));
+}
+
+/* --- FROM first TO last --- */
+
+static void a_range_is_its_fields(void **state)
+{
+    (void)state;
+    views.field = FIELD_DATE;
+    say(client, "CTR.TOTAL s1:views from 20240228 to 20240301\r\n");
+    assert_slice(total_out->key, "s1:views");
+    assert_true(total_out->sums);
+    assert_int_equal(total_out->fields_n, 3);
+    assert_slice(total_out->fields[0], "20240228");
+    assert_slice(total_out->fields[1], "20240229");
+    assert_slice(total_out->fields[2], "20240301");
+    answered(ASK_DONE, (const int64_t[]){42});
+    conn_flush(client);
+    heard(client, "*1\r\n:42\r\n");
+    views.spelled = (struct value_type){VALUE_DATE, SPELLED_DASHES, 0}; /* as its app spells days */
+    say(client, "CTR.TOTAL s1:views FROM 2024-02-29 TO 2024-03-01\r\n");
+    assert_int_equal(total_out->fields_n, 2);
+    assert_slice(total_out->fields[0], "2024-02-29");
+    assert_slice(total_out->fields[1], "2024-03-01");
+    answered(ASK_DONE, (const int64_t[]){0});
+    conn_flush(client);
+    heard(client, "*1\r\n:0\r\n");
+    views.spelled = (struct value_type){0};
+}
+
+static void ranges_that_are_none(void **state)
+{
+    (void)state;
+    static const char *const said[][2] = {
+        {"CTR.TOTAL s1:views FROM 20240228", "-ERR syntax error\r\n"},
+        {"CTR.TOTAL s1:views FROM 20240228 TILL 20240301", "-ERR syntax error\r\n"},
+        {"CTR.TOTAL s1:views FROM 20240228 TO 20240301 20240302", "-ERR syntax error\r\n"},
+        {"CTR.TOTAL s1:views FROM 20240228 TO 20240230",
+         "-ERR field '20240230' of counter 'views' is not a date as YYYYMMDD\r\n"},
+        {"CTR.TOTAL s1:views FROM 20240229 TO 20240228",
+         "-ERR from is after to; the first day comes first\r\n"},
+        {"CTR.TOTAL s1:views FROM 20240101 TO 20260927",
+         "-ERR that is 1001 days; at most 1000 come at once\r\n"},
+        {"HMGET s1:views FROM 20240228 TO 20240301",
+         "-ERR field 'FROM' of counter 'views' is not a date as YYYYMMDD\r\n"},
+    };
+    views.field = FIELD_DATE;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        say_line(said[i][0], "");
+        heard(client, said[i][1]);
+        assert_null(total_out);
+    }
+    say(client, "CTR.TOTAL s1:views FROM 20240101 TO 20260926\r\n");
+    assert_int_equal(total_out->fields_n, 1000);
+    assert_slice(total_out->fields[999], "20260926");
+    answered(ASK_DONE, (const int64_t[]){1});
+    conn_flush(client);
+    heard(client, "*1\r\n:1\r\n");
+    views.field = FIELD_INTEGER;
+    say(client, "CTR.TOTAL s1:views FROM 1 TO 2\r\n");
+    heard(client, "-ERR field 'FROM' of counter 'views' is not an integer\r\n");
+}
+
+/* --- OR STALE --- */
+
+static void told(const char *request, enum ask_outcome outcome, const int64_t *totals, const char *reply)
+{
+    say_line(request, " OR STALE");
+    assert_non_null(total_out);
+    answered(outcome, totals);
+    conn_flush(client);
+    heard(client, reply);
+}
+
+#define AWAY "-ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back\r\n"
+
+static void the_last_totals_when_there_are_no_others(void **state)
+{
+    (void)state;
+    told("CTR.TOTAL s1:views 7", ASK_MYSQL_DOWN, NULL, AWAY);
+    told("CTR.TOTAL s1:views 7 8", ASK_DONE, (const int64_t[]){5, 6}, "*3\r\n:5\r\n:6\r\n:0\r\n");
+    told("CTR.TOTAL s1:views 8", ASK_MYSQL_DOWN, NULL, "*2\r\n:6\r\n:0\r\n");
+    told("CTR.TOTAL s1:views 8 7 8", ASK_FAILED, NULL, "*4\r\n:6\r\n:5\r\n:6\r\n:0\r\n");
+    told("CTR.TOTAL s1:views 8 9", ASK_MYSQL_DOWN, NULL, AWAY); /* not of all */
+    told("CTR.TOTAL s2:views 8", ASK_MYSQL_DOWN, NULL, AWAY);
+    told("CTR.TOTAL s1:views 8", ASK_DONE, (const int64_t[]){9}, "*2\r\n:9\r\n:0\r\n");
+    told("CTR.TOTAL s1:views 8", ASK_MYSQL_DOWN, NULL, "*2\r\n:9\r\n:0\r\n");
+    say(client, "CTR.TOTAL s1:views 8\r\n"); /* who did not ask for it */
+    answered(ASK_MYSQL_DOWN, NULL);
+    conn_flush(client);
+    heard(client, AWAY);
+}
+
+static void a_range_is_a_figure_of_its_own(void **state)
+{
+    (void)state;
+    views.field = FIELD_DATE;
+    told("CTR.TOTAL s1:views FROM 20240228 TO 20240229", ASK_DONE, (const int64_t[]){5},
+         "*2\r\n:5\r\n:0\r\n");
+    told("CTR.TOTAL s1:views FROM 20240228 TO 20240229", ASK_MYSQL_DOWN, NULL, "*2\r\n:5\r\n:0\r\n");
+    told("CTR.TOTAL s1:views FROM 20240228 TO 20240301", ASK_MYSQL_DOWN, NULL, AWAY);
+    told("CTR.TOTAL s1:views FROM 20240228 TO 20240228", ASK_DONE, (const int64_t[]){4},
+         "*2\r\n:4\r\n:0\r\n");
+    told("CTR.TOTAL s1:views 20240228", ASK_DONE, (const int64_t[]){3}, "*2\r\n:3\r\n:0\r\n");
+    told("CTR.TOTAL s1:views FROM 20240228 TO 20240228", ASK_MYSQL_DOWN, NULL, "*2\r\n:4\r\n:0\r\n");
+    views.field = FIELD_INTEGER;
+}
+
+/* The oldest go; the world has room for some hundred. */
+static void not_more_than_there_is_room_for(void **state)
+{
+    (void)state;
+    char request[64], reply[64];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(request, sizeof request, "CTR.TOTAL s%d:views 7", i);
+        snprintf(reply, sizeof reply, "*2\r\n:%d\r\n:0\r\n", i);
+        told(request, ASK_DONE, (const int64_t[]){i}, reply);
+        if (i % 2 == 0) told("CTR.TOTAL s0:views 7", ASK_DONE, (const int64_t[]){0}, "*2\r\n:0\r\n:0\r\n");
+    }
+    told("CTR.TOTAL s999:views 7", ASK_MYSQL_DOWN, NULL, "*2\r\n:999\r\n:0\r\n");
+    told("CTR.TOTAL s0:views 7", ASK_MYSQL_DOWN, NULL, "*2\r\n:0\r\n:0\r\n");
+    told("CTR.TOTAL s500:views 7", ASK_MYSQL_DOWN, NULL, AWAY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +241,11 @@ int main(void)
         TEST(total_refuses_at_the_door),
         TEST(a_thousand_fields_and_no_more),
         TEST(the_client_goes_meanwhile),
+        TEST(a_range_is_its_fields),
+        TEST(ranges_that_are_none),
+        TEST(the_last_totals_when_there_are_no_others),
+        TEST(a_range_is_a_figure_of_its_own),
+        TEST(not_more_than_there_is_room_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,7 @@ static void world_open(void)
         .multi_max = 2000,
         .multi_bytes_max = 200000,
         .shares_max = {64 << 20, 64 << 20},
+        .lasts_max = 20000,
         .half_ms = 60000,
         .busy_ms = 5000,
     };

@@ -1,7 +1,7 @@
 /* Runs of days and hours: defaults, ends, and every field found again at its place. */
 #include "lib/unit.h"
 
-#include "http/figures.h"
+#include "series/range.h"
 
 #define NONE slice_of(NULL, 0)
 #define NOW INT64_C(1411216245) /* 2014-09-20 12:30:45 UTC */

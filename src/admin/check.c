@@ -1,6 +1,7 @@
 /* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with its correction. */
 #include "admin/verbs.h"
 #include "base/heap.h"
+#include "mysql/ledger.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
 #include "redis/seek.h"
@@ -99,20 +100,32 @@ static void cluster_print(struct cluster *c, uint32_t lanes)
     }
 }
 
+struct lane_seen {
+    char realm[33]; /* empty: it has none */
+    struct redis_facts facts;
+};
+
+struct lanes_seen {
+    struct lane_seen *all; /* heap */
+    uint32_t n;
+};
+
 struct redis_check {
     struct ask ask;
     enum redis_keeps keeps;
     struct buf problems;
     unsigned problems_n;
-    char (*seen)[RUN_ID_BYTES]; /* the server of each lane */
+    struct lanes_seen *seen; /* so far */
 };
 
 static bool server_is_new(struct redis_check *c)
 {
-    uint32_t lane = c->ask.lane;
-    memcpy(c->seen[lane], c->ask.link.facts.run_id, RUN_ID_BYTES);
-    for (uint32_t i = 0; i < lane; i++)
-        if (memcmp(c->seen[i], c->seen[lane], RUN_ID_BYTES) == 0) return false;
+    struct lanes_seen *seen = c->seen;
+    struct lane_seen *now = &seen->all[seen->n++];
+    now->facts = c->ask.link.facts;
+    if (!batch_id_is_zero(&c->ask.realms[c->ask.lane])) batch_id_hex(&c->ask.realms[c->ask.lane], now->realm);
+    for (struct lane_seen *one = seen->all; one < now; one++)
+        if (strcmp(one->facts.run_id, now->facts.run_id) == 0) return false;
     return true;
 }
 
@@ -140,21 +153,20 @@ static enum err servers_check(struct redis_check *c, struct error *e)
     return ERR_NONE;
 }
 
-static enum err check_redis(const struct setup *setup)
+static enum err check_redis(const struct setup *setup, struct lanes_seen *seen)
 {
     struct error e;
-    struct redis_check c = {.keeps = (enum redis_keeps)setup->conf->redis_durability};
+    struct redis_check c = {.keeps = (enum redis_keeps)setup->conf->redis_durability, .seen = seen};
     const struct source where = setup_source(setup);
     if (lanes_agree(&where, false, &e) != ERR_NONE) return call_failed(&e);
     if (ask_open_patiently(&c.ask, &where, &e) != ERR_NONE) return call_failed(&e);
     sentinels_print(c.ask.at.sentinels);
     cluster_print(c.ask.at.cluster, setup->lanes);
-    c.seen = heap_zalloc(c.ask.at.lanes * sizeof *c.seen);
+    seen->all = heap_zalloc(c.ask.at.lanes * sizeof *seen->all);
     enum err code = servers_check(&c, &e);
     if (code != ERR_NONE) call_failed(&e);
     if (c.problems_n > 0) fprintf(stderr, "%.*s", (int)c.problems.n, c.problems.p);
     buf_free(&c.problems);
-    heap_free(c.seen);
     ask_close(&c.ask);
     return c.problems_n > 0 ? ERR_CONFIG : code;
 }
@@ -192,7 +204,28 @@ static enum err trials_check(struct db *db, const struct setup *setup, bool even
     return code;
 }
 
-static enum err schema_look(struct db *db, const struct setup *setup, bool even_so)
+/* A copy of a Redis names the same realm. It cannot be told from a Redis that was started anew while no tallyd merged for it. */
+static void copy_print(void *arg, const struct realm_row *r)
+{
+    const struct lanes_seen *seen = arg;
+    for (uint32_t i = 0; i < seen->n; i++) {
+        const struct lane_seen *one = &seen->all[i];
+        if (!slice_eq(r->id, slice_str(one->realm)) || r->run_id.n == 0) continue;
+        if (slice_eq(r->run_id, slice_str(one->facts.run_id)) &&
+            slice_eq(r->history, slice_str(one->facts.replid)))
+            continue;
+        printf(
+            "MySQL: warning: " SLICE_FMT " merged last for another Redis of the same origin, or for this one "
+            "before it was started anew or promoted. If this is a copy of a Redis that is still used, give "
+            "its tallyd a MySQL of its own: at this one it merges nothing while the first one's tallyd "
+            "lives.\n",
+            SLICE_ARG(r->taken_by));
+        return;
+    }
+}
+
+static enum err schema_look(struct db *db, const struct setup *setup, const struct lanes_seen *seen,
+                            bool even_so)
 {
     const struct schema_rules rules = {
         .accept_flush = setup->conf->mysql_durability == CONF_RELAXED, .room = true, .lanes = setup->lanes};
@@ -201,6 +234,8 @@ static enum err schema_look(struct db *db, const struct setup *setup, bool even_
     enum err code = schema_check(db, &setup->counters, &rules, &report, &e);
     if (code == ERR_NONE) code = lookups_check(db, setup, &report, &e);
     if (code == ERR_NONE) code = trials_check(db, setup, even_so, &report, &e);
+    if (code == ERR_NONE && !schema_refused(&report, NULL))
+        code = realms_read(db, copy_print, (void *)seen, &e);
     bool misfit = false;
     for (size_t i = 0; i < report.n; i++) {
         finding_print(&report.all[i]);
@@ -238,7 +273,7 @@ static void hosts_look(const struct db_config *all)
     }
 }
 
-static enum err check_mysql(const struct setup *setup, bool even_so)
+static enum err check_mysql(const struct setup *setup, const struct lanes_seen *seen, bool even_so)
 {
     hosts_look(&setup->mysql);
     if (setup->mysql.hosts_n > 1 && setup->conf->mysql_keep_ms == 0)
@@ -251,7 +286,7 @@ static enum err check_mysql(const struct setup *setup, bool even_so)
         db_error(db, &e);
         code = call_failed(&e);
     } else {
-        code = schema_look(db, setup, even_so);
+        code = schema_look(db, setup, seen, even_so);
     }
     db_destroy(&db);
     return code;
@@ -378,9 +413,11 @@ enum err verb_check(const struct call *call)
            conf.counters_n == 1 ? "" : "s");
     enum err secure = check_secure(&setup), shared = check_shared(&setup);
     fflush(stdout);
-    enum err redis = check_redis(&setup);
+    struct lanes_seen seen = {0};
+    enum err redis = check_redis(&setup, &seen);
     fflush(stdout);
-    enum err mysql = check_mysql(&setup, call->try_rows);
+    enum err mysql = check_mysql(&setup, &seen, call->try_rows);
+    heap_free(seen.all);
     setup_close(&setup);
     conf_free(&conf);
     if (secure == ERR_CONFIG || shared == ERR_CONFIG || redis == ERR_CONFIG || mysql == ERR_CONFIG)

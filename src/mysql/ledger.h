@@ -76,6 +76,7 @@ enum err realms_first(struct db *db, uint32_t lanes, struct error *e) MUST_CHECK
 struct realm_row {
     struct slice id; /* 32 hex digits */
     struct slice taken_by, merged, rejected;
+    struct slice run_id, history; /* of the primary that the epoch is for; empty: nobody has taken it */
     bool is_free;
 };
 enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,

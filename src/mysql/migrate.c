@@ -19,14 +19,13 @@ static enum err lock_take(struct db *db, struct error *e)
 {
     struct slice cell;
     for (int i = 0; i < LOCK_TRIES; i++) {
-        if (DB_QUERY(db, "SELECT GET_LOCK(" LOCK_NAME ", 2)") != CODE_OK) {
-            enum err err = db_error(db, e);
-            return err != ERR_UNAVAILABLE && e != NULL
-                       ? error_prefix(
-                             e, "this server has no GET_LOCK, by which one migrate waits for another: run "
-                                "what `tallyd migrate --print` prints instead")
-                       : err;
-        }
+        enum code_class class = DB_QUERY(db, "SELECT GET_LOCK(" LOCK_NAME ", 2)");
+        if (class == CODE_FOREIGN || class == CODE_OPERATOR)
+            return error_set(e, ERR_CONFIG,
+                             "this server refuses GET_LOCK, by which one migrate waits for another: let an "
+                             "administrator run what `tallyd migrate --print` prints (%s)",
+                             db_text(db));
+        if (class != CODE_OK) return db_error(db, e);
         if (db_row(db, &cell, 1) && slice_eq(cell, SLICE("1"))) return ERR_NONE;
     }
     return error_set(e, ERR_UNAVAILABLE,

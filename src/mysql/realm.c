@@ -357,18 +357,20 @@ enum err realms_first(struct db *db, uint32_t lanes, struct error *e)
 enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,
                      struct error *e)
 {
-    struct slice cell[5];
+    struct slice cell[6];
     enum code_class class =
         DB_QUERY(db, "SELECT LOWER(HEX(r.realm)), r.taken_by, CAST(COALESCE(SUM(c.merged), 0) AS CHAR),"
-                     " CAST(COALESCE(SUM(c.rejected), 0) AS CHAR), r.history = '' FROM tally_realms r"
+                     " CAST(COALESCE(SUM(c.rejected), 0) AS CHAR), r.run_id, r.history FROM tally_realms r"
                      " LEFT JOIN tally_counters c ON c.realm = r.realm GROUP BY r.realm, r.taken_by, "
-                     "r.history ORDER BY r.realm");
-    while (class == CODE_OK && db_row(db, cell, 5)) {
+                     "r.run_id, r.history ORDER BY r.realm");
+    while (class == CODE_OK && db_row(db, cell, 6)) {
         const struct realm_row r = {.id = cell[0],
                                     .taken_by = cell[1],
                                     .merged = cell[2],
                                     .rejected = cell[3],
-                                    .is_free = slice_eq(cell[4], SLICE("1"))};
+                                    .run_id = cell[4],
+                                    .history = cell[5],
+                                    .is_free = cell[5].n == 0};
         each(arg, &r);
     }
     return class == CODE_OK ? ERR_NONE : db_error(db, e);

@@ -51,8 +51,8 @@ static void zones_read(struct store_zones *r)
             r->unknown = t->unknown;
             log_event(LOG_INFO, "store_zones", "stores=%zu zones=%zu", t->stores.n, t->n);
             if (t->unknown > 0)
-                log_event(LOG_WARN, "store_zones_unknown", "stores=%zu zones=%s next=%s", t->unknown,
-                          LOGQ(t->unknown_names),
+                log_event(LOG_WARN, "store_zones_unknown", "stores=%zu zones=%s of_others=%zu next=%s",
+                          t->unknown, LOGQ(t->unknown_names), t->unknown_untold,
                           LOGQ("these stores have the default zone; write a name as Europe/Berlin"));
             if (!all)
                 log_event(LOG_WARN, "store_zones_too_many", "most=%d next=%s", ZONES_STORES_MOST,

@@ -42,14 +42,21 @@ static struct zone *zone_of_name(struct zone_table *t, struct slice name)
     return &t->all[t->n++];
 }
 
-/* Each once, as many as there is room for. */
+/* Each once, as many as there is room for. What could not be told from its neighbours is quoted. */
 static void unknown_note(struct zone_table *t, struct slice name)
 {
-    char shown[ZONE_NAME_MAX + 4];
+    char shown[ZONE_NAME_MAX + 4], one[ZONE_NAME_MAX + 8];
     slice_show(name, ZONE_NAME_MAX, shown, sizeof shown);
-    size_t n = strlen(t->unknown_names), room = sizeof t->unknown_names - n;
-    if (strstr(t->unknown_names, shown) != NULL || strlen(shown) + 2 > room) return;
-    snprintf(t->unknown_names + n, room, "%s%s", n > 0 ? " " : "", shown);
+    bool plain = name.n > 0 && strchr(shown, ' ') == NULL;
+    snprintf(one, sizeof one, plain ? "%s" : "'%s'", shown);
+    size_t n = strlen(one);
+    for (const char *p = t->unknown_names; (p = strstr(p, one)) != NULL; p += n)
+        if ((p == t->unknown_names || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) return;
+    size_t at = strlen(t->unknown_names), room = sizeof t->unknown_names - at;
+    if (n + 2 > room)
+        t->unknown_untold++;
+    else
+        snprintf(t->unknown_names + at, room, "%s%s", at > 0 ? " " : "", one);
 }
 
 void zone_table_add(struct zone_table *t, struct slice store, struct slice name)
@@ -60,7 +67,7 @@ void zone_table_add(struct zone_table *t, struct slice store, struct slice name)
         return;
     }
     t->unknown++;
-    unknown_note(t, name.n > 0 ? name : SLICE("''"));
+    unknown_note(t, name);
 }
 
 static const struct zone *zone_of(const struct zone_table *t, struct slice store)

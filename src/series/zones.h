@@ -20,6 +20,7 @@ struct zone_table {   /* immutable once published */
     struct map stores; /* -> one of all */
     size_t unknown;    /* stores whose zone this system does not have: they have the default */
     char unknown_names[4 * ZONE_NAME_MAX]; /* the first of these, '' for an empty one */
+    size_t unknown_untold;                 /* stores whose zone is not among them */
     unsigned holders;                      /* of zones.lock */
     struct zone_table *next;               /* of zones.left */
 };

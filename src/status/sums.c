@@ -164,6 +164,7 @@ void sums_add(struct sums *s, const struct sums *lane)
         sum_add(sum_of(s, slice_str(lane->all[i].name)), &lane->all[i]);
     s->stray += lane->stray;
     s->lost += lane->lost;
+    s->behind += lane->behind;
 }
 
 void sums_only(struct sums *s, struct slice name)
@@ -219,6 +220,11 @@ size_t sums_unbalanced(const struct sums *s)
     return n;
 }
 
+bool sums_proved(const struct sums *s)
+{
+    return sums_unbalanced(s) == 0 && s->behind == 0;
+}
+
 void sum_json(struct json *j, const char *key, sum_t v)
 {
     char text[48];
@@ -264,34 +270,56 @@ static void line_print(const struct sum *s, struct buf *out)
     buf_put_char(out, '\n');
 }
 
-/* Why not, and what to do next. */
-static void advice_print(const struct sum *s, struct buf *out)
+static bool is_left(const struct sum *s) /* a counter that was renamed */
+{
+    return !s->configured && sum_difference(s) != 0;
+}
+
+/* What Redis accepted under one name, and the rest has under another. */
+static void renamed_print(const struct sum *s, struct buf *out)
+{
+    char here[48], there[48];
+    sum_write(sum_difference(s), here);
+    sum_write(-sum_difference(s), there);
+    if (is_left(s))
+        buf_printf(
+            out,
+            "%s has books, and no counter is configured by that name. If it was renamed, give it that "
+            "name again, or move what Redis accepted: `redis-cli HINCRBY tally:accepted %s %s`, and %s "
+            "for the new name.\n",
+            s->name, s->name, there, here);
+    else
+        buf_printf(out,
+                   "%s does not balance: %s of its hits were accepted under another name. Next: see below "
+                   "which name has no counter.\n",
+                   s->name, there);
+}
+
+/* Why not, and what to do next. left: the books of another name are there, and no such counter. */
+static void advice_print(const struct sum *s, bool left, struct buf *out)
 {
     sum_t difference = sum_difference(s);
-    char text[48];
+    char text[48], accepted[48];
     sum_write(difference < 0 ? -difference : difference, text);
-    if (difference > 0)
+    sum_write(s->accepted, accepted);
+    if (is_left(s) || (difference < 0 && left))
+        renamed_print(s, out);
+    else if (difference > 0)
         buf_printf(
             out,
             "%s does not balance: %s accepted hits are neither merged, rejected, pending nor claimed. Next: "
             "`tallyd recover --dry-run` names claimed hashes that no batch knows; a Redis or a MySQL that "
             "lost data is named in tallyd's log (frames_lost, merges_held, mysql_behind).\n",
             s->name, text);
-    if (difference < 0 && s->accepted == 0)
+    else if (difference < 0)
         buf_printf(
             out,
-            "%s does not balance: Redis knows of no accepted hit, and %s are in the books. Its data are gone "
-            "(FLUSHALL, FLUSHDB, an empty server), and with them what was pending. Next: `tallyd recover "
-            "--help` "
-            "(--accept-rollback), and what clients counted since the last merge.\n",
-            s->name, text);
-    else if (difference < 0)
-        buf_printf(out,
-                   "%s does not balance: there are %s more hits than tallyd accepted. Next: see whether "
-                   "another program writes its pending hashes in Redis or its row in tally_counters, then "
-                   "whether Redis was restored from an older copy (`tallyd recover --dry-run`), or "
-                   "tally_ledger was dropped (`tallyd migrate --help`).\n",
-                   s->name, text);
+            "%s does not balance: Redis knows of %s accepted hits, and %s more are in the books. Next: "
+            "see whether its data are gone (FLUSHALL, FLUSHDB, an empty server, an older copy), and with "
+            "them what was pending: `tallyd recover --help` (--accept-rollback); then whether another "
+            "program writes its pending hashes in Redis or its row in tally_counters, or tally_ledger "
+            "was dropped (`tallyd migrate --help`).\n",
+            s->name, accepted, text);
     if (s->broken > 0)
         buf_printf(out,
                    "%s: the ledger has %llu chunks of existing batches that were cut in another way. Next: "
@@ -311,8 +339,19 @@ size_t sums_print(const struct sums *s, struct buf *out)
                "pending", "claimed", "difference", "adjusted");
     for (size_t i = 0; i < s->n; i++)
         line_print(&s->all[i], out);
+    bool left = false;
     for (size_t i = 0; i < s->n; i++)
-        advice_print(&s->all[i], out);
+        left |= is_left(&s->all[i]);
+    for (size_t i = 0; i < s->n; i++)
+        advice_print(&s->all[i], left, out);
+    if (s->behind > 0)
+        buf_printf(
+            out,
+            "Redis is behind: it does not know %llu of the claims that MySQL has merged. It lost data "
+            "(FLUSHALL, "
+            "FLUSHDB, an empty server, an older copy), and what was counted since with them. Next: `tallyd "
+            "status`, and `tallyd recover --help` (--accept-rollback).\n",
+            (unsigned long long)s->behind);
     if (s->lost > 0)
         buf_printf(
             out,

@@ -189,6 +189,27 @@ def test_migrate(idle, mysql):
     assert idle.verb("check").returncode == 0
 
 
+@pytest.mark.parametrize("code, says", [(1105, b"Percona-XtraDB-Cluster prohibits use of GET_LOCK with pxc_strict_mode = ENFORCING"),
+                                        (1305, b"FUNCTION GET_LOCK does not exist")])
+def test_migrate_without_get_lock(code, says, idle, mysql, make_proxy):
+    """From a report: it says what to do instead, and that does."""
+    proxy = make_proxy(mysql.socket)
+
+    def refuse(link, way, data):
+        if way == "down" or b"GET_LOCK" not in data:
+            return data
+        said = b"\xff" + code.to_bytes(2, "little") + b"#HY000" + says
+        link.say(len(said).to_bytes(3, "little") + b"\1" + said)
+        return b""
+
+    proxy.filter = refuse
+    idle.config["mysql"] = mysql.url.replace(mysql.socket, proxy.path)
+    idle.write_config()
+    done = idle.verb("migrate", "--tables")
+    assert done.returncode == 78 and "refuses GET_LOCK" in done.stderr and says.decode() in done.stderr, done.stderr
+    assert "`tallyd migrate --print`" in done.stderr
+
+
 @pytest.mark.parametrize("table", ["tally_counters", "tally_rejects", "tally_realms", "tally_adjustments"])
 def test_migrate_makes_a_dropped_table_again(table, idle, mysql):
     idle.migrate()
@@ -481,6 +502,28 @@ def test_verify_one_counter(daemon, redis):
     assert json.loads(daemon.verb("verify", "--json", "--counter", "searches").stdout)["balanced"] is True
     done = daemon.verb("verify", "--counter", "search")
     assert done.returncode == 64 and "no counter" in done.stderr
+
+
+def test_verify_of_a_redis_that_was_emptied(daemon, redis):
+    """From a report: FLUSHDB took what was pending, and the sums of what is left are equal."""
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 5)
+        daemon.sync_all()
+        client.call("HINCRBY", "s1:product_views", "7", 4)
+        redis.client().flushdb()
+        for pending in (0, 3):
+            if pending:  # the first one is refused: Redis has other data under the links
+                wait_until(lambda: client.call("HINCRBY", "s1:product_views", "7", 3) == 3, 60, "it counts again")
+            done = daemon.verb("verify")
+            assert done.returncode == 1 and "Redis is behind: it does not know 1 of the claims" in done.stdout, done.stdout
+            assert "FLUSHDB" in done.stdout and "balance" not in done.stdout, done.stdout
+            assert json.loads(daemon.verb("verify", "--json").stdout)["balanced"] is False
+        assert daemon.verb("recover", "--accept-rollback").returncode == 0
+        daemon.sync_all()
+    done = daemon.verb("verify")
+    assert done.returncode == 1 and "Redis knows of 3 accepted hits, and 5 more are in the books" in done.stdout, done.stdout
+    redis.client().hincrby("tally:accepted", "product_views", 5)
+    daemon.verify()
 
 
 @pytest.mark.parametrize("away", ["redis", "mysql"])

@@ -273,11 +273,17 @@ def test_a_cleaning_script(make_shop, redis):
     daemon.verify()
 
 
-def test_a_sum_that_stays_valid(make_shop, mysql):
-    """CHECK (n >= 0) refuses to insert -3, but not 10 - 3."""
+BELOW = "CREATE TRIGGER {0}_guard BEFORE {0} ON n FOR EACH ROW IF NEW.n < 0 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'below 0'; END IF"
+
+
+@pytest.mark.parametrize("guards", [["ALTER TABLE n ADD CONSTRAINT guard CHECK (n >= 0)"], [BELOW.format("INSERT"), BELOW.format("UPDATE")]],
+                         ids=["CHECK", "trigger"])
+def test_a_sum_that_stays_valid(guards, make_shop, mysql):
+    """It refuses to insert -3, but not 10 - 3."""
     cause = CAUSES["ids beyond INT"]
     daemon = make_shop(cause)
-    mysql.query("ALTER TABLE n ADD CONSTRAINT guard CHECK (n >= 0)")
+    for guard in guards:
+        mysql.query(guard)
     hit(daemon, 1, [1, 2], 10)
     daemon.sync_all()
     hit(daemon, 1, [1], -3)

@@ -168,6 +168,8 @@ def test_a_copy_is_no_heir(pods, mysql):
     epoch = mysql.query("SELECT epoch FROM tally_realms")
     pods.wait_held(1)
     assert "tallyd recover --take-over" in held(copy)
+    assert "a copy of a Redis that is still used" in copy.verb("check").stdout
+    assert "a copy of a Redis" not in first.verb("check").stdout
     with copy.client() as client:  # it counts meanwhile
         assert client.call("HINCRBY", "s7:product_views", "1", "1") == 1
     assert refused(copy)

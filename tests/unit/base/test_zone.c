@@ -115,6 +115,7 @@ static void names(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         if (zone_load(slice_str(wrong[i]), &z, &e) == ERR_NONE) fail_msg("taken: %s", wrong[i]);
         assert_non_null(strstr(e.text, "expected a name such as Europe/Berlin"));
+        assert_non_null(strstr(e.text, "(package tzdata; old names as US/Eastern: tzdata-legacy)"));
     }
     assert_int_equal(zone_load(SLICE("UTC"), &z, &e), ERR_NONE);
     assert_int_equal(zone_offset(&z, 1700000000, NULL, NULL), 0);

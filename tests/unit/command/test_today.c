@@ -19,6 +19,26 @@ static void zones_set(void)
     zones_publish(zones_utc()->of, t);
 }
 
+static void each_unknown_zone_is_told(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"Middle/Earth", "Middle", "", "Nowhere", "", " ", "E",
+                                        "Central Time", "E"};
+    struct zone_table *t = zone_table_create(NULL, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        zone_table_add(t, slice_of((char[]){(char)('1' + i)}, 1), slice_str(names[i]));
+    assert_int_equal(t->unknown, 9);
+    assert_string_equal(t->unknown_names, "Middle/Earth Middle '' Nowhere ' ' E 'Central Time'");
+    assert_int_equal(t->unknown_untold, 0);
+    for (char c = 'a'; c <= 'z'; c++) {
+        char name[61];
+        memset(name, c, sizeof name);
+        zone_table_add(t, slice_of(&c, 1), slice_of(name, sizeof name));
+    }
+    assert_int_equal(t->unknown_untold, 23); /* there is room for three */
+    zone_table_drop(t);
+}
+
 static void field_of(const char *request, int64_t at_s, const char *field)
 {
     world_now_s = at_s;
@@ -170,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(today_is_the_stores),
+        TEST(each_unknown_zone_is_told),
         TEST(hours_over_changes_of_clocks),
         TEST(as_the_counter_spells_it),
         TEST(a_new_table_holds_at_once),

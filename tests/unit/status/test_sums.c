@@ -161,7 +161,7 @@ static void test_found_only(void **state)
     assert_int_equal(s.all[1].odd, 1);
     assert_int_equal(sums_print(&s, &text), 1);
     buf_put_char(&text, '\0');
-    assert_non_null(strstr(text.p, "gone does not balance: 1 accepted hits are neither"));
+    assert_non_null(strstr(text.p, "gone has books, and no counter is configured by that name."));
     assert_non_null(strstr(text.p, "views: 1 values in Redis are not integers"));
     assert_non_null(strstr(text.p, "1 fields are in hashes that no configured counter claims"));
     buf_free(&text);
@@ -181,11 +181,59 @@ static void test_too_many(void **state)
     assert_int_equal(sums_print(&s, &text), 2);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(
-        text.p, "visitors does not balance: Redis knows of no accepted hit, and 7 are in the books. "));
+        text.p, "visitors does not balance: Redis knows of 0 accepted hits, and 7 more are in the books. "));
     assert_non_null(strstr(
-        text.p, "views does not balance: there are 9223372036854775806 more hits than tallyd accepted. "
-                "Next: "));
+        text.p,
+        "views does not balance: Redis knows of 1 accepted hits, and 9223372036854775806 more are in the "
+        "books. Next: see whether its data are gone (FLUSHALL, FLUSHDB"));
     buf_free(&text);
+    sums_close(&s);
+}
+
+/* All sums are equal, and Redis lacks what was merged: it was emptied. */
+static void test_behind(void **state)
+{
+    (void)state;
+    struct sums s, lane;
+    struct buf text = {0};
+    sums_init(&s, &counters);
+    sums_init(&lane, &counters);
+    assert_true(sums_proved(&s));
+    lane.behind = 3;
+    sums_add(&s, &lane);
+    assert_false(sums_proved(&s));
+    assert_int_equal(sums_print(&s, &text), 0);
+    buf_put_char(&text, '\0');
+    assert_non_null(
+        strstr(text.p, "Redis is behind: it does not know 3 of the claims that MySQL has merged."));
+    buf_free(&text);
+    sums_close(&lane);
+    sums_close(&s);
+}
+
+/* "visits" is called "visitors" now: some of its hits are claimed under the old name, some pending under the new one. */
+static void test_renamed(void **state)
+{
+    (void)state;
+    struct sums s;
+    struct buf text = {0};
+    const struct books books = {0};
+    sums_init(&s, &counters);
+    sums_accepted(&s, SLICE("visits"), SLICE("7"));
+    sums_pending(&s, SLICE("v:1"), SLICE("4"));
+    sums_batch(&s, &id_1, SLICE("visits"), 0);
+    sums_claimed(&s, &id_1, SLICE("v:2"), SLICE("f"), SLICE("3"));
+    sums_stored(&s, &books);
+    assert_int_equal(sums_print(&s, &text), 2);
+    buf_put_char(&text, '\0');
+    assert_non_null(
+        strstr(text.p, "visitors does not balance: 4 of its hits were accepted under another name. "));
+    assert_non_null(strstr(text.p, "visits has books, and no counter is configured by that name."));
+    assert_non_null(strstr(text.p, "`redis-cli HINCRBY tally:accepted visits -4`, and 4 for the new name."));
+    buf_free(&text);
+    sums_accepted(&s, SLICE("visits"), SLICE("-4"));
+    sums_accepted(&s, SLICE("visitors"), SLICE("4"));
+    assert_true(sums_proved(&s));
     sums_close(&s);
 }
 
@@ -291,6 +339,8 @@ int main(void)
         cmocka_unit_test(test_mysql_behind),
         cmocka_unit_test(test_found_only),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_behind),
+        cmocka_unit_test(test_renamed),
         cmocka_unit_test(test_round),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_read),

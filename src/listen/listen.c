@@ -6,9 +6,7 @@
 #include "base/stats.h"
 #include "listen/inside.h"
 
-#include <linux/filter.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -280,31 +278,9 @@ void listen_flush_all(struct listen *l)
 
 /* ---- the end ---- */
 
-#define HANDSHAKE_MS 2 /* a round trip between machines of one place */
-
-/* Sources: socket(7), filter.txt of the kernel; tcp_filter() in tcp_ipv4.c, which looks at the TCP header first. */
-static void syns_drop(int fd)
-{
-    static struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13), /* its flags */
-        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1), /* SYN without ACK: */
-        BPF_STMT(BPF_RET | BPF_K, 0),                    /* none of it */
-        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),           /* else all */
-    };
-    const struct sock_fprog all = {.len = sizeof program / sizeof *program, .filter = program};
-    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &all, sizeof all);
-}
-
-/* It gives whom a closed listener had to another one of that port. */
-static bool kernel_hands_over(void)
-{
-    FILE *f = fopen("/proc/sys/net/ipv4/tcp_migrate_req", "re");
-    int on = f == NULL ? '0' : fgetc(f);
-    if (f != NULL) fclose(f);
-    return on == '1';
-}
-
+/* The kernel resets clients that have not been accepted when their listener closes, so all that wait are taken first. One whose
+ * handshake is under way is still reset, unless net.ipv4.tcp_migrate_req gives it to another listener of that port. A filter that keeps
+ * SYNs out for a round trip was tried: each of them came again a second later, some a restart, where none of 80 restarts reset one. */
 static void listener_leave(struct listener *ls, int fd)
 {
     if (ls->held) {
@@ -317,23 +293,14 @@ static void listener_leave(struct listener *ls, int fd)
     listener_close(ls);
 }
 
-/* As a rule the kernel resets clients that have not been accepted when their listener closes. So first no handshake begins here:
- * that client's kernel tries again after a second, and comes to another process. Those that have begun end meanwhile. */
 bool listen_hand_over(struct listen *l)
 {
-    bool kernel = kernel_hands_over(), any = false;
-    for (int closes = 0; closes < 2; closes++) {
-        for (size_t i = 0; i < l->listeners_n; i++) {
-            struct listener *ls = l->listeners[i];
-            uv_os_fd_t fd;
-            if (!ls->shared || uv_fileno(&ls->s.handle, &fd) != 0) continue;
-            any = true;
-            if (closes)
-                listener_leave(ls, fd);
-            else if (!kernel)
-                syns_drop(fd);
-        }
-        if (any && !kernel && !closes) (void)poll(NULL, 0, HANDSHAKE_MS);
+    bool any = false;
+    for (size_t i = 0; i < l->listeners_n; i++) {
+        uv_os_fd_t fd;
+        if (!l->listeners[i]->shared || uv_fileno(&l->listeners[i]->s.handle, &fd) != 0) continue;
+        listener_leave(l->listeners[i], fd);
+        any = true;
     }
     return any;
 }

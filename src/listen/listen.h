@@ -69,8 +69,8 @@ void listen_turn(struct listen *l);
 /* Writes the outlets of answered connections. */
 void listen_flush_all(struct listen *l);
 
-/* Before listen_stop: closes the ports that other processes share, which get all new clients from now on, and blocks for
- * 2 ms. Whoever has come is served as ever. False: none is shared. */
+/* Before listen_stop: closes the ports that other processes share, which get all new clients from now on. Whoever has come is
+ * served as ever. False: none is shared. */
 bool listen_hand_over(struct listen *l);
 /* Takes no more: listeners close (unix sockets are removed), nothing more is read; each connection is closed
  * when its answers are out: outlet.waiting 0, not held, all written; none lingers. cb fires once, from the loop, when every

@@ -3,7 +3,6 @@
 #include "unit/coalesce/world.h"
 
 #include "coalesce/inside.h"
-#include "lib/dice.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define FIRST "unit:0123456789abcdef:1"
@@ -154,19 +153,6 @@ static void later_ones_go_into_the_journal(void **state)
     assert_int_equal(waits_in(FIRST, "s"), 9);
 }
 
-static void a_cut_makes_the_first_go_straight_again(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    cut();
-    up_again();
-    series('a', "s", 1);
-    turn();
-    assert_true(went_straight("s"));
-    frame_applied();
-}
-
 static void few_ops_go_straight(void **state)
 {
     (void)state;
@@ -303,30 +289,6 @@ static void hits_of_others_show_when_ours_come_home(void **state)
     turn();
     frame_applied();
     assert_told('c', ":5112\r\n");
-}
-
-static void a_refused_frame_counts_no_box(void **state)
-{
-    (void)state;
-    box_waits();
-    frame_refused("OOM full");
-    assert_told('b', "-OOM full\r\n");
-    box('c', 7);
-    turn();
-    assert_false(went_straight("b"));
-    frame_applied();
-    assert_told('c', ":8\r\n");
-}
-
-static void a_box_of_a_frame_that_did_not_run_goes_straight(void **state)
-{
-    (void)state;
-    box_waits();
-    cut();
-    up_again();
-    assert_true(went_straight("b"));
-    frame_applied();
-    assert_told('b', ":111\r\n");
 }
 
 static void a_name_with_too_many_times_goes_straight(void **state)
@@ -548,21 +510,6 @@ static void what_is_in_comes_out_after_a_while(void **state)
     assert_null(world->frame);
 }
 
-/* A sum of 0, added and taken away again: its samples are made as if it had gone to its key directly. */
-static void a_sum_of_nothing_comes_out_as_well(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    journaled("s", -5);
-    comes_out();
-    assert_non_null(sent("s"));
-    assert_int_equal(sent("s")->delta, 0);
-    frame_applied();
-    assert_true(none_stands());
-}
-
 static void a_frame_brings_so_much_home(void **state)
 {
     static const char *const names[] = {"s", "t", "u", "v", "w"};
@@ -630,41 +577,6 @@ static void stopping_brings_home_at_once(void **state)
 
 /* --- refused --- */
 
-static void a_refused_frame_puts_nothing_in(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    series('a', "s", 5);
-    turn();
-    frame_refused("OOM full");
-    assert_told('a', "-OOM full\r\n");
-    assert_true(none_stands());
-    series('a', "s", 2);
-    turn();
-    frame_applied();
-    assert_int_equal(home("s") + waits_in(FIRST, "s"), 3);
-}
-
-static void a_refused_frame_leaves_what_was_in(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    series('a', "s", 7);
-    turn();
-    frame_refused("OOM full");
-    assert_told('a', "-OOM full\r\n");
-    assert_int_equal(waits_in(FIRST, "s"), 5);
-    tick_after(100);
-    comes_out();
-    assert_int_equal(sent("s")->delta, 5);
-    frame_applied();
-    assert_int_equal(home("s"), 6);
-    assert_true(none_stands() && coalesce_idle(world->c));
-}
-
 static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
 {
     (void)state;
@@ -683,27 +595,6 @@ static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
     frame_applied();
     assert_int_equal(waits_in(FIRST, "s"), 2);
     assert_int_equal(waits_in(FIRST, "t"), 3);
-}
-
-static void a_refused_frame_brings_nothing_home_and_it_comes_again(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    comes_out();
-    frame_refused("OOM full");
-    assert_int_equal(home("s"), 1);
-    assert_int_equal(waits_in(FIRST, "s"), 5);
-    turn();
-    assert_null(world->frame); /* not at once */
-    tick_after(100);
-    turn();
-    assert_int_equal(sent("s")->delta, 5);
-    assert_true(world->frame->appends[0].ends);
-    frame_applied();
-    assert_int_equal(home("s"), 6);
-    assert_true(none_stands() && coalesce_idle(world->c));
 }
 
 /* --- cut --- */
@@ -730,106 +621,7 @@ static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void a_frame_found_applied_is_in(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    series('a', "s", 5);
-    turn();
-    redis_runs(world->frame);
-    cut();
-    up_again();
-    assert_null(world->frame);
-    assert_told('a', ":2\r\n");
-    assert_int_equal(waits_in(FIRST, "s"), 5);
-    comes_out();
-    frame_applied();
-    assert_int_equal(home("s"), 6);
-    turn(); /* the ZADDs that a frame found applied left out */
-    if (world->frame != NULL) frame_applied();
-    assert_int_equal(home("s"), 6);
-    assert_true(none_stands() && coalesce_idle(world->c));
-}
-
-static void a_checkpoint_that_did_not_run_is_sent_again(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    comes_out();
-    cut();
-    up_again();
-    assert_int_equal(sent("s")->delta, 5);
-    assert_true(world->frame->appends[0].ends);
-    frame_applied();
-    assert_int_equal(home("s"), 6);
-    assert_true(none_stands() && coalesce_idle(world->c));
-}
-
-static void a_checkpoint_found_applied_is_not_sent_again(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    comes_out();
-    redis_runs(world->frame);
-    assert_true(none_stands());
-    cut();
-    up_again();
-    turn();
-    if (world->frame != NULL) { /* the ZADDs that it may owe */
-        assert_true(sent("s")->owed);
-        frame_applied();
-    }
-    assert_int_equal(home("s"), 6);
-    assert_true(coalesce_idle(world->c));
-}
-
-static void a_frame_given_up_has_put_nothing_in(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    series('a', "s", 5);
-    turn();
-    cut();
-    tick_after(5000);
-    assert_told('a', UNKNOWN);
-    up_again();
-    assert_null(world->frame);
-    coalesce_flush(world->c);
-    for (turn(); world->frame != NULL; turn())
-        frame_applied();
-    assert_int_equal(home("s"), 1);
-    assert_true(none_stands() && coalesce_idle(world->c));
-}
-
 /* --- another tallyd --- */
-
-static void what_another_one_took_over_is_his(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    cut();
-    world->others = true;
-    up_again();
-    assert_int_equal(world->journals_looked, 1);
-    assert_false(coalesce_has_journal(world->c, SLICE(FIRST)));
-    world->others = false;
-    tick_after(500);
-    turn();
-    assert_null(world->frame);
-    assert_true(coalesce_idle(world->c));
-    known("t");
-    journaled("t", 2);
-    assert_int_equal(waits_in(FIRST, "s"), 5); /* as it was */
-    assert_int_equal(waits_in(SECOND, "t"), 2);
-}
 
 static void what_was_on_its_way_into_it_goes_into_another(void **state)
 {
@@ -877,44 +669,6 @@ static void what_was_on_its_way_out_of_it_is_brought_home_by_him(void **state)
     assert_true(coalesce_idle(world->c) || world->c->journal != NULL);
 }
 
-/* Redis came back without its last answered writes: only Redis knows what is in its journals. */
-static void journals_are_read_again_when_redis_lost_its_tail(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    int64_t seq = world->seq;
-    size_t bytes = journal_of(FIRST)->bytes.n;
-    journaled("s", 7);
-    cut();
-    world->seq = seq;
-    journal_of(FIRST)->bytes.n = bytes;
-    forget_did();
-    up_again();
-    assert_did("LJ");
-    assert_false(coalesce_has_journal(world->c, SLICE(FIRST)));
-    coalesce_adopt(world->c, SLICE(FIRST), buf_slice(&journal_of(FIRST)->bytes));
-    turn();
-    assert_int_equal(sent("s")->delta, 5);
-    frame_applied();
-    assert_int_equal(home("s"), 6);
-    assert_true(none_stands() && coalesce_idle(world->c));
-}
-
-static void nothing_is_read_again_when_nothing_was_lost(void **state)
-{
-    (void)state;
-    bounds(1, 500);
-    known("s");
-    journaled("s", 5);
-    cut();
-    forget_did();
-    up_again();
-    assert_did("L");
-    assert_true(coalesce_has_journal(world->c, SLICE(FIRST)));
-}
-
 static void adopted_with(struct buf *bytes)
 {
     struct kept_journal *j = journal_of("");
@@ -954,21 +708,6 @@ static void what_a_dead_one_left_is_brought_home(void **state)
     assert_int_equal(row("b", "1699999980"), 3);
     assert_int_equal(world->ticker, 2);
     assert_int_equal(home("done"), 0);
-    assert_true(none_stands() && coalesce_idle(world->c));
-}
-
-static void of_a_torn_one_what_stands_before_the_tear(void **state)
-{
-    struct buf bytes = {0};
-    (void)state;
-    bounds(1, 500);
-    journal_put_op(&bytes, 0, OP_SERIES, NOW, SLICE("s"), SLICE(""));
-    journal_put_add(&bytes, 0, 5);
-    BUF_LIT(&bytes, "\x07");
-    adopted_with(&bytes);
-    turn();
-    frame_applied();
-    assert_int_equal(home("s"), 5);
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
@@ -1367,99 +1106,16 @@ static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
     assert_told('b', ":2\r\n");
 }
 
-/* --- everything --- */
-
-static const char *const names[] = {"n0", "n1", "n2", "n3", "n4", "n5"};
-
-struct oracle {
-    int64_t sent[6], counted[6]; /* in the frame that is out; what Redis has taken */
-};
-
-static void counted(struct oracle *o, bool ran)
-{
-    for (int i = 0; i < 6; i++) {
-        if (ran) o->counted[i] += o->sent[i];
-        o->sent[i] = 0;
-    }
-}
-
-/* Every hit is in one place: its key, or one journal. */
-static void assert_conserved(const struct oracle *o)
-{
-    for (int i = 0; i < 6; i++) {
-        int64_t n = home(names[i]);
-        for (int at = 0; at < 8; at++)
-            if (world->journals[at].name[0] != '\0') n += waits_in(world->journals[at].name, names[i]);
-        assert_int_equal(n, o->counted[i]);
-    }
-}
-
-static void frame_fate(struct dice *d, struct oracle *o)
-{
-    size_t fate = dice_below(d, 8);
-    if (fate == 0) {
-        frame_refused("OOM full");
-        counted(o, false);
-    } else if (fate <= 2) {
-        bool ran = fate == 1;
-        if (ran) redis_runs(world->frame);
-        if (ran) counted(o, true);
-        cut();
-        up_again();
-    } else {
-        frame_applied();
-        counted(o, true);
-    }
-}
-
-static void hits_stand_once_whatever_happens(void **state)
-{
-    struct dice d = dice_new(__func__);
-    struct oracle o = {0};
-    (void)state;
-    bounds(2, 4);
-    for (int round = 0; round < 5000; round++) {
-        for (size_t n = world->frame == NULL ? dice_below(&d, 6) : 0; n > 0; n--) {
-            size_t which = dice_below(&d, 6);
-            int64_t delta = (int64_t)dice_below(&d, 20) - 9;
-            series('a', names[which], delta);
-            o.sent[which] += delta;
-        }
-        if (dice_below(&d, 10) == 0) coalesce_flush(world->c);
-        tick_after(dice_below(&d, 200));
-        turn();
-        if (world->frame != NULL) frame_fate(&d, &o);
-        buf_reset(&client('a')->o.out);
-        forget_did();
-        assert_conserved(&o);
-    }
-    while (world->frame != NULL || !coalesce_idle(world->c)) {
-        if (world->frame != NULL) {
-            frame_applied();
-            counted(&o, true);
-        }
-        forget_did();
-        coalesce_flush(world->c);
-        tick_after(200);
-        turn();
-    }
-    assert_conserved(&o);
-    assert_true(none_stands());
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_first_op_of_a_name_goes_straight),
         TEST(later_ones_go_into_the_journal),
-        TEST(a_cut_makes_the_first_go_straight_again),
         TEST(few_ops_go_straight),
         TEST(feeds_go_into_it_at_once),
         TEST(boxes_wait_when_it_is_known_what_to_answer),
         TEST(hits_that_go_straight_count_those_that_wait),
         TEST(hits_of_others_show_when_ours_come_home),
-        TEST(a_refused_frame_counts_no_box),
-        TEST(a_box_of_a_frame_that_did_not_run_goes_straight),
         TEST(a_name_with_too_many_times_goes_straight),
         TEST(a_sum_that_does_not_fit_goes_straight),
         TEST(a_full_journal_is_followed_by_another),
@@ -1469,26 +1125,14 @@ int main(void)
         TEST(a_transaction_that_was_given_room_is_taken_whole),
         TEST(the_seconds_of_a_name_come_out_together),
         TEST(what_is_in_comes_out_after_a_while),
-        TEST(a_sum_of_nothing_comes_out_as_well),
         TEST(a_frame_brings_so_much_home),
         TEST(it_comes_out_beside_what_clients_send),
         TEST(stopping_brings_home_at_once),
-        TEST(a_refused_frame_puts_nothing_in),
-        TEST(a_refused_frame_leaves_what_was_in),
         TEST(what_opened_a_journal_and_was_refused_opens_it_again),
-        TEST(a_refused_frame_brings_nothing_home_and_it_comes_again),
         TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again),
-        TEST(a_frame_found_applied_is_in),
-        TEST(a_checkpoint_that_did_not_run_is_sent_again),
-        TEST(a_checkpoint_found_applied_is_not_sent_again),
-        TEST(a_frame_given_up_has_put_nothing_in),
-        TEST(what_another_one_took_over_is_his),
         TEST(what_was_on_its_way_into_it_goes_into_another),
         TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him),
-        TEST(journals_are_read_again_when_redis_lost_its_tail),
-        TEST(nothing_is_read_again_when_nothing_was_lost),
         TEST(what_a_dead_one_left_is_brought_home),
-        TEST(of_a_torn_one_what_stands_before_the_tear),
         TEST(an_empty_one_is_ended),
         TEST(what_is_in_no_journal_is_read_at_once),
         TEST(a_read_of_a_name_waits_for_that_name),
@@ -1506,7 +1150,6 @@ int main(void)
         TEST(a_read_of_a_long_log_counts_no_frame_that_was_refused),
         TEST(a_read_of_a_long_log_waits_for_what_feeds_made_of_it),
         TEST(after_an_error_the_next_op_of_that_name_goes_straight),
-        TEST(hits_stand_once_whatever_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

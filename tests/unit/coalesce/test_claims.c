@@ -18,46 +18,6 @@ static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-/* A frame sent before the claim says nothing about the time after it. */
-static void known_dirty_is_forgotten_when_the_claim_is_sent(void **state)
-{
-    (void)state;
-    struct test_claim t;
-    round_of('a', "p1", "5", 1);
-    HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 1);
-    turn();
-    claim_keys(&t, 1, "p1", NULL);
-    frame_applied(); /* its reply does not make p1 known again */
-    HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 1);
-    turn();
-    assert_true(zadds("p1"));
-    assert_false(zadds("p2"));
-    claim_answered(CLAIM_STANDS);
-    frame_applied();
-    HIT('a', "p1", "5", 1);
-    turn();
-    assert_false(zadds("p1")); /* nor does the claim's reply forget it */
-    frame_applied();
-}
-
-static void a_refusal_behind_a_claim_brings_no_old_copy_back(void **state)
-{
-    (void)state;
-    struct test_claim t;
-    round_of('a', "p1", "5", 1);
-    HIT('a', "p1", "5", 1);
-    turn();
-    claim_keys(&t, 1, "p1", NULL);
-    frame_refused("OOM full");
-    HIT('a', "p1", "5", 1);
-    turn();
-    assert_true(zadds("p1"));
-    frame_applied();
-    claim_answered(CLAIM_STANDS);
-}
-
 static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
 {
     (void)state;
@@ -196,45 +156,6 @@ static void a_claim_alone_in_doubt_kills_and_looks(void **state)
     assert_int_equal(t.claim.outcome, CLAIM_STANDS);
 }
 
-static void each_claim_in_doubt_gets_its_own_answer_and_is_not_sent_again(void **state)
-{
-    (void)state;
-    struct test_claim one, two;
-    claim_keys(&one, 1, "p1", NULL);
-    HIT('a', "p2", "5", 1);
-    turn();
-    claim_keys(&two, 1, "p2", "p3");
-    cut();
-    link_up(RUN_A, 8);
-    coalesce_on_killed(world->c);
-    assert_int_equal(world->looked, 2);
-    forget_did();
-    bool stands[] = {false, true};
-    look_answered(stands);
-    assert_did("Fcc"); /* the frame goes first: claims that follow see its order */
-    assert_int_equal(one.claim.outcome, CLAIM_GONE);
-    assert_int_equal(two.claim.outcome, CLAIM_STANDS);
-    frame_applied();
-    assert_told('a', ":1\r\n");
-    assert_true(coalesce_idle(world->c));
-}
-
-static void claims_in_doubt_stay_so_over_a_second_cut(void **state)
-{
-    (void)state;
-    struct test_claim t;
-    claim_keys(&t, 1, "p1", NULL);
-    cut();
-    link_up(RUN_A, 8);
-    coalesce_on_killed(world->c);
-    cut();
-    link_up(RUN_A, 9);
-    assert_int_equal(t.done, 0);
-    look_answered(NULL);
-    assert_int_equal(t.done, 1);
-    assert_int_equal(t.claim.outcome, CLAIM_GONE);
-}
-
 /* done() may claim again at once. */
 static struct test_claim again;
 
@@ -308,8 +229,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_claim_goes_also_behind_a_frame_in_flight),
-        TEST(known_dirty_is_forgotten_when_the_claim_is_sent),
-        TEST(a_refusal_behind_a_claim_brings_no_old_copy_back),
         TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock),
         TEST(a_claim_holds_the_lock_that_nobody_was_granted),
         TEST(without_a_lock_a_hash_is_due_by_what_was_seen),
@@ -318,8 +237,6 @@ int main(void)
         TEST(a_claim_of_hashes_never_seen_is_fine),
         TEST(without_a_link_a_claim_is_refused_with_the_next_turn),
         TEST(a_claim_alone_in_doubt_kills_and_looks),
-        TEST(each_claim_in_doubt_gets_its_own_answer_and_is_not_sent_again),
-        TEST(claims_in_doubt_stay_so_over_a_second_cut),
         TEST(a_claim_may_follow_from_inside_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,38 +110,6 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     assert_told('a', REFUSED "\r\n");
 }
 
-static void not_applied_it_is_sent_again_with_all_its_zadds(void **state)
-{
-    (void)state;
-    round_of('a', "p1", "5", 1);
-    HIT('a', "p1", "5", 1);
-    HIT('b', "p2", "5", 1);
-    turn();
-    assert_false(zadds("p1"));
-    int64_t dirty_ms = world->frame->dirty_ms;
-    forget_did();
-    cut();
-    link_up(RUN_A, 8);
-    assert_did("K");
-    assert_int_equal(world->killed, 7);
-    coalesce_on_killed(world->c);
-    assert_did("L");
-    look_answered(NULL);
-    assert_did("F");
-    assert_int_equal(world->frame->seq, 2);
-    assert_int_equal(world->frame->dirty_ms, dirty_ms);
-    assert_true(zadds("p1"));
-    assert_true(zadds("p2"));
-    frame_applied();
-    assert_told('a', ":1\r\n:2\r\n");
-    assert_told('b', ":1\r\n");
-    assert_int_equal(world->accepted, 3);
-    HIT('a', "p1", "5", 1);
-    turn();
-    assert_false(zadds("p1")); /* known again, by the order of sending */
-    frame_applied();
-}
-
 static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **state)
 {
     (void)state;
@@ -206,20 +174,6 @@ static void what_is_hushed_is_in_doubt_as_all_else(void **state)
     assert_told('a', "");
     assert_int_equal(STAT_GET(hits_unknown) - unknown, 1);
     assert_int_equal(client('a')->o.waiting, 0);
-}
-
-static void every_cut_forgets_what_was_dirty_and_locked(void **state)
-{
-    (void)state;
-    round_of('a', "p1", "5", 1);
-    cut();
-    link_up(RUN_A, 8);
-    look_answered(NULL);
-    HIT('a', "p1", "5", 1);
-    turn();
-    assert_true(zadds("p1"));
-    assert_true(asks_lock("p1"));
-    frame_applied();
 }
 
 /* --- time --- */
@@ -458,36 +412,6 @@ static void the_old_link_is_remembered_while_another_server_answers_for_a_moment
     frame_applied();
 }
 
-static void a_cut_before_the_kill_is_answered_begins_anew(void **state)
-{
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
-    cut();
-    link_up(RUN_A, 8);
-    cut();
-    forget_did();
-    link_up(RUN_A, 9);
-    assert_did("K");
-    assert_int_equal(world->killed, 7); /* link 8 sent nothing that counts */
-    coalesce_on_killed(world->c);
-    cut();
-    forget_did();
-    link_up(RUN_A, 10); /* 7 is gone for sure */
-    assert_did("L");
-    look_answered(NULL);
-    assert_did("F");
-    cut();
-    forget_did();
-    link_up(RUN_A, 11);
-    assert_int_equal(world->killed, 10); /* now 10 may have bytes unread */
-    coalesce_on_killed(world->c);
-    look_answered(NULL);
-    frame_applied();
-    assert_told('a', ":1\r\n");
-    assert_int_equal(row("p1", "5"), 1);
-}
-
 static void a_cut_while_values_are_read_reads_them_again(void **state)
 {
     (void)state;
@@ -662,10 +586,8 @@ int main(void)
         TEST(what_waits_for_a_new_link_is_refused_when_that_is_cut),
         TEST(a_frame_held_through_a_cut_has_no_room_for_a_transaction),
         TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first),
-        TEST(not_applied_it_is_sent_again_with_all_its_zadds),
         TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),
         TEST(what_is_hushed_is_in_doubt_as_all_else),
-        TEST(every_cut_forgets_what_was_dirty_and_locked),
         TEST(what_is_astray_is_sent_again_where_its_slot_is),
         TEST(astray_for_too_long_it_was_not_counted),
         TEST(without_a_number_an_old_link_may_still_run_it),
@@ -679,7 +601,6 @@ int main(void)
         TEST(values_that_do_not_come_are_unknown_in_time),
         TEST(another_server_process_needs_no_kill),
         TEST(the_old_link_is_remembered_while_another_server_answers_for_a_moment),
-        TEST(a_cut_before_the_kill_is_answered_begins_anew),
         TEST(a_cut_while_values_are_read_reads_them_again),
         TEST(a_seq_ahead_is_fatal),
         TEST(answered_frames_that_redis_lost_are_counted),

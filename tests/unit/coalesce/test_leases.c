@@ -292,49 +292,6 @@ static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
     assert_told('a', "$1\r\n3\r\n");
 }
 
-static void a_cut_forgets_all_leases(void **state)
-{
-    (void)state;
-    learn("e");
-    cut();
-    up_again();
-    event("e", "");
-    turn();
-    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
-}
-
-static void what_is_held_through_a_cut_draws_its_numbers_anew(void **state)
-{
-    (void)state;
-    learn("e");
-    coalesce_hold(world->c, true);
-    event("e", "");
-    cut();
-    up_again();
-    coalesce_hold(world->c, false);
-    turn();
-    assert_null(sent("e", EVENT_GIVEN));
-    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1);
-    frame_applied();
-    assert_told('a', "$2\r\n34\r\n");
-}
-
-static void numbers_of_a_frame_sent_again_are_drawn_anew(void **state)
-{
-    (void)state;
-    learn("e");
-    event("e", "");
-    event("e", "mine");
-    turn();
-    assert_non_null(sent("e", EVENT_GIVEN));
-    cut();
-    up_again();
-    for (uint32_t i = 0; i < world->frame->ops_n; i++)
-        assert_int_equal(world->frame->ops[i].which, EVENT_DRAWS);
-    frame_applied();
-    assert_told('a', "$2\r\n34\r\n$4\r\nmine\r\n");
-}
-
 /* Of numbers drawn anew, a Redis that lost the frame knows nothing, even if it knows the lease of those before. */
 static void numbers_drawn_anew_are_of_no_lease(void **state)
 {
@@ -378,67 +335,6 @@ static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 
 /* --- names in tally:events --- */
 
-static void a_log_that_may_have_left_is_owed_and_named_until_it_stands(void **state)
-{
-    (void)state;
-    learn("e");
-    learn("f");
-    world->gone = 1;
-    event("e", "");
-    turn();
-    assert_false(sent("e", EVENT_GIVEN)->named);
-    event("e", "");
-    frame_applied();
-    assert_false(coalesce_idle(world->c));
-    turn();
-    assert_int_equal(world->frame->ops_n, 2);
-    assert_true(world->frame->ops[0].named);
-    assert_int_equal(world->frame->ops[0].items_n, 1);
-    assert_true(world->frame->ops[1].named && world->frame->ops[1].owed);
-    assert_true(slice_eq(FRAME_TYPE(world->frame, &world->frame->ops[1]), SLICE("t")));
-    frame_applied();
-    assert_true(coalesce_idle(world->c));
-    event("e", "");
-    event("f", "");
-    turn();
-    assert_false(sent("e", EVENT_GIVEN)->named);
-    assert_true(sent("f", EVENT_GIVEN)->named);
-}
-
-static void an_owed_log_that_is_refused_is_owed_again(void **state)
-{
-    (void)state;
-    learn("e");
-    world->gone = 1;
-    event("e", "");
-    turn();
-    frame_applied();
-    turn();
-    assert_true(sent("e", EVENT_GIVEN)->owed);
-    frame_refused("OOM full");
-    event("g", "");
-    turn();
-    assert_true(sent("e", EVENT_GIVEN)->owed);
-    frame_applied();
-    assert_true(coalesce_idle(world->c));
-}
-
-static void a_log_found_applied_is_owed(void **state)
-{
-    (void)state;
-    learn("e");
-    event("e", "");
-    turn();
-    redis_runs(world->frame);
-    world->frame->events_gone = -1; /* not read */
-    cut();
-    up_again();
-    turn();
-    assert_true(sent("e", EVENT_GIVEN)->owed);
-    frame_applied();
-    assert_true(coalesce_idle(world->c));
-}
-
 static void without_that_count_nothing_is_learned(void **state)
 {
     (void)state;
@@ -476,14 +372,8 @@ int main(void)
         TEST(numbers_wait_in_a_journal_and_texts_do_not),
         TEST(an_error_forgets_the_log),
         TEST(a_refused_frame_loses_its_numbers_and_nothing_else),
-        TEST(a_cut_forgets_all_leases),
-        TEST(what_is_held_through_a_cut_draws_its_numbers_anew),
-        TEST(numbers_of_a_frame_sent_again_are_drawn_anew),
         TEST(numbers_drawn_anew_are_of_no_lease),
         TEST(ids_that_were_given_are_told_also_without_an_answer),
-        TEST(a_log_that_may_have_left_is_owed_and_named_until_it_stands),
-        TEST(an_owed_log_that_is_refused_is_owed_again),
-        TEST(a_log_found_applied_is_owed),
         TEST(without_that_count_nothing_is_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

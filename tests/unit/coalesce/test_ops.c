@@ -484,27 +484,6 @@ static void ops_of_one_frame_are_known_by_the_one_before(void **state)
     assert_int_equal(sent_at("s", NOW + 1)->known, 1);
 }
 
-static void a_cut_forgets_what_is_known(void **state)
-{
-    (void)state;
-    known_of("s", NOW);
-    cut();
-    link_up(RUN_A, 8);
-    look_answered(NULL);
-    assert_int_equal(known_of("s", NOW), 3);
-}
-
-static void a_refusal_forgets_what_its_frame_made_known(void **state)
-{
-    (void)state;
-    known_of("t", NOW);
-    series('a', "s", 1, NOW);
-    turn();
-    frame_refused("OOM full");
-    assert_int_equal(known_of("s", NOW), 3);
-    assert_int_equal(known_of("t", NOW), 0);
-}
-
 static void more_series_than_are_remembered_cost_their_zadds(void **state)
 {
     (void)state;
@@ -515,45 +494,6 @@ static void more_series_than_are_remembered_cost_their_zadds(void **state)
         assert_int_equal(known_of(name, NOW + (name[0] - 'a')), 3);
     assert_int_equal(known_of("h", NOW + 7), 0);
     assert_int_equal(known_of("a", NOW), 3);
-}
-
-/* Another program deleted the samples meanwhile, and with them the name. */
-static void fresh_sample(const char *name)
-{
-    known_of(name, NOW);
-    world->rows_n = 0;
-    assert_int_equal(known_of(name, NOW), 0);
-    forget_did();
-}
-
-static void a_fresh_sample_without_its_zadd_owes_one_that_goes_also_alone(void **state)
-{
-    (void)state;
-    fresh_sample("s");
-    assert_false(coalesce_idle(world->c));
-    turn();
-    assert_did("F");
-    assert_true(sent_at("s", NOW)->owed);
-    assert_int_equal(sent_at("s", NOW)->known, 3);
-    frame_applied();
-    assert_int_equal(row("s", "1:1700000000"), 1);
-    assert_true(coalesce_idle(world->c));
-}
-
-static void an_owed_series_that_is_refused_is_owed_again(void **state)
-{
-    (void)state;
-    fresh_sample("s");
-    turn();
-    frame_refused("OOM full");
-    assert_false(coalesce_idle(world->c));
-    turn();
-    assert_null(world->frame); /* not at once */
-    series('a', "t", 1, NOW);
-    turn();
-    assert_true(sent_at("s", NOW)->owed);
-    frame_applied();
-    assert_true(coalesce_idle(world->c));
 }
 
 /* --- buckets that exist --- */
@@ -630,22 +570,6 @@ static void an_error_forgets_that_a_bucket_stands(void **state)
     assert_false(stands("b", 1, NOW));
 }
 
-static void a_refusal_leaves_it_and_a_cut_forgets_it(void **state)
-{
-    (void)state;
-    stands("b", 1, NOW);
-    box('a', "b", 1, NOW);
-    box('a', "c", 1, NOW);
-    turn();
-    frame_refused("OOM full");
-    assert_true(stands("b", 1, NOW));
-    assert_false(stands("c", 1, NOW));
-    cut();
-    link_up(RUN_A, 8);
-    look_answered(NULL);
-    assert_false(stands("b", 1, NOW));
-}
-
 /* Another program deletes both keys between two hits. */
 static void deleted(void)
 {
@@ -655,50 +579,6 @@ static void deleted(void)
     assert_false(has_place("b", "1699999980"));
     assert_false(coalesce_idle(world->c));
     forget_did();
-}
-
-static void a_bucket_that_came_back_without_its_place_owes_it_also_alone(void **state)
-{
-    (void)state;
-    deleted();
-    turn();
-    assert_did("F");
-    assert_true(sent_at("b", BUCKET)->owed);
-    assert_false(sent_at("b", BUCKET)->stands);
-    assert_int_equal(sent_at("b", BUCKET)->delta, 0);
-    frame_applied();
-    assert_true(has_place("b", "1699999980"));
-    assert_int_equal(row("b", "1699999980"), 5);
-    assert_true(coalesce_idle(world->c));
-}
-
-static void hits_after_that_go_by_the_script(void **state)
-{
-    (void)state;
-    deleted();
-    box('a', "b", 1, NOW);
-    turn();
-    assert_int_equal(world->frame->ops_n, 2);
-    assert_false(world->frame->ops[0].stands);
-    frame_applied();
-    assert_true(stands("b", 1, NOW));
-}
-
-static void an_owed_place_that_is_refused_is_owed_again(void **state)
-{
-    (void)state;
-    deleted();
-    turn();
-    frame_refused("OOM full");
-    assert_false(coalesce_idle(world->c));
-    turn();
-    assert_null(world->frame); /* not at once */
-    box('a', "c", 1, NOW);
-    turn();
-    assert_true(sent_at("b", BUCKET)->owed);
-    frame_applied();
-    assert_true(has_place("b", "1699999980"));
-    assert_true(coalesce_idle(world->c));
 }
 
 /* --- cuts --- */
@@ -718,23 +598,6 @@ static void up_again(void)
 {
     link_up(RUN_B, 8);
     look_answered(NULL);
-}
-
-static void a_frame_of_ops_that_was_not_applied_goes_again(void **state)
-{
-    (void)state;
-    known_of("s", NOW);
-    sent_all_kinds();
-    assert_int_equal(sent_at("s", NOW)->known, 0);
-    cut();
-    up_again();
-    assert_int_equal(world->frame->ops_n, 4);
-    assert_int_equal(sent_at("s", NOW)->known, 3);
-    client('a')->o.out.n = 0;
-    frame_applied();
-    assert_told('a', ":1\r\n:2\r\n:1\r\n$1\r\n1\r\n:1\r\n");
-    assert_int_equal(row("b", "1699999980"), 1);
-    assert_int_equal(row("s7:v", "20140920"), 1);
 }
 
 static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
@@ -768,56 +631,6 @@ static void so_has_one_without_cells(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void a_series_found_applied_owes_the_zadds_it_left_out(void **state)
-{
-    (void)state;
-    known_of("s", NOW);
-    series('a', "s", 1, NOW);
-    turn();
-    redis_runs(world->frame);
-    cut();
-    up_again();
-    turn();
-    assert_true(sent_at("s", NOW)->owed);
-    frame_applied();
-    assert_true(coalesce_idle(world->c));
-}
-
-static void hits_on_a_bucket_go_again_by_the_script(void **state)
-{
-    (void)state;
-    stands("b", 1, NOW);
-    box('a', "b", 1, NOW);
-    turn();
-    assert_true(sent_at("b", BUCKET)->stands);
-    cut();
-    world->rows_n = 0; /* Redis has lost what it answered */
-    up_again();
-    assert_false(sent_at("b", BUCKET)->stands);
-    frame_applied();
-    assert_told('a', ":1\r\n");
-    assert_true(has_place("b", "1699999980"));
-    assert_true(coalesce_idle(world->c));
-}
-
-static void hits_on_a_bucket_found_applied_owe_its_place(void **state)
-{
-    (void)state;
-    stands("b", 1, NOW);
-    world->rows_n = 0;
-    box('a', "b", 1, NOW);
-    turn();
-    redis_runs(world->frame);
-    cut();
-    up_again();
-    assert_told('a', LOST);
-    turn();
-    assert_true(sent_at("b", BUCKET)->owed);
-    frame_applied();
-    assert_true(has_place("b", "1699999980"));
-    assert_true(coalesce_idle(world->c));
-}
-
 static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
 {
     (void)state;
@@ -847,23 +660,6 @@ static void ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again(vo
     turn();
     assert_null(world->frame);
     assert_true(coalesce_idle(world->c));
-}
-
-static void an_owed_series_in_a_frame_given_up_is_owed_again(void **state)
-{
-    (void)state;
-    fresh_sample("s");
-    buf_reset(&client('a')->o.out);
-    box('a', "b", 1, NOW);
-    turn();
-    assert_true(sent_at("s", NOW)->owed);
-    cut();
-    tick_after(5000);
-    assert_told('a', UNKNOWN);
-    up_again();
-    turn();
-    assert_int_equal(world->frame->ops_n, 1);
-    assert_true(sent_at("s", NOW)->owed);
 }
 
 static void ops_not_sent_yet_fail_at_once(void **state)
@@ -908,29 +704,16 @@ int main(void)
         TEST(what_is_refused_feeds_nothing),
         TEST(a_new_slot_is_made_known_and_an_old_one_is_not),
         TEST(ops_of_one_frame_are_known_by_the_one_before),
-        TEST(a_cut_forgets_what_is_known),
-        TEST(a_refusal_forgets_what_its_frame_made_known),
         TEST(more_series_than_are_remembered_cost_their_zadds),
-        TEST(a_fresh_sample_without_its_zadd_owes_one_that_goes_also_alone),
-        TEST(an_owed_series_that_is_refused_is_owed_again),
         TEST(a_bucket_that_stood_is_hit_alone),
         TEST(one_that_newer_ones_may_have_pushed_out_is_not),
         TEST(nor_one_too_old),
         TEST(sums_that_come_near_what_a_double_holds_go_by_the_script),
         TEST(an_error_forgets_that_a_bucket_stands),
-        TEST(a_refusal_leaves_it_and_a_cut_forgets_it),
-        TEST(a_bucket_that_came_back_without_its_place_owes_it_also_alone),
-        TEST(hits_after_that_go_by_the_script),
-        TEST(an_owed_place_that_is_refused_is_owed_again),
-        TEST(a_frame_of_ops_that_was_not_applied_goes_again),
-        TEST(hits_on_a_bucket_go_again_by_the_script),
-        TEST(hits_on_a_bucket_found_applied_owe_its_place),
         TEST(an_owed_place_in_a_frame_given_up_is_owed_again),
         TEST(a_frame_found_applied_has_lost_what_ops_answered),
         TEST(so_has_one_without_cells),
-        TEST(a_series_found_applied_owes_the_zadds_it_left_out),
         TEST(ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again),
-        TEST(an_owed_series_in_a_frame_given_up_is_owed_again),
         TEST(ops_not_sent_yet_fail_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

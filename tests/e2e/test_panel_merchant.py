@@ -208,6 +208,37 @@ def says_no_value(browser, what, until):
     assert words == [], (what, words)
 
 
+def labels_of(browser, chart):
+    """[text, where it begins, where it ends] of each label below it, from left to right."""
+    return browser.run("""return [...document.querySelectorAll(arguments[0] + " .dygraph-axis-label-x")].map((label) => {
+        const range = document.createRange();
+        range.selectNodeContents(label);
+        const { left, right } = range.getBoundingClientRect();
+        return [label.textContent, left, right];
+    }).filter(([text]) => text).sort((a, b) => a[1] - b[1])""", chart)
+
+
+def test_labels_below_a_chart(shop, browser):
+    """They do not overlap, and none is cut off; on a phone the first and the last day have one."""
+    for back in range(30):
+        shop.hit(VISITORS, day(-back), 5 + back)
+    shop.daemon.sync_all()
+    for width in (390, 700, 1280):
+        for place, chart in ((shop.store(), RANGE), (shop.operator, "[data-part=age]")):
+            browser.open(place, width=width)
+            wait_until(lambda: labels_of(browser, chart), 60, f"the labels of {chart}")
+            labels = labels_of(browser, chart)
+            assert all(before[2] < after[1] for before, after in zip(labels, labels[1:])), (width, chart, labels)
+            assert labels[0][1] >= 0 and labels[-1][2] <= width, (width, chart, labels)
+        if width == 390:
+            browser.open(shop.store(), width=width)
+            first, last = (f"{at.day}. " for at in (datetime.date.today() - datetime.timedelta(29), datetime.date.today()))
+            seen(browser, lambda: [text[:len(end)] for (text, *_), end in zip(labels_of(browser, RANGE), (first, last))],
+                 [first, last], "the first and the last day")
+            assert len(labels_of(browser, RANGE)) == 2
+    assert browser.complaints() == []
+
+
 def test_no_page_says_null(shop, browser, redis, mysql):
     """A store without hits, days before which there are none, MySQL away before a page asked it for anything, and afterwards."""
     browser.open(shop.store("777"))

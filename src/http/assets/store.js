@@ -225,6 +225,7 @@ export class StoreView {
       heading: format.title(unit.name),
       when: unit.when,
       axis: unit.axis,
+      edge: unit.edge,
     });
     this.part(counter, body, {
       ranged: true,
@@ -436,7 +437,7 @@ const monthBegun = (at) => (at.getDate() === 1 ? format.month(at) : "");
 const UNITS = {
   date: { name: "day", asked: (days) => days, when: (x) => format.dayOrHour(x, false), axis: format.axisDay },
   hour: { name: "hour", asked: hoursOf, when: (x) => format.dayOrHour(x, true), axis: format.axisDay },
-  month: { name: "month", asked: monthsOf, when: format.month, axis: monthBegun },
+  month: { name: "month", asked: monthsOf, when: format.month, axis: monthBegun, edge: format.month },
 };
 const unitOf = ({ time }) => UNITS[time];
 

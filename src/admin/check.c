@@ -178,6 +178,8 @@ static enum err lookups_check(struct db *db, const struct setup *setup, struct s
     }
     if (code == ERR_NONE && setup->store_zone.table.n > 0)
         code = lookup_check(db, &setup->store_zone, NULL, "store_zone", report, e);
+    if (code == ERR_NONE && setup->store_names.table.n > 0)
+        code = lookup_check(db, &setup->store_names, NULL, "store_names", report, e);
     return code;
 }
 

@@ -261,6 +261,32 @@ def test_no_page_says_null(shop, browser, redis, mysql):
     mysql.start()
 
 
+def test_names_of_stores(shop, browser, mysql):
+    """The title, and the list of what is typed; a store without a name; the last known one without MySQL; what check says."""
+    mysql.query("CREATE TABLE shop.stores (store_id BIGINT PRIMARY KEY, called VARCHAR(90) CHARACTER SET utf8mb4)")
+    mysql.query("INSERT INTO shop.stores VALUES (%s, %s)", (STORE, NASTY))
+    restart(shop, store_names={"table": "stores", "store": "store_id", "name": "called"})
+    for store in (STORE, "12"):
+        shop.hit(f"s{store}:product_views", 1)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, lambda: browser.text("#view h1"), NASTY, "the name of the store")
+    assert f"Store {STORE}" in browser.text("#view .heading") and browser.driver.title == f"{NASTY} · tallyd"
+    browser.click("#store")
+    browser.press("1")
+    offered = "return [...document.querySelectorAll('#stores option')].map(({ value, label }) => [value, label])"
+    seen(browser, lambda: browser.run(offered), [["12", ""], [STORE, f"{STORE} {NASTY}"]], "the stores")
+    browser.open(shop.store("12"))
+    seen(browser, lambda: browser.text("#view h1"), "Store 12", "a store without a name")
+    mysql.kill9()
+    browser.open(shop.store())
+    seen(browser, lambda: browser.text("#view h1"), NASTY, "the name without MySQL")
+    mysql.start()
+    assert browser.complaints() == []
+    mysql.query("DROP TABLE shop.stores")
+    assert "store_names cannot be read" in shop.daemon.verb("check").stdout
+
+
 VISITS = {"key": "visits", "field": "date", "sync": {"hits": 10**9, "every": "3600s"}, "table": "visits",
           "columns": {"field": "day", "count": "visits"}}
 VISITS_TODAY = "[data-counter=visits][data-figure=today] .big"

@@ -10,9 +10,16 @@ install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml config/dev.s
 configure_file(config/dev.sh dev.sh COPYONLY) # `tallyd dev` of a build finds it beside itself
 install(FILES config/tallyd.full.yaml DESTINATION share/doc/tallyd/examples)
 install(FILES config/grafana/tallyd.json DESTINATION share/tallyd RENAME tallyd.grafana.json)
+# On a page of the package a link to what it lacks is plain text, and there is no picture.
 foreach(PAGE README.md config/README.md config/recipes.md config/prometheus/README.md src/command/README.md src/http/README.md sql/README.md)
     get_filename_component(PLACE ${PAGE} DIRECTORY)
-    install(FILES ${PAGE} DESTINATION share/doc/tallyd/${PLACE})
+    file(READ ${PAGE} TEXT)
+    string(REGEX REPLACE "!\\[[^]]*\\]\\([^)]*\\)\n+" "" TEXT "${TEXT}")
+    string(REGEX REPLACE "\\[([^]]*)\\]\\((\\.\\./)*(tests/|src/(README|sync|coalesce|redis)|tallyd\\.rules)[^)]*\\)"
+        "\\1" TEXT "${TEXT}")
+    file(WRITE ${CMAKE_BINARY_DIR}/doc/${PAGE} "${TEXT}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PAGE})
+    install(FILES ${CMAKE_BINARY_DIR}/doc/${PAGE} DESTINATION share/doc/tallyd/${PLACE})
 endforeach()
 install(FILES LICENSE DESTINATION share/doc/tallyd RENAME copyright)
 

@@ -192,6 +192,8 @@ static enum err lookups_check(struct db *db, const struct setup *setup, struct s
     }
     if (code == ERR_NONE && setup->store_zone.table.n > 0)
         code = lookup_check(db, &setup->store_zone, NULL, "store_zone", report, e);
+    if (code == ERR_NONE && setup->store_names.table.n > 0)
+        code = lookup_check(db, &setup->store_names, NULL, "store_names", report, e);
     return code;
 }
 
@@ -308,6 +310,22 @@ static enum err certificate_print(struct tls_context *c, const char *of)
     return level == SECURE_BAD ? ERR_CONFIG : ERR_NONE;
 }
 
+/* A bucket's sum has a bound, as a double has: near it the hits of other stores move the feed no more until the next bucket. */
+static void shared_feeds_warn(const struct setup *setup)
+{
+    static const char *const names[] = {"series", "box", "event"};
+    char text[300];
+    for (size_t i = 0; setup->conf->users_n > 0 && i < 3 * setup->counters.n; i++) {
+        const struct counter *c = &setup->counters.all[i / 3];
+        if (!c->key.has_store || !counter_feeds(c, (enum feed)(i % 3)) || c->feeds[i % 3].has_store) continue;
+        snprintf(text, sizeof text,
+                 "counters." SLICE_FMT ".feeds.%s has no <store>: all stores feed the same one, and one "
+                 "user's large hits can fill it for all of them. Give it <store>, or lower limits.hit",
+                 SLICE_ARG(c->name), names[i % 3]);
+        warning_print(NULL, text);
+    }
+}
+
 /* Reports which connections TLS protects, with which certificate, and which it does not. */
 static enum err check_secure(struct setup *setup)
 {
@@ -322,6 +340,7 @@ static enum err check_secure(struct setup *setup)
             NULL,
             "there are users, and no listen.control: `tallyd status` and `tallyd recover` cannot ask the "
             "service. Give it a unix socket such as unix:///run/tallyd/control.sock");
+    shared_feeds_warn(setup);
     return doors != ERR_NONE ? doors : redis;
 }
 

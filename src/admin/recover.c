@@ -174,8 +174,10 @@ static enum err recover_through(redisContext *link, const struct call *call, con
 static enum err secure_refuse(void)
 {
     struct error e;
-    error_set(&e, ERR_CONFIG, "tallyd runs, but listens at tls:// addresses alone, where verbs do not go: %s",
-              SERVICE_SECURE_NEXT);
+    error_set(
+        &e, ERR_CONFIG,
+        "tallyd runs, but verbs cannot use any address at which it listens (tls://, users, proxies): %s",
+        SERVICE_SECURE_NEXT);
     return call_failed(&e);
 }
 

@@ -14,7 +14,7 @@
 
 #define BATCHES_SHOWN 5
 #define COUNTER_WIDTH 24
-#define TABLE "%-24s %10s %12s %20s %15s %12s %8s\n"
+#define TABLE "%-24s %9s %11s %19s %13s %9s %9s\n" /* a hundred columns */
 
 struct screen {
     const struct status *s;
@@ -40,7 +40,8 @@ static char *figure_span(struct figure f, bool known, char out[HUMAN_BYTES])
 static void service_put(struct screen *c)
 {
     const struct status_service *v = &c->s->service;
-    char up[HUMAN_BYTES], hits[HUMAN_BYTES], rate[HUMAN_BYTES], refused[HUMAN_BYTES], open[HUMAN_BYTES];
+    char up[HUMAN_BYTES], hits[HUMAN_BYTES], rate[HUMAN_BYTES], refused[HUMAN_BYTES], open[HUMAN_BYTES],
+        known[HUMAN_BYTES];
     if (!v->up) {
         buf_printf(c->out, "%-10s %s: %s\n", "tallyd", v->secure ? "?" : "down", v->why);
         return;
@@ -48,10 +49,10 @@ static void service_put(struct screen *c)
     buf_printf(c->out, "%-10s up %s, version %s, pid %" PRId64 ", instance %s%s%s\n", "tallyd",
                human_span(v->uptime_s * 1000, up), v->version, v->pid, v->instance,
                v->stopping ? ", stopping" : "", v->recovering ? ", recovering" : "");
-    buf_printf(c->out, "%-10s %s, %s a second, %s refused, %s connection%s\n", "hits",
-               human_count(v->stats.hits, hits), figure_text(v->hits_per_s, rate),
-               human_count(v->stats.hits_refused, refused), human_count(v->connections, open),
-               v->connections == 1 ? "" : "s");
+    buf_printf(c->out, "%-10s %s counted, %s a second, %s repeated, %s refused, %s connection%s\n", "hits",
+               human_count(v->stats.hits - v->stats.tokens_known, hits), figure_text(v->hits_per_s, rate),
+               human_count(v->stats.tokens_known, known), human_count(v->stats.hits_refused, refused),
+               human_count(v->connections, open), v->connections == 1 ? "" : "s");
 }
 
 /* All links are on one server; this look may have been at another one. */
@@ -167,8 +168,8 @@ static void counter_put(struct screen *c, const struct status_counter *of)
 static void counters_put(struct screen *c)
 {
     buf_put_char(c->out, '\n');
-    buf_printf(c->out, TABLE, "counter", "waiting", "oldest", "complete up to", "merged", "rejected",
-               "rejects");
+    buf_printf(c->out, TABLE, "", "", "", "", "", "rejected", "rejected");
+    buf_printf(c->out, TABLE, "counter", "waiting", "oldest", "complete up to", "merged", "hits", "rows");
     for (size_t i = 0; i < c->s->counters_n; i++)
         counter_put(c, &c->s->counters[i]);
 }
@@ -181,8 +182,9 @@ static void batch_put(struct screen *c, const struct status_batch *b)
     if (b->chunks.known)
         snprintf(progress, sizeof(progress), "%s/%s", figure_text(b->chunks_merged, merged),
                  figure_text(b->chunks, chunks));
-    buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged, oldest hit %s, owner %s%s%s\n", id,
-               b->counter, figure_text(b->fields, fields), progress, human_span(b->age_ms, age), b->owner,
+    buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged\n", id, b->counter,
+               figure_text(b->fields, fields), progress);
+    buf_printf(c->out, "    oldest hit %s, owner %s%s%s\n", human_span(b->age_ms, age), b->owner,
                b->held[0] != '\0' ? ", HELD: " : "", b->held);
 }
 

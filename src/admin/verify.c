@@ -39,9 +39,9 @@ static void store_text(struct store_report *r, const struct store_proof *p)
                slice_show(p->counter->key.places != NULL ? p->key : p->counter->name, 200, key, sizeof key));
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         sum_write(columns[i], text);
-        buf_printf(&r->text, " %15s", text);
+        buf_printf(&r->text, " %13s", text);
     }
-    buf_printf(&r->text, " %10lld %10lld\n", (long long)p->rows, (long long)p->rejects);
+    buf_printf(&r->text, " %9lld %9lld\n", (long long)p->rows, (long long)p->rejects);
 }
 
 static void store_json(struct store_report *r, const struct store_proof *p)
@@ -69,7 +69,7 @@ static void report_begin(struct store_report *r, const char *store)
         json_open(&r->of_text, "counters", '[');
         return;
     }
-    buf_printf(&r->text, "%-24s %15s %15s %15s %15s %10s %10s\n", "counter", "stored", "pending", "claimed",
+    buf_printf(&r->text, "%-24s %13s %13s %13s %13s %9s %9s\n", "counter", "stored", "pending", "claimed",
                "total", "rows", "rejects");
 }
 

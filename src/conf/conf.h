@@ -306,6 +306,10 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "{ table, store, zone }",                                                                              \
       "a table of MySQL with the time zones of stores, its column of the store and its column of the "       \
       "zone's name. A store that is not in it has the option zone")                                          \
+    G(STORE_NAMES, "store_names", LOOKUP, store_names, "", 0, 0, RESTART,                                    \
+      "{ table, store, name }",                                                                              \
+      "a table of MySQL with names of stores, its column of the store and its column of the name. The "      \
+      "panel then shows names")                                                                              \
     G(TOKENS_KEEP, "tokens.keep", SECONDS, tokens_keep_s, "24h", 60, 2592000, RESTART,                       \
       "a duration in whole seconds from 1m to 30d",                                                          \
       "how long Redis remembers the token of a CTR.INCRBY ... TOKEN")                                        \

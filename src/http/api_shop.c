@@ -142,14 +142,38 @@ static enum err names_read(struct exchange *x, struct worker *w, struct slice pr
     return any ? ERR_NONE : code;
 }
 
-static void stores_put(struct exchange *x, const struct names *s, size_t limit, bool up)
+/* Of n stores; all NULL: nobody knows their names. */
+static struct labels names_of_stores(struct exchange *x, struct worker *w, const struct slice *stores,
+                                     size_t n, bool up)
 {
+    struct http *h = x->http;
+    if (h->stores.labels.table.n == 0) return (struct labels){0};
+    return labels_read(&h->label_cache, up ? &w->panel : NULL, &h->stores, stores, n);
+}
+
+static void name_of_store_put(struct json *j, const char *key, const struct labels *names, size_t i)
+{
+    if (names->all != NULL && names->all[i].p != NULL)
+        json_slice(j, key, names->all[i]);
+    else
+        json_null(j, key);
+}
+
+static void stores_put(struct exchange *x, struct worker *w, const struct names *s, size_t limit, bool up)
+{
+    size_t n = s->n < limit ? s->n : limit;
+    struct labels names = names_of_stores(x, w, s->all, n, up);
     struct json j = exchange_json(x);
     json_open(&j, NULL, '{');
     json_open(&j, "stores", '[');
-    for (size_t i = 0; i < s->n && i < limit; i++)
+    for (size_t i = 0; i < n; i++)
         json_slice(&j, NULL, s->all[i]);
     json_close(&j, ']');
+    json_open(&j, "names", '[');
+    for (size_t i = 0; i < n; i++)
+        name_of_store_put(&j, NULL, &names, i);
+    json_close(&j, ']');
+    labels_free(&names);
     json_bool(&j, "more", s->n > limit);
     if (up)
         json_int(&j, "as_of", wall_ms() / 1000);
@@ -174,7 +198,7 @@ void run_stores(struct exchange *x, struct worker *w)
         up = false;
     }
     if (e.code == ERR_NONE || !up)
-        stores_put(x, &names, (size_t)limit, up);
+        stores_put(x, w, &names, (size_t)limit, up);
     else
         exchange_refuse(x, 503, "run tallyd check, which says what mends it", "MySQL refused: %s", e.text);
     for (size_t i = 0; i < names.n; i++)
@@ -182,18 +206,20 @@ void run_stores(struct exchange *x, struct worker *w)
     heap_free(names.all);
 }
 
-/* Its zone, and its day there: as CTR.HIT has them. */
+/* Its name; its zone, and its day there: as CTR.HIT has them. */
 void run_store(struct exchange *x, struct worker *w)
 {
     struct zones *zones = x->http->ports.zones;
     struct slice store = exchange_part(x, 0);
     int64_t now_s = wall_ms() / 1000;
-    (void)w;
     if (!exchange_sees_store(x, store)) return;
+    struct labels names = names_of_stores(x, w, &store, 1, pulse_beat(&x->http->pulse).mysql_up);
     struct zone_clock clock = zones_clock(zones, store, now_s);
     struct json j = exchange_json(x);
     json_open(&j, NULL, '{');
     json_slice(&j, "store", store);
+    name_of_store_put(&j, "name", &names, 0);
+    labels_free(&names);
     if (zones->named)
         json_text(&j, "zone", clock.name);
     else

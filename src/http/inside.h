@@ -164,6 +164,7 @@ struct http {
     struct status_cache status_cache;
     struct answer_cache answer_cache;
     struct label_cache label_cache;
+    struct counter stores; /* its items are stores, its labels their names; no more of it is set */
     struct bearers bearers;
     struct https https;
     struct MHD_Daemon **daemons; /* one an address */

@@ -12,7 +12,7 @@ const struct route routes[] = {
     {"GET", "/api/openapi.yaml", "", ACCESS_ANYBODY, false, run_asset},
     {"GET", "/api/counters", "", ACCESS_KNOWN, false, run_counters},
     {"GET", "/api/stores", "prefix limit", ACCESS_KNOWN, true, run_stores},
-    {"GET", "/api/stores/{store}", "", ACCESS_KNOWN, false, run_store},
+    {"GET", "/api/stores/{store}", "", ACCESS_KNOWN, true, run_store},
     {"GET", "/api/stores/{store}/counters/{counter}", "from to top field key count format", ACCESS_KNOWN, true, run_figures},
     {"GET", "/api/series", "prefix limit", ACCESS_KNOWN, true, run_series_names},
     {"GET", "/api/series/{name}/{precision}", "from to format", ACCESS_KNOWN, true, run_series},

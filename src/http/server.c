@@ -382,6 +382,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     status_cache_init(&h->status_cache, where);
     answer_cache_init(&h->answer_cache);
     label_cache_init(&h->label_cache);
+    h->stores.name = SLICE("stores:"); /* as no counter is called */
+    if (where->store_names != NULL) h->stores.labels = *where->store_names;
     bearers_init(&h->bearers, &where->conf->bearers);
     h->https = (struct https){.c = ports->tls, .handshake_ms = (uint32_t)where->conf->limits_auth_timeout_ms};
     pthread_mutex_init(&h->lock, NULL);

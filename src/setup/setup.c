@@ -339,6 +339,7 @@ static bool zones_check(struct setup *s, struct buf *problems)
     struct zone zone;
     struct error e;
     s->store_zone = lookup_of(&s->conf->store_zone);
+    s->store_names = lookup_of(&s->conf->store_names);
     if (s->conf->zone == NULL) return true;
     if (zone_load(slice_str(s->conf->zone), &zone, &e) == ERR_NONE) {
         zone_free(&zone);
@@ -481,6 +482,7 @@ struct source setup_source(const struct setup *s)
 {
     return (struct source){.conf = s->conf,
                            .counters = &s->counters,
+                           .store_names = &s->store_names,
                            .redis = &s->redis,
                            .lanes = s->lanes,
                            .sentinels = &s->sentinels,

@@ -13,16 +13,16 @@
 #include "users/users.h"
 
 struct setup {
-    const struct conf *conf;           /* borrowed; the counters borrow its texts */
-    struct redis_url redis;            /* with its password */
-    uint32_t lanes;                    /* 1 but on a cluster */
-    struct sentinels_config sentinels; /* likewise */
-    struct db_config mysql;            /* likewise */
-    struct counters counters;          /* in the order of conf->counters; owns all; points to ops */
-    struct op_limits ops;              /* points into counters */
-    struct lookup store_zone;          /* table.n = 0: none */
-    struct users users;                /* as the configuration was read at the start */
-    struct tls_context *doors;         /* of setup_doors; NULL: no address has TLS, or it was not called */
+    const struct conf *conf;               /* borrowed; the counters borrow its texts */
+    struct redis_url redis;                /* with its password */
+    uint32_t lanes;                        /* 1 but on a cluster */
+    struct sentinels_config sentinels;     /* likewise */
+    struct db_config mysql;                /* likewise */
+    struct counters counters;              /* in the order of conf->counters; owns all; points to ops */
+    struct op_limits ops;                  /* points into counters */
+    struct lookup store_zone, store_names; /* table.n = 0: none */
+    struct users users;                    /* as the configuration was read at the start */
+    struct tls_context *doors; /* of setup_doors; NULL: no address has TLS, or it was not called */
 };
 
 /* A setup points into itself: it is never copied. Every problem is a line

@@ -14,7 +14,8 @@ struct sentinels_config;
 
 struct source {
     const struct conf *conf;
-    const struct counters *counters; /* in the order of conf's */
+    const struct counters *counters;  /* in the order of conf's */
+    const struct lookup *store_names; /* for http/ */
     const struct redis_url *redis;
     uint32_t lanes;                           /* 1 but on a cluster */
     const struct sentinels_config *sentinels; /* n 0: none */

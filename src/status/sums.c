@@ -259,15 +259,22 @@ void sums_json(const struct sums *s, struct json *j, const char *key)
 
 static void line_print(const struct sum *s, struct buf *out)
 {
-    const sum_t columns[] = {s->accepted, s->merged,         s->rejected, s->pending,
-                             s->claimed,  sum_difference(s), s->adjusted};
+    const sum_t columns[] = {s->accepted, s->merged, s->rejected, s->pending, s->claimed, sum_difference(s)};
     char text[48];
-    buf_printf(out, "%-24s", s->name);
+    buf_printf(out, "%-22s", s->name);
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         sum_write(columns[i], text);
-        buf_printf(out, " %15s", text);
+        buf_printf(out, " %12s", text);
     }
     buf_put_char(out, '\n');
+}
+
+static void adjusted_print(const struct sum *s, struct buf *out)
+{
+    char text[48];
+    if (s->adjusted == 0) return;
+    sum_write(s->adjusted, text);
+    buf_printf(out, "%s: %s adjusted by hand, which are in none of these.\n", s->name, text);
 }
 
 static bool is_left(const struct sum *s) /* a counter that was renamed */
@@ -335,13 +342,15 @@ static void advice_print(const struct sum *s, bool left, struct buf *out)
 
 size_t sums_print(const struct sums *s, struct buf *out)
 {
-    buf_printf(out, "%-24s %15s %15s %15s %15s %15s %15s %15s\n", "counter", "accepted", "merged", "rejected",
-               "pending", "claimed", "difference", "adjusted");
+    buf_printf(out, "%-22s %12s %12s %12s %12s %12s %12s\n", "counter", "accepted", "merged", "rejected",
+               "pending", "claimed", "difference");
     for (size_t i = 0; i < s->n; i++)
         line_print(&s->all[i], out);
     bool left = false;
     for (size_t i = 0; i < s->n; i++)
         left |= is_left(&s->all[i]);
+    for (size_t i = 0; i < s->n; i++)
+        adjusted_print(&s->all[i], out);
     for (size_t i = 0; i < s->n; i++)
         advice_print(&s->all[i], left, out);
     if (s->behind > 0)

@@ -208,6 +208,37 @@ def says_no_value(browser, what, until):
     assert words == [], (what, words)
 
 
+def labels_of(browser, chart):
+    """[text, where it begins, where it ends] of each label below it, from left to right."""
+    return browser.run("""return [...document.querySelectorAll(arguments[0] + " .dygraph-axis-label-x")].map((label) => {
+        const range = document.createRange();
+        range.selectNodeContents(label);
+        const { left, right } = range.getBoundingClientRect();
+        return [label.textContent, left, right];
+    }).filter(([text]) => text).sort((a, b) => a[1] - b[1])""", chart)
+
+
+def test_labels_below_a_chart(shop, browser):
+    """They do not overlap, and none is cut off; on a phone the first and the last day have one."""
+    for back in range(30):
+        shop.hit(VISITORS, day(-back), 5 + back)
+    shop.daemon.sync_all()
+    for width in (390, 700, 1280):
+        for place, chart in ((shop.store(), RANGE), (shop.operator, "[data-part=age]")):
+            browser.open(place, width=width)
+            wait_until(lambda: labels_of(browser, chart), 60, f"the labels of {chart}")
+            labels = labels_of(browser, chart)
+            assert all(before[2] < after[1] for before, after in zip(labels, labels[1:])), (width, chart, labels)
+            assert labels[0][1] >= 0 and labels[-1][2] <= width, (width, chart, labels)
+        if width == 390:
+            browser.open(shop.store(), width=width)
+            first, last = (f"{at.day}. " for at in (datetime.date.today() - datetime.timedelta(29), datetime.date.today()))
+            seen(browser, lambda: [text[:len(end)] for (text, *_), end in zip(labels_of(browser, RANGE), (first, last))],
+                 [first, last], "the first and the last day")
+            assert len(labels_of(browser, RANGE)) == 2
+    assert browser.complaints() == []
+
+
 def test_no_page_says_null(shop, browser, redis, mysql):
     """A store without hits, days before which there are none, MySQL away before a page asked it for anything, and afterwards."""
     browser.open(shop.store("777"))
@@ -228,6 +259,32 @@ def test_no_page_says_null(shop, browser, redis, mysql):
     browser.open(shop.operator)
     says_no_value(browser, "operations without MySQL", "MySQL is away")
     mysql.start()
+
+
+def test_names_of_stores(shop, browser, mysql):
+    """The title, and the list of what is typed; a store without a name; the last known one without MySQL; what check says."""
+    mysql.query("CREATE TABLE shop.stores (store_id BIGINT PRIMARY KEY, called VARCHAR(90) CHARACTER SET utf8mb4)")
+    mysql.query("INSERT INTO shop.stores VALUES (%s, %s)", (STORE, NASTY))
+    restart(shop, store_names={"table": "stores", "store": "store_id", "name": "called"})
+    for store in (STORE, "12"):
+        shop.hit(f"s{store}:product_views", 1)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, lambda: browser.text("#view h1"), NASTY, "the name of the store")
+    assert f"Store {STORE}" in browser.text("#view .heading") and browser.driver.title == f"{NASTY} · tallyd"
+    browser.click("#store")
+    browser.press("1")
+    offered = "return [...document.querySelectorAll('#stores option')].map(({ value, label }) => [value, label])"
+    seen(browser, lambda: browser.run(offered), [["12", ""], [STORE, f"{STORE} {NASTY}"]], "the stores")
+    browser.open(shop.store("12"))
+    seen(browser, lambda: browser.text("#view h1"), "Store 12", "a store without a name")
+    mysql.kill9()
+    browser.open(shop.store())
+    seen(browser, lambda: browser.text("#view h1"), NASTY, "the name without MySQL")
+    mysql.start()
+    assert browser.complaints() == []
+    mysql.query("DROP TABLE shop.stores")
+    assert "store_names cannot be read" in shop.daemon.verb("check").stdout
 
 
 VISITS = {"key": "visits", "field": "date", "sync": {"hits": 10**9, "every": "3600s"}, "table": "visits",

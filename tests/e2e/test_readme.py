@@ -49,3 +49,19 @@ def test_options():
               for name, standard, needed, reloads in options]
     assert 35 < len(wanted) <= 69 and sum(name.startswith("limits.") for name, *_ in wanted) <= 12
     assert sorted(rows) == sorted(wanted)
+
+
+def test_links_of_the_package():
+    """Its pages lead to each other and to no file that it lacks; but for the links they are those of the source."""
+    doc = os.path.join(os.path.dirname(TALLYD), "doc")
+    pages = [os.path.relpath(os.path.join(at, name), doc) for at, _, names in os.walk(doc) for name in names]
+    assert "README.md" in pages and "src/command/README.md" in pages
+    link = re.compile(r"\[([^\]]*)\]\(([^)#\s]*)(#[^)]*)?\)")
+    for path in pages:
+        with open(os.path.join(doc, path), encoding="utf-8") as file:
+            text = file.read()
+        for _, target, _ in link.findall(text):
+            there = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            assert "://" in target or there in pages, (path, target)
+        words = lambda page_: link.sub(r"\1", re.sub(r"!\[.*?\]\(.*?\)\n+", "", page_))
+        assert words(text) == words(page(path)), path

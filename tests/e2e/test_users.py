@@ -409,6 +409,10 @@ def test_check_warns_of_the_door_beside_users(shops, workdir):
         assert done.returncode == 0, done.stderr
         assert ("can read all stores at listen.http" in done.stdout) is warned
         assert "there are users, and no listen.control" in done.stdout
+    assert "all stores feed the same one" not in done.stdout
+    daemon.config["counters"]["product_views"]["feeds"] = {"box": "boxed"}
+    daemon.write_config()
+    assert "counters.product_views.feeds.box has no <store>: all stores feed the same one" in daemon.verb("check").stdout
 
 
 def test_secrets_are_nowhere(shops, hashes):

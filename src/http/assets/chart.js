@@ -5,6 +5,7 @@ import { el, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
 import { saver } from "./saver.js";
 
+const LABEL_PIXELS = 84; // below a chart
 const living = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 
@@ -45,13 +46,13 @@ function bar(context, x, y, width, bottom, colour) {
 
 export class Chart {
   /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line;
-   * when(x): a row's time in words; axis(x): the same, short. csv(): [where, query] of the same figures, to be saved.
+   * when(x): a row's time in words; axis(x): the same, short; edge(x): of the first and the last, where axis leaves some out. csv(): [where, query] of the same figures, to be saved.
    * kind: "bars" or "lines". value(v): a figure in words. */
   constructor(
     holder,
-    { label, series, kind, when, axis, csv, value = format.number, unit = format.compact, heading = "Time" },
+    { label, series, kind, when, axis, edge = axis, csv, value = format.number, unit = format.compact, heading = "Time" },
   ) {
-    Object.assign(this, { holder, label, series, kind, when, axis, value, unit, heading, rows: [], graph: null });
+    Object.assign(this, { holder, label, series, kind, when, axis, edge, value, unit, heading, rows: [], graph: null });
     this.readout = el("p", { class: "readout" });
     this.canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
     this.summary = el("summary", {}, "As a table");
@@ -115,6 +116,7 @@ export class Chart {
       colors: this.series.map(({ colour }) => colourOf(colour)),
       valueRange: [0, most * 1.08],
       xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
+      rightGap: small ? LABEL_PIXELS / 2 : 5, // the last label is as much behind its place
       gridLineColor: ink,
       axisLineColor: ink,
       gridLineWidth: 1,
@@ -123,9 +125,10 @@ export class Chart {
         x: {
           drawGrid: false,
           axisLabelFormatter: this.axis,
-          pixelsPerLabel: small ? 68 : 96,
+          pixelsPerLabel: LABEL_PIXELS + 12,
           axisTickSize: 6,
-          axisLabelWidth: 84,
+          axisLabelWidth: LABEL_PIXELS,
+          ...(small && { ticker: () => this.ends() }),
         },
         y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 58 },
       },
@@ -133,6 +136,12 @@ export class Chart {
         ? this.barOptions()
         : { fillGraph: this.series.length === 1, fillAlpha: 0.12, strokeWidth: 1.75, highlightCircleSize: 3.5 }),
     };
+  }
+
+  /** Where there is no room for more: a label at the first row, and at the last. */
+  ends() {
+    const ends = this.rows.length > 1 ? [this.rows[0], this.rows.at(-1)] : this.rows;
+    return ends.map(([x]) => ({ v: x.getTime(), label: this.edge(x) }));
   }
 
   barOptions() {

@@ -9,12 +9,32 @@ const TALL = { box: [340, 66], gap: 26, size: [340, 530] };
 const ROOM = 900; // pixels from which it is drawn across
 
 export const STEPS = [
-  { id: "socket", name: "Socket", of: "hits a second" },
-  { id: "frame", name: "Frame", of: "frames a second" },
-  { id: "pending", name: "Redis: pending", of: "hashes wait" },
-  { id: "claimed", name: "Claimed", of: "batches in flight" },
-  { id: "fence", name: "Fence", of: "held" },
-  { id: "mysql", name: "MySQL", of: "rows a second" },
+  { id: "socket", name: "Socket", of: "hits a second", means: "Clients send hits here." },
+  {
+    id: "frame",
+    name: "Frame",
+    of: "frames a second",
+    means: "The hits of many clients go to Redis together, as one transaction. A cell is one field of it, with the sum of its hits.",
+  },
+  {
+    id: "pending",
+    name: "Redis: pending",
+    of: "hashes wait",
+    means: "Hits in Redis that no batch has taken yet. They wait until their counter is due (sync.hits, sync.every).",
+  },
+  {
+    id: "claimed",
+    name: "Claimed",
+    of: "batches in flight",
+    means: "Due hashes are taken away together, as a batch, whose rows go to MySQL.",
+  },
+  {
+    id: "fence",
+    name: "Fence",
+    of: "held",
+    means: "A batch waits here until Redis cannot lose it any more: then it can be merged exactly once.",
+  },
+  { id: "mysql", name: "MySQL", of: "rows a second", means: "The rows are in the shop's own table." },
 ];
 
 export class Flow {
@@ -78,7 +98,11 @@ export class Flow {
       say(small, note);
       if (at < this.runs.length) run(this.runs[at], pace);
     });
-    const rows = STEPS.map(({ id, name, of }) => [name, `${figures[id].value} ${of}`, figures[id].small]);
+    const rows = STEPS.map(({ id, name, of, means }) => [
+      el("span", { title: means }, name),
+      `${figures[id].value} ${of}`,
+      figures[id].small,
+    ]);
     this.words.lastChild.replaceChildren(
       table("The way of a hit", [{ title: "Step" }, { title: "Now" }, { title: "Besides" }], rows),
     );
@@ -93,13 +117,14 @@ function run(path, pace) {
   if (speed > 0) path.style.setProperty("--pace", `${(1.6 / 1.6 ** speed).toFixed(2)}s`);
 }
 
-function across({ name, of }, at) {
+function across({ name, of, means }, at) {
   const [width, height] = WIDE.box;
   const value = svg("text", { class: "value", x: 14, y: 58 }, format.MISSING);
   const small = svg("text", { class: "small", x: 14, y: 98 });
   const group = svg(
     "g",
     { transform: `translate(${at * (width + WIDE.gap)} 0)` },
+    svg("title", {}, means),
     svg("rect", { class: "box", width, height, rx: 10 }),
     svg("text", { class: "name", x: 14, y: 27 }, name),
     value,
@@ -109,13 +134,14 @@ function across({ name, of }, at) {
   return { group, value, small };
 }
 
-function downwards({ name, of }, at) {
+function downwards({ name, of, means }, at) {
   const [width, height] = TALL.box;
   const value = svg("text", { class: "value", x: width - 14, y: 30, "text-anchor": "end" }, format.MISSING);
   const small = svg("text", { class: "small", x: 14, y: 51 });
   const group = svg(
     "g",
     { transform: `translate(0 ${at * (height + TALL.gap)})` },
+    svg("title", {}, means),
     svg("rect", { class: "box", width, height, rx: 10 }),
     svg("text", { class: "name", x: 14, y: 28 }, name),
     value,

@@ -156,7 +156,7 @@ export class OperatorView {
       label: "Age of the oldest hit that is not claimed",
       series: [{ name: "Age", colour: "--accent" }],
       value: format.duration,
-      unit: (v) => format.duration(v),
+      unit: (v) => (v === 0 ? "" : format.duration(v)),
     });
     this.curveSides = [backlog.side, age.side];
     return el("div", { class: "columns" }, backlog.section, age.section);

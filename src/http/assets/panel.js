@@ -94,19 +94,22 @@ async function showStore(store, range) {
   document.title = `${titleOfStore(store)} · tallyd`;
   waiting();
   let zone;
+  let name;
   try {
     counters ??= await get("api/counters");
-    ({ zone } = await get(path`stores/${store}`));
+    ({ zone, name } = await get(path`stores/${store}`));
   } catch (problem) {
     return failed(problem, show);
   }
   if (viewing !== `store/${store}`) return;
   if (store !== NO_STORE) remembered.set(STORE, store);
   tellZone(zone);
+  document.title = `${titleOfStore(store, name)} · tallyd`;
   range = rangeOf(place().parameters); // "today" may be another day there
   at("to-store").href = address(store, range);
   view = new StoreView(root, {
     store,
+    name,
     zone,
     range,
     counters,

@@ -21,7 +21,8 @@ const BEFORE = { name: "Before", colour: "--before", thin: true };
 
 /** The place of the counters that have no store, as the API has it. */
 export const NO_STORE = "-";
-export const titleOfStore = (store) => (store === NO_STORE ? "All counters without a store" : `Store ${store}`);
+export const titleOfStore = (store, name) =>
+  store === NO_STORE ? "All counters without a store" : (name ?? `Store ${store}`);
 
 const named = (pattern, store) => pattern.replaceAll("<store>", store);
 const longToday = () => format.longDay(format.fieldTime(format.today()));
@@ -39,8 +40,8 @@ function freshness({ mysql, complete_until, stored_as_of }) {
 
 export class StoreView {
   /** onRange(range), onStore(name): the reader chose; onFigures({mysql, redis, stored_as_of}): what an answer said. */
-  constructor(root, { store, zone, range, counters, onRange, onStore, onFigures }) {
-    Object.assign(this, { root, store, zone, range, onRange, onFigures, parts: [], charts: [] });
+  constructor(root, { store, name, zone, range, counters, onRange, onStore, onFigures }) {
+    Object.assign(this, { root, store, name, zone, range, onRange, onFigures, parts: [], charts: [] });
     const own = counters.filter((counter) => (counter.store === null) === (store === NO_STORE));
     this.counters = own.flatMap(countsOf);
     this.others = own.length < counters.length; // they have other pages
@@ -82,7 +83,13 @@ export class StoreView {
     return el(
       "div",
       { class: "heading" },
-      el("div", {}, el("h1", {}, titleOfStore(this.store)), this.lead),
+      el(
+        "div",
+        {},
+        el("h1", {}, el("bdi", {}, titleOfStore(this.store, this.name))),
+        this.name !== null && el("p", { class: "quiet" }, titleOfStore(this.store)),
+        this.lead,
+      ),
       (!bare || this.others) && storeForm(bare ? "" : this.store, onStore),
       !bare && this.others && el("a", { href: `#/store/${NO_STORE}` }, "Counters without a store"),
     );
@@ -225,6 +232,7 @@ export class StoreView {
       heading: format.title(unit.name),
       when: unit.when,
       axis: unit.axis,
+      edge: unit.edge,
     });
     this.part(counter, body, {
       ranged: true,
@@ -436,7 +444,7 @@ const monthBegun = (at) => (at.getDate() === 1 ? format.month(at) : "");
 const UNITS = {
   date: { name: "day", asked: (days) => days, when: (x) => format.dayOrHour(x, false), axis: format.axisDay },
   hour: { name: "hour", asked: hoursOf, when: (x) => format.dayOrHour(x, true), axis: format.axisDay },
-  month: { name: "month", asked: monthsOf, when: format.month, axis: monthBegun },
+  month: { name: "month", asked: monthsOf, when: format.month, axis: monthBegun, edge: format.month },
 };
 const unitOf = ({ time }) => UNITS[time];
 
@@ -494,8 +502,9 @@ function offer(input, list) {
     const prefix = input.value.trim();
     if (prefix === asked) return;
     asked = prefix;
-    const { stores } = await get("api/stores", { prefix, limit: 50 }).catch(() => ({ stores: [] }));
-    if (asked === prefix) list.replaceChildren(...stores.map((value) => el("option", { value })));
+    const { stores, names } = await get("api/stores", { prefix, limit: 50 }).catch(() => ({ stores: [] }));
+    if (asked === prefix)
+      list.replaceChildren(...stores.map((value, at) => el("option", { value, label: names[at] && `${value} ${names[at]}` })));
   };
   input.addEventListener("input", ask);
   input.addEventListener("focus", ask, { once: true });
@@ -561,7 +570,7 @@ function drawSums(node, figures, unit, uniques) {
     el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
     el("span", {}, uniques ? `the sum of all ${unit}s: who comes on several counts in each` : `the sum of all ${unit}s`),
     comparedWith(figures, live ?? stored),
-    el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`),
+    el("span", { title: MEANS }, `${format.number(stored)} stored, ${freshness(figures)}`),
   );
 }
 

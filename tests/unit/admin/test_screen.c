@@ -77,13 +77,15 @@ static void test_well(void **state)
     well(&s, &c);
     const char *text = shown(&s, &plain);
     has(text, "tallyd     up 1 h 2 min, version 1.2.3, pid 42, instance shop\n");
-    has(text, "hits       5,000, 1,000 a second, 0 refused, 1 connection\n");
+    has(text, "hits       5,000 counted, 1,000 a second, 0 repeated, 0 refused, 1 connection\n");
     has(text, "Redis      up, version 7.0.15, 1.0 KiB of 4.0 KiB, AOF everysec, 0 replicas\n");
     has(text, "MySQL      up, version 10.11.6-MariaDB\n");
     has(text, "waiting    0 hashes to be merged\n");
     has(text, "books      balance\n");
-    has(text, "product_views                     0            -              not yet       1,234,567         "
-              "   0        0\n");
+    has(text, "counter                    waiting      oldest      complete up to        merged      hits    "
+              "  rows\n"
+              "product_views                    0           -             not yet     1,234,567         0    "
+              "     0\n");
     has(text, "batches    none on the way to MySQL\n");
     has(text, "All is well.\n");
     hasnt(text, "?");
@@ -104,13 +106,44 @@ static void test_unknown_is_never_zero(void **state)
     const char *text = shown(&s, &plain);
     has(text, "Redis      down: Redis cannot be reached (refused)\n");
     has(text, "MySQL      down: MySQL error 2002\n");
-    has(text, "5,000, ? a second");
+    has(text, "5,000 counted, ? a second");
     has(text, "waiting    ?");
     has(text, "batches    ?");
     has(text, "books      ? (Redis could not be read)\n");
-    has(text, "product_views                     ?            ?                    ?               ?         "
-              "   ?        ?\n");
+    has(text, "product_views                    ?           ?                   ?             ?         ?    "
+              "     ?\n");
     hasnt(text, "All is well");
+}
+
+/* In an hour that is as bad as any: no line of figures is wider than a hundred columns. */
+static void test_a_hundred_columns(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    struct status_batch b = {.counter = "a_name_of_more_than_twenty_bytes",
+                             .fields = known(1234567),
+                             .chunks = known(1235),
+                             .chunks_merged = known(1000),
+                             .age_ms = 86399000,
+                             .owner = "shop-12.example.com"};
+    (void)state;
+    well(&s, &c);
+    c = (struct status_counter){.counter = &views,
+                                .dirty = known(1234567),
+                                .oldest_ms = known(86399000),
+                                .complete_until_ms = known(INT64_C(1764000000000)),
+                                .merged = known(1234567890),
+                                .rejected = known(1234567),
+                                .rejects = known(1234567)};
+    s.batches = &b;
+    s.batches_n = 1;
+    s.service.stats.hits = 1234567890;
+    s.service.stats.tokens_known = 1234567;
+    const char *text = shown(&s, &plain);
+    has(text, "hits       1,233,333,323 counted, 1,000 a second, 1,234,567 repeated, 0 refused");
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        if (end - line > 100 && *line != '!')
+            fail_msg("%ld columns: %.*s", (long)(end - line), (int)(end - line), line);
 }
 
 static void test_little_memory_is_left(void **state)
@@ -143,7 +176,7 @@ static void test_not_sorted(void **state)
     const char *text = shown(&s, &plain);
     has(text, "waiting    30,000 hashes to be merged, the oldest hit for 1 min 1 s; too many to tell apart "
               "by counter\n");
-    has(text, "product_views                     ?            ?");
+    has(text, "product_views                    ?           ?");
 }
 
 /* The servers: what holds claims, who follows, and who is missing. */
@@ -324,6 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_well),
         cmocka_unit_test(test_unknown_is_never_zero),
+        cmocka_unit_test(test_a_hundred_columns),
         cmocka_unit_test(test_little_memory_is_left),
         cmocka_unit_test(test_not_sorted),
         cmocka_unit_test(test_problems),

@@ -207,10 +207,11 @@ static void test_unknown(void **state)
     refused(MYSQL "limits: { busy: 1s, logins: 2 }\n" COUNTER, /* whole parts of names */
             "t.yaml:2:11: unknown option \"busy\" under limits, expected \"busy_timeout\"?\n"
             "t.yaml:2:21: unknown option \"logins\" under limits, expected \"failed_logins\"?\n");
-    refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
-                                             "listen, http, redis, mysql, instance, ledger, log, "
-                                             "limits, stop_timeout, series, boxes, "
-                                             "events, uniques, zone, store_zone, tokens, counters, users\n");
+    refused("frobnicate: 1\n" MYSQL COUNTER,
+            "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
+            "listen, http, redis, mysql, instance, ledger, log, "
+            "limits, stop_timeout, series, boxes, "
+            "events, uniques, zone, store_zone, store_names, tokens, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -233,14 +234,14 @@ static void test_unknown(void **state)
             "t.yaml:2:1: unknown option \"redis.replicas\", expected "
             "one of listen, http, redis, mysql, instance, ledger, "
             "log, limits, stop_timeout, series, "
-            "boxes, events, uniques, zone, store_zone, tokens, counters, users\n");
+            "boxes, events, uniques, zone, store_zone, store_names, tokens, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
         "mysql, instance, ledger, log, limits, stop_timeout, series, boxes, events, "
         "uniques, "
-        "zone, store_zone, tokens, counters, users\n");
+        "zone, store_zone, store_names, tokens, counters, users\n");
 }
 
 static void test_twice(void **state)

@@ -275,7 +275,8 @@ static void test_limits(void **state)
     assert_int_equal(shares.unread_bytes, 16 << 20);
     assert_int_equal(shares.replay_bytes, 8 << 20);
     assert_int_equal(shares.hashes, (16 << 20) / 130);
-    assert_int_equal(shares.names, (4 << 20) / 88);
+    assert_int_equal(shares.names, (3 << 20) / 88);
+    assert_int_equal(shares.lasts_bytes, 1 << 20);
     setup_close(&setup);
     conf_free(&conf);
     buf_free(&problems);

@@ -33,17 +33,22 @@ static inline const char *mariadb_user(void)
     return p != NULL ? p->pw_name : "root";
 }
 
+/* A copy of what TALLYD_MARIADB names, if that is given: it costs a tenth of making one. */
 static inline void mariadb_install(struct mariadb *m)
 {
     char command[600];
+    const char *made = getenv("TALLYD_MARIADB");
     snprintf(m->dir, sizeof m->dir, "/tmp/tallyd-mariadb-XXXXXX");
     if (mkdtemp(m->dir) == NULL) abort();
     snprintf(m->socket, sizeof m->socket, "%s/s", m->dir);
-    snprintf(command, sizeof command,
-             "TMPDIR=%s mariadb-install-db --no-defaults --force --datadir=%s/data --user=%s "
-             "--auth-root-authentication-method=normal"
-             " --skip-test-db --innodb-log-file-size=8M > %s/install.log 2>&1",
-             m->dir, m->dir, mariadb_user(), m->dir);
+    if (made != NULL)
+        snprintf(command, sizeof command, "cp -r --sparse=always '%s' %s/data", made, m->dir);
+    else
+        snprintf(command, sizeof command,
+                 "TMPDIR=%s mariadb-install-db --no-defaults --force --datadir=%s/data --user=%s "
+                 "--auth-root-authentication-method=normal"
+                 " --skip-test-db --innodb-log-file-size=8M > %s/install.log 2>&1",
+                 m->dir, m->dir, mariadb_user(), m->dir);
     if (system(command) != 0) abort();
 }
 

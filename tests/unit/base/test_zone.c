@@ -1,5 +1,5 @@
-/* Time zones against Python's zoneinfo, which reads the same tzdata with its own code: over two centuries, at the changes and
- * around them; damaged files; and names of no zone. */
+/* Time zones against Python's zoneinfo, which reads the same tzdata with its own code: from 1900 to 2052, at the
+ * changes and around them, and far beyond; damaged files; and names of no zone. */
 #include "lib/unit.h"
 
 #include "base/slice.h"
@@ -21,10 +21,10 @@ static const char script[] =
     "    if not name[0].isupper(): continue\n"
     "    paths = [os.path.join(at, name) for at in zoneinfo.TZPATH]\n"
     "    file = next(open(path, 'rb').read() for path in paths if os.path.exists(path))\n"
-    "    z, asked, t = zoneinfo.ZoneInfo(name), [], 4200000000 if file in seen else -2208988800\n"
+    "    z, asked, t = zoneinfo.ZoneInfo(name), [], 2600000000 if file in seen else -2208988800\n"
     "    seen.add(file)\n"
     "    now = offset(z, t)\n"
-    "    while t < 4200000000:\n"
+    "    while t < 2600000000:\n"
     "        after = t + random.randrange(40, 110) * 86400\n"
     "        then = offset(z, after)\n"
     "        if now != then:\n"
@@ -35,7 +35,7 @@ static const char script[] =
     "            asked += [low, high, high + 3599]\n"
     "        asked.append(t)\n"
     "        t, now = after, then\n"
-    "    asked += [random.randrange(4200000000, 100000000000) for _ in range(40)]\n"
+    "    asked += [random.randrange(2600000000, 100000000000) for _ in range(40)]\n"
     "    print(name, *(n for t in asked for n in (t, offset(z, t))))\n";
 
 static FILE *python(void)
@@ -132,13 +132,14 @@ static size_t read_whole(const char *path, char *out, size_t size)
     return n;
 }
 
-/* Each prefix is refused, and no changed byte reads beyond the end (the sanitizers look). */
+/* Each prefix is refused, and no changed byte reads beyond the end (the sanitizers look). Of a short file with a rule at its end:
+ * what is read grows with the square of its length. */
 static void damaged_files(void **state)
 {
     (void)state;
     static char whole[65536], damaged[65536];
     struct zone z;
-    size_t n = read_whole(ZONE_DIRECTORY "/Europe/Berlin", whole, sizeof whole);
+    size_t n = read_whole(ZONE_DIRECTORY "/Pacific/Norfolk", whole, sizeof whole);
     assert_true(zone_read(slice_of(whole, n), &z));
     zone_free(&z);
     for (size_t i = 0; i < n; i++) {

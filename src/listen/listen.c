@@ -288,7 +288,8 @@ static void listener_leave(struct listener *ls, int fd)
         ls->listen->held--;
         take(ls, -1);
     }
-    for (int next; (next = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
+    uint32_t most = ls->listen->limits.backlog + 1; /* the queue has no more, however fast others come */
+    for (int next; most > 0 && (next = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; most--)
         take(ls, next);
     listener_close(ls);
 }

@@ -160,8 +160,8 @@ static void probe_now(struct status_cache *c, struct redisContext *service, bool
 {
     struct status s;
     uint64_t began_ms = mono_ms();
-    books &= c->books_at_ms == 0 || began_ms - c->books_at_ms >= BOOKS_EVERY_MS;
-    struct status_how how = {.service = service, .books = books, .brief = true};
+    bool adds = books && (c->books_at_ms == 0 || began_ms - c->books_at_ms >= BOOKS_EVERY_MS);
+    struct status_how how = {.service = service, .books = adds, .brief = true};
     status_probe(c->where, &how, &s);
     c->last.dirty = figure_of(s.redis.up, s.redis.dirty);
     c->last.oldest_ms = figure_of(s.redis.up, oldest_ms(&s));
@@ -181,14 +181,15 @@ static void probe_now(struct status_cache *c, struct redisContext *service, bool
     c->last.rejects = figure_of(sum.known, sum.value);
     lanes_file(&s.redis, &c->last);
     /* sums.all begins with the configured counters, in their order. */
-    if (books) {
+    if (adds) {
         c->last.balanced = figure_of(s.books.known, s.books.unbalanced == 0);
         for (size_t i = 0; i < s.counters_n; i++) {
             c->last.differences[i] = figure_of(s.books.known, (int64_t)sum_difference(&s.books.sums.all[i]));
         }
     }
-    if (books) c->books_at_ms = began_ms;
+    if (adds) c->books_at_ms = began_ms;
     status_close(&s);
+    if (!books) return; /* a point of the last hour: who asks next sees what is then */
     c->at_ms = mono_ms();
     c->took_ms = c->at_ms - began_ms;
 }

@@ -4,7 +4,6 @@
 #include "base/heap.h"
 #include "base/slice.h"
 #include "mysql/books.h"
-#include "redis/batch.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -103,29 +102,16 @@ static void proof_claimed(void *sums, const struct batch_id *id, struct slice pe
     sums_claimed(sums, id, pending, field, value);
 }
 
-/* (!) Under traffic a claim may have been merged between the two reads. Then Redis knows it now. */
-static enum err behind_look(struct sums *sums, uint64_t highest, struct redis_link *l, struct error *e)
-{
-    struct gen_read now = {0};
-    redis_gen(l, &now);
-    redis_settle(l);
-    if (now.lost)
-        return error_set(e, ERR_UNAVAILABLE, "Redis could not be read: %s; run verify again", now.text);
-    sums->behind = now.gen < highest ? highest - now.gen : 0;
-    return ERR_NONE;
-}
-
-static enum err books_of_mysql(struct sums *sums, struct ask *a, struct db *db, struct error *e)
+static enum err books_of_mysql(struct sums *sums, const struct batch_id *realm, struct db *db,
+                               struct error *e)
 {
     size_t n = sums->batches_n;
     struct batch_id *ids = heap_zalloc((n + 1) * sizeof *ids);
     struct books books = {0};
     for (size_t i = 0; i < n; i++)
         ids[i] = sums->batches[i].id;
-    enum err code = books_read(db, &a->realms[a->lane], sums->gen, ids, n, &books, e);
+    enum err code = books_read(db, realm, sums->gen, ids, n, &books, e);
     if (code == ERR_NONE) sums_stored(sums, &books);
-    if (code == ERR_NONE && books.gen_highest > sums->gen)
-        code = behind_look(sums, books.gen_highest, &a->link, e);
     books_close(&books);
     heap_free(ids);
     return code;
@@ -141,7 +127,7 @@ static enum err lane_prove(struct ask *a, struct db *db, const struct proof_limi
                             .arg = sums};
     if (proof_redis(&a->link, limits, &b, e) != ERR_NONE) return e->code;
     sums->gen = (uint64_t)b.gen;
-    return books_of_mysql(sums, a, db, e);
+    return books_of_mysql(sums, &a->realms[a->lane], db, e);
 }
 
 enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,

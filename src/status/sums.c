@@ -164,7 +164,6 @@ void sums_add(struct sums *s, const struct sums *lane)
         sum_add(sum_of(s, slice_str(lane->all[i].name)), &lane->all[i]);
     s->stray += lane->stray;
     s->lost += lane->lost;
-    s->behind += lane->behind;
 }
 
 void sums_only(struct sums *s, struct slice name)
@@ -218,11 +217,6 @@ size_t sums_unbalanced(const struct sums *s)
     for (size_t i = 0; i < s->n; i++)
         n += !sum_balanced(&s->all[i]);
     return n;
-}
-
-bool sums_proved(const struct sums *s)
-{
-    return sums_unbalanced(s) == 0 && s->behind == 0;
 }
 
 void sum_json(struct json *j, const char *key, sum_t v)
@@ -353,14 +347,6 @@ size_t sums_print(const struct sums *s, struct buf *out)
         adjusted_print(&s->all[i], out);
     for (size_t i = 0; i < s->n; i++)
         advice_print(&s->all[i], left, out);
-    if (s->behind > 0)
-        buf_printf(
-            out,
-            "Redis is behind: it does not know %llu of the claims that MySQL has merged. It lost data "
-            "(FLUSHALL, "
-            "FLUSHDB, an empty server, an older copy), and what was counted since with them. Next: `tallyd "
-            "status`, and `tallyd recover --help` (--accept-rollback).\n",
-            (unsigned long long)s->behind);
     if (s->lost > 0)
         buf_printf(
             out,

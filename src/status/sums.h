@@ -31,10 +31,9 @@ struct sums {
     struct batch *batches; /* standing, as scanned */
     struct map *hashes;    /* of each batch: pending hash -> its index + 1 */
     size_t batches_n;
-    uint64_t stray;  /* pending hashes' fields that no counter claims */
-    uint64_t gen;    /* Redis': how many claims it has seen; set before sums_stored */
-    uint64_t lost;   /* batches that were merged by then and are in no ledger; see sums_stored */
-    uint64_t behind; /* claims that the ledger has and Redis does not know */
+    uint64_t stray; /* pending hashes' fields that no counter claims */
+    uint64_t gen;   /* Redis': how many claims it has seen; set before sums_stored */
+    uint64_t lost;  /* batches that were merged by then and are in no ledger; see sums_stored */
 };
 
 void sums_init(struct sums *s, const struct counters *counters);
@@ -65,7 +64,6 @@ size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the l
 
 bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut as the ledger says */
 size_t sums_unbalanced(const struct sums *s);
-bool sums_proved(const struct sums *s); /* all balance, and Redis knows all that was merged */
 void sum_json(struct json *j, const char *key, sum_t v);
 void sum_columns_json(struct json *j, const struct sum *s);            /* accepted ... difference */
 void sums_json(const struct sums *s, struct json *j, const char *key); /* an array of a counter each */

@@ -89,7 +89,7 @@ class Reader(Line):
         rng = self.swarm.rng
         key = rng.choice(KEYS)
         fields = [field for of, field in ROWS if of == key]
-        if key.endswith(b"daily") and rng.random() < 0.5:
+        if key.endswith(b"daily") and rng.random() < 0.1:
             self.asked, words = [tuple((key, field) for field in fields)], (b"FROM", b"20140919", b"TO", b"20140930")
         else:
             words = fields = fields if rng.random() < 0.3 else [rng.choice(fields)]

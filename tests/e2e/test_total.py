@@ -199,7 +199,7 @@ class Stalls:
             wanted, ends_at = self.merged() + 5, time.monotonic() + 0.5
             wait_until(lambda wanted=wanted, ends_at=ends_at: self.merged() >= wanted or time.monotonic() > ends_at, 60)
             self.proxy.flow()
-            time.sleep(0.01)  # it runs for that long: a pace, not a synchronisation
+            time.sleep(patience(0.02))  # it runs for that long: a pace, not a synchronisation
 
     def end(self):
         self.ending = True

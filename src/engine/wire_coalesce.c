@@ -62,6 +62,7 @@ static void killed(void *arg)
 PORT(on_values, struct lane *to, coalesce_on_values(to->core.coalesce, f), struct frame *f)
 PORT(on_look, struct lane *to, coalesce_on_look(to->core.coalesce, seq, stands, ours), int64_t seq,
      const bool *stands, const bool *ours)
+
 void wire_coalesce(struct lane *l)
 {
     struct core *c = &l->core;

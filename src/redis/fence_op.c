@@ -434,7 +434,8 @@ static struct redis_fences *fences_free(struct redis_fences *fs, uint64_t *rest_
 void redis_fence(struct redis_fences *fs, struct fence *f)
 {
     uint64_t rest_ms = 0;
-    if (!f->background && !fs->resting && by_waitaof(fs)) fs = fences_free(fs, &rest_ms);
+    /* A background group holds the link for BACKGROUND_SLICE_MS, and takes this one along. */
+    if (by_waitaof(fs) && !f->background && !all_background(&fs->group)) fs = fences_free(fs, &rest_ms);
     f->passed = false;
     f->text[0] = '\0';
     f->sync = (struct aof_wait){0};

@@ -390,6 +390,30 @@ static void test_next_link(void **state)
     got_close(&g);
 }
 
+/* It has the link for milliseconds: the next fence waits for it rather than for another link. */
+static void test_background_with_waitaof(void **state)
+{
+    struct world *w = world_empty();
+    struct got g;
+    struct redis_fences next = {.link = NULL};
+    struct fake f = {.say = {WRITTEN, "*2\r\n:0\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
+                             "*2\r\n:1\r\n:0\r\n$1\r\n2\r\n" AT_REST_LONG}};
+    (void)state;
+    fake_start(w, &f);
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    g.fs.next = &next;
+    g.f[0].background = true;
+    redis_fence(&g.fs, &g.f[0]);
+    redis_fence(&g.fs, &g.f[1]);
+    WAIT_UNTIL(w, g.answers == 2);
+    assert_true(g.f[0].passed && g.f[1].passed && g.fs.n == 2);
+    fake_stop(&f);
+    got_close(&g);
+}
+
 /* A background fence leaves the link to other fences between its looks; the next one takes it with its own write. */
 static void test_background(void **state)
 {
@@ -455,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_link_changed),
         cmocka_unit_test(test_waitaof),
         cmocka_unit_test(test_next_link),
+        cmocka_unit_test(test_background_with_waitaof),
         cmocka_unit_test(test_background),
         cmocka_unit_test(test_background_lost),
     };

@@ -233,9 +233,9 @@ static enum err prove(const struct call *call, const struct source *where, struc
 static void report_text(const struct sums *sums, struct buf *text)
 {
     size_t unbalanced = sums_print(sums, text);
-    if (unbalanced == 0)
+    if (sums_proved(sums))
         BUF_LIT(text, "The books balance.\n");
-    else
+    else if (unbalanced > 0)
         buf_printf(text, "The books of %zu counter%s do not balance.\n", unbalanced,
                    unbalanced == 1 ? "" : "s");
 }
@@ -244,10 +244,11 @@ static void report_json(const struct sums *sums, struct buf *text)
 {
     struct json j = {.out = text};
     json_open(&j, NULL, '{');
-    json_bool(&j, "balanced", sums_unbalanced(sums) == 0);
+    json_bool(&j, "balanced", sums_proved(sums));
     sums_json(sums, &j, "counters");
     json_int(&j, "stray_fields", (int64_t)sums->stray);
     json_int(&j, "batches_lost", (int64_t)sums->lost);
+    json_bool(&j, "merged_for_this_redis", sums->realm == REALM_OURS);
     json_close(&j, '}');
     buf_put_char(text, '\n');
 }
@@ -258,7 +259,7 @@ static enum err report(const struct call *call, const struct sums *sums)
     (call->json ? report_json : report_text)(sums, &text);
     enum err code = text_print(&text);
     if (code != ERR_NONE) return code;
-    return sums_unbalanced(sums) == 0 ? ERR_NONE : ERR_FAILED;
+    return sums_proved(sums) ? ERR_NONE : ERR_FAILED;
 }
 
 static enum err verify_all(const struct call *call, const struct setup *setup, const struct counter *only)

@@ -31,7 +31,7 @@ static void books_put(struct exchange *x, const struct sums *s)
 {
     struct json j = exchange_json(x);
     json_open(&j, NULL, '{');
-    json_bool(&j, "balanced", sums_unbalanced(s) == 0);
+    json_bool(&j, "balanced", sums_proved(s));
     json_int(&j, "as_of", wall_ms() / 1000);
     json_open(&j, "counters", '[');
     for (size_t i = 0; i < s->n; i++) {

@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "base/slice.h"
+#include "mysql/ledger.h"
 #include "mysql/text.h"
 
 #define IDS_A_STATEMENT 1000
@@ -109,14 +110,14 @@ static enum code_class chunks_read(struct db *db, const struct batch_id *ids, si
     return class;
 }
 
-static enum code_class gen_highest_read(struct db *db, const struct batch_id *realm, struct books *out)
+static enum code_class realm_known(struct db *db, const struct batch_id *realm, bool *known)
 {
     struct buf sql = {0};
     struct slice cell;
-    BUF_LIT(&sql, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger WHERE realm = ");
+    BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE realm = ");
     sql_realm(&sql, realm);
     enum code_class class = db_query_free(db, &sql);
-    if (class == CODE_OK && db_row(db, &cell, 1)) out->gen_highest = (uint64_t)cell_int(cell);
+    *known = class == CODE_OK && db_row(db, &cell, 1);
     return class;
 }
 
@@ -126,7 +127,8 @@ enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, c
     enum code_class class = snapshot_begin(db);
     if (class == CODE_OK) class = counters_read(db, realm, gen, out);
     if (class == CODE_OK) class = chunks_read(db, ids, n, out);
-    if (class == CODE_OK) class = gen_highest_read(db, realm, out);
+    if (class == CODE_OK) class = ledger_highest(db, realm, &out->highest);
+    if (class == CODE_OK) class = realm_known(db, realm, &out->known);
     return snapshot_end(db, class, e);
 }
 

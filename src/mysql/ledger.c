@@ -11,15 +11,10 @@
 
 enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_t *gen, struct error *e)
 {
-    struct buf sql = {0};
-    struct slice cell;
-    *gen = 0;
-    BUF_LIT(&sql, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger WHERE realm = ");
-    sql_realm(&sql, realm);
-    if (db_query_free(db, &sql) != CODE_OK) return db_error(db, e);
-    if (!db_row(db, &cell, 1) || !num_parse_u64(cell, gen))
-        return error_set(e, ERR_FAILED, "MySQL gave no highest gen of tally_ledger");
-    return ERR_NONE;
+    struct claim_gen highest;
+    enum code_class class = ledger_highest(db, realm, &highest);
+    *gen = highest.gen;
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 static enum code_class known_some(struct db *db, const struct batch_id *ids, size_t n, bool *known)

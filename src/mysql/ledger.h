@@ -8,6 +8,8 @@
 #include "series/counter.h"
 
 /* The highest gen of a merged chunk of that realm (text.h: sql_realm), 0 if none. Pruning keeps that row. */
+enum code_class ledger_highest(struct db *db, const struct batch_id *realm,
+                               struct claim_gen *highest) MUST_CHECK;
 enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_t *gen,
                             struct error *e) MUST_CHECK;
 

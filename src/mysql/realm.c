@@ -184,13 +184,13 @@ static enum code_class epoch_draw(struct realm_asked *l)
     return db_exec_free(l->db, &sql);
 }
 
-static enum code_class highest_read(struct db *db, const struct batch_id *realm, struct claim_gen *highest)
+enum code_class ledger_highest(struct db *db, const struct batch_id *realm, struct claim_gen *highest)
 {
     struct buf sql = {0};
     struct slice cell[2];
     *highest = (struct claim_gen){0};
     BUF_LIT(&sql, "SELECT gen, batch FROM tally_ledger WHERE realm = ");
-    sql_id(&sql, realm);
+    sql_realm(&sql, realm);
     BUF_LIT(&sql, " ORDER BY gen DESC LIMIT 1");
     enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, cell, 2) &&
@@ -247,7 +247,7 @@ static enum code_class epoch_take(struct realm_asked *l)
     if (class != CODE_OK || !l->known || (first && !l->redis->fenced)) return class;
     bool asks = o->taken && !is_heir(l);
     if (o->taken && !asks) class = epoch_draw(l);
-    if (class == CODE_OK) class = highest_read(l->db, &o->epoch.realm, &o->highest);
+    if (class == CODE_OK) class = ledger_highest(l->db, &o->epoch.realm, &o->highest);
     o->outcome = o->highest.gen == 0 || history_has(l->redis, &o->highest) ? REALM_OURS : REALM_BEHIND;
     if (class != CODE_OK || o->outcome == REALM_BEHIND) return class;
     if (asks) return life_ask(l);
@@ -406,7 +406,7 @@ enum err realm_accept(struct db *db, const struct batch_id *told, uint32_t lanes
             e, ERR_CONFIG,
             "MySQL counts for several Redis, and this one does not say which it is: give it its realm of "
             "tally_realms back (redis-cli SET tally:realm, 32 hex digits), then run this again");
-    if (highest_read(db, realm, &top) != CODE_OK) return db_error(db, e);
+    if (ledger_highest(db, realm, &top) != CODE_OK) return db_error(db, e);
     *highest = top.gen;
     return ERR_NONE;
 }

@@ -377,7 +377,7 @@ static void history_done(struct redis_link *l, void *arg, const struct redis_ans
     snprintf(h->run_id, sizeof h->run_id, "%s", l->facts.run_id);
     h->lost = !history_file(h, r);
     if (h->lost) answer_why(r, h->text, sizeof h->text);
-    h->done(h);
+    if (h->done != NULL) h->done(h);
 }
 
 void redis_history(struct redis_link *l, struct history_read *h)

@@ -36,7 +36,7 @@ struct history_read { /* of one moment */
     bool fenced; /* in, of a look: it cannot be lost any more */
     bool lost;   /* link lost or an error; text */
     char text[200];
-    void (*done)(struct history_read *h);
+    void (*done)(struct history_read *h); /* NULL: the asker waits */
     void *arg;
 };
 
@@ -207,7 +207,8 @@ struct books {
     struct books_counter *counters; /* by name */
     struct books_chunk *chunks;     /* by batch, chunk */
     size_t counters_n, chunks_n;
-    uint64_t gen_highest; /* of the realm's ledger; 0: it is empty */
+    struct claim_gen highest; /* of the realm's ledger; gen 0: it is empty */
+    bool known;               /* there is such a realm (text.h: sql_realm) */
 };
 void books_close(struct books *b);
 /* Do these books say that the row (key, field) of this batch is merged? */

@@ -238,6 +238,8 @@ static void strays_judge(struct judging *j)
     if (s->service.leftovers.known && s->service.leftovers.value > 0)
         found(j, ERR_FAILED, "`tallyd recover --dry-run` names them, `tallyd recover` merges them",
               "%" PRId64 " claimed hashes are left that no batch knows", s->service.leftovers.value);
+    if (s->books.sums.realm != REALM_OURS && s->service.held[0] == '\0')
+        found(j, ERR_FAILED, "`tallyd verify` says why, and what to do", "%s", s->books.why);
     if (s->books.known && s->books.unbalanced > 0)
         found(j, ERR_FAILED, "`tallyd verify` says by how much, and what to do",
               "the books of %zu counter%s do not balance", s->books.unbalanced,

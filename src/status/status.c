@@ -139,6 +139,8 @@ static void books_probe(struct ask *a, struct db *db, struct status *s)
     } else if (proof_read(a, db, &probe_limits, &s->books.sums, &e) != ERR_NONE) {
         books_unknown(s, e.code == ERR_FAILED ? "too much waits to add it up here: run `tallyd verify`"
                                               : e.text);
+    } else if (s->books.sums.realm != REALM_OURS) {
+        books_unknown(s, "MySQL was merged for other data than this Redis has");
     } else {
         s->books.known = true;
         s->books.unbalanced = sums_unbalanced(&s->books.sums);

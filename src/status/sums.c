@@ -134,7 +134,7 @@ static uint64_t batches_lost(const struct sums *s, uint64_t ledger_gen)
 
 void sums_stored(struct sums *s, const struct books *books)
 {
-    s->lost = batches_lost(s, books->gen_highest);
+    s->lost = batches_lost(s, books->highest.gen);
     for (size_t i = 0; i < books->counters_n; i++) {
         const struct books_counter *c = &books->counters[i];
         struct sum *sum = sum_of(s, slice_str(c->name));
@@ -164,6 +164,7 @@ void sums_add(struct sums *s, const struct sums *lane)
         sum_add(sum_of(s, slice_str(lane->all[i].name)), &lane->all[i]);
     s->stray += lane->stray;
     s->lost += lane->lost;
+    if (lane->realm != REALM_OURS) s->realm = lane->realm;
 }
 
 void sums_only(struct sums *s, struct slice name)
@@ -217,6 +218,35 @@ size_t sums_unbalanced(const struct sums *s)
     for (size_t i = 0; i < s->n; i++)
         n += !sum_balanced(&s->all[i]);
     return n;
+}
+
+bool sums_proved(const struct sums *s)
+{
+    return sums_unbalanced(s) == 0 && s->realm == REALM_OURS;
+}
+
+static const char *realm_advice(const struct sums *s)
+{
+    switch (s->realm) {
+    case REALM_BEHIND:
+        return "Redis does not know claims that MySQL has merged: it lost data (FLUSHALL, FLUSHDB, an empty "
+               "server, an older "
+               "copy), and what was counted since with them, or another server is the primary. Next: `tallyd "
+               "status`, and "
+               "`tallyd recover --help` (--accept-rollback).\n";
+    case REALM_STRANGER:
+        return "Redis does not say which it is (it has no tally:realm), and MySQL counts for others: it lost "
+               "everything, or is "
+               "one more. Next: `tallyd status`, then `tallyd recover --help` (--accept-rollback) or `tallyd "
+               "migrate --help` "
+               "(--another-redis).\n";
+    case REALM_UNKNOWN:
+        return "MySQL does not count for this Redis (its tally:realm is not in tally_realms). Next: see that "
+               "redis.url and "
+               "mysql.url belong together; otherwise `tallyd recover --help` (--accept-rollback).\n";
+    default:
+        return "";
+    }
 }
 
 void sum_json(struct json *j, const char *key, sum_t v)
@@ -347,6 +377,7 @@ size_t sums_print(const struct sums *s, struct buf *out)
         adjusted_print(&s->all[i], out);
     for (size_t i = 0; i < s->n; i++)
         advice_print(&s->all[i], left, out);
+    buf_put_slice(out, slice_str(realm_advice(s)));
     if (s->lost > 0)
         buf_printf(
             out,

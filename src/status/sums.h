@@ -34,6 +34,8 @@ struct sums {
     uint64_t stray; /* pending hashes' fields that no counter claims */
     uint64_t gen;   /* Redis': how many claims it has seen; set before sums_stored */
     uint64_t lost;  /* batches that were merged by then and are in no ledger; see sums_stored */
+    /* OURS: MySQL was merged for this Redis. BEHIND, STRANGER, UNKNOWN: sums prove nothing. */
+    enum realm_outcome realm;
 };
 
 void sums_init(struct sums *s, const struct counters *counters);
@@ -64,6 +66,7 @@ size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the l
 
 bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut as the ledger says */
 size_t sums_unbalanced(const struct sums *s);
+bool sums_proved(const struct sums *s); /* all balance, and Redis is what MySQL was merged for */
 void sum_json(struct json *j, const char *key, sum_t v);
 void sum_columns_json(struct json *j, const struct sum *s);            /* accepted ... difference */
 void sums_json(const struct sums *s, struct json *j, const char *key); /* an array of a counter each */

@@ -504,14 +504,29 @@ def test_verify_one_counter(daemon, redis):
     assert done.returncode == 64 and "no counter" in done.stderr
 
 
-def test_verify_of_a_redis_that_was_emptied(daemon, redis):
-    """From a report: FLUSHDB, then "more hits than accepted" and other programs to look for, but none that data are gone."""
+def test_verify_of_a_redis_that_was_emptied(daemon, redis, mysql):
+    """From a report: FLUSHDB took what was pending, and the sums of what is left are equal."""
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", "7", 5)
         daemon.sync_all()
         client.call("HINCRBY", "s1:product_views", "7", 4)
-        redis.client().flushdb()  # the first hit is refused: Redis has other data under the links
-        wait_until(lambda: client.call("HINCRBY", "s1:product_views", "7", 3) == 3, 60, "it counts again")
+        redis.client().flushdb()
+        for pending in (0, 3):
+            if pending:  # the first one is refused: Redis has other data under the links
+                wait_until(lambda: client.call("HINCRBY", "s1:product_views", "7", 3) == 3, 60, "it counts again")
+            done = daemon.verb("verify")
+            assert done.returncode == 1 and "Redis does not know claims that MySQL has merged" in done.stdout, done.stdout
+            assert "FLUSHDB" in done.stdout and "balance" not in done.stdout, done.stdout
+            assert json.loads(daemon.verb("verify", "--json").stdout)["balanced"] is False
+        others = "INSERT INTO tally_realms SELECT UNHEX(MD5('2')), UNHEX(MD5('3')), 'x', 'x', UTC_TIMESTAMP(3), 'x', 0, NULL, NULL"
+        mysql.query(others)
+        for realm, told in ((None, "Redis does not say which it is"), ("0" * 31 + "1", "MySQL does not count for this Redis")):
+            if realm:
+                redis.client().set("tally:realm", realm)
+            done = daemon.verb("verify")
+            assert done.returncode == 1 and told in done.stdout and "balance" not in done.stdout, done.stdout
+        redis.client().delete("tally:realm")
+        mysql.query("DELETE FROM tally_realms WHERE taken_by = 'x'")
         assert daemon.verb("recover", "--accept-rollback").returncode == 0
         daemon.sync_all()
     done = daemon.verb("verify")

@@ -287,6 +287,7 @@ void lane_tick(struct lane *l, uint64_t now_ms)
     coalesce_tick(l->core.coalesce);
     sync_tick(l->core.sync);
     if (l->core.stage == STAGE_RUNNING) gate_tick(&l->core.gate);
+    totals_tick(&l->totals);
     upkeep_tick(&l->upkeep, now_ms);
     if (l->core.stage == STAGE_RUNNING && core_up(&l->core)) takeover_tick(&l->takeover);
     if (l->core.stage == STAGE_DRAINING) coalesce_flush(l->core.coalesce);

@@ -1,7 +1,8 @@
 /* sync/total.c - the moment of a total is the script that reads Redis. MySQL is read after it, so some of what the
  * script saw as claimed may be merged by then: the ledger says which. What was claimed after the script and is merged
  * already would count twice. Its gen is higher, so Redis is then read again. After READS_FREE times claims of that
- * counter are held for the reader (sync_counter_hold), so that only claims of another tallyd can still come between.
+ * counter are held for the reader (sync_counter_hold), so that only claims of another tallyd can still come between. Then it is read
+ * once a tick: else it would take a whole processor for as long as the other one merges.
  *
  * Requests that come while others are read wait for the next round, which reads all of one counter together. So MySQL
  * has one question at a time, however many clients ask, and merges go on; the more clients ask, the less each costs. Users
@@ -166,13 +167,19 @@ static void round_fail(struct total_round *r, enum ask_outcome outcome, const ch
 }
 
 /* Totals that must be read again go before those that came meanwhile of the same user. */
-static void round_again(struct total_round *r, struct list *again)
+static void tasks_again(struct totals *s, struct list *again)
 {
     while (!list_empty(again)) {
         struct list *last = again->prev;
         list_remove(last);
-        turns_push_again(&r->totals->waiting, CONTAINER_OF(last, struct turn, link));
+        turns_push_again(&s->waiting, CONTAINER_OF(last, struct turn, link));
     }
+}
+
+static void task_newer(struct totals *s, struct total_task *t)
+{
+    task_end(s, t, ASK_FAILED,
+             "TRYAGAIN a later claim of this counter was merged during every read; ask again");
 }
 
 static void round_answer(struct total_round *r)
@@ -189,14 +196,13 @@ static void round_answer(struct total_round *r)
         if (!stale && (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN))) {
             task_answer(s, t);
         } else if (now_ms - t->since_ms >= s->within_ms || s->stopped) {
-            task_end(s, t, ASK_FAILED,
-                     "TRYAGAIN a later claim of this counter was merged during every read; ask again");
+            task_newer(s, t);
         } else {
             STAT_ADD(totals_again, 1);
-            list_push(&again, &t->turn.link);
+            list_push(t->holds ? &s->resting : &again, &t->turn.link);
         }
     }
-    round_again(r, &again);
+    tasks_again(s, &again);
     round_end(r);
 }
 
@@ -316,11 +322,20 @@ void totals_init(struct totals *s, struct sync *sync, const struct gate *gate,
     *s = (struct totals){
         .ports = *ports, .sync = sync, .gate = gate, .within_ms = within_ms, .give_up_ms = give_up_ms};
     list_init(&s->waiting.first);
+    list_init(&s->resting);
+}
+
+void totals_tick(struct totals *s)
+{
+    tasks_again(s, &s->resting);
+    round_next(s);
 }
 
 void totals_stop(struct totals *s)
 {
     s->stopped = true;
+    for (struct list *node; (node = list_pop(&s->resting)) != NULL;)
+        task_newer(s, CONTAINER_OF(node, struct total_task, turn.link));
 }
 
 void totals_ask(struct totals *s, struct total_request *q)

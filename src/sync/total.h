@@ -35,6 +35,7 @@ struct totals {
     uint64_t within_ms;        /* limits.busy_timeout */
     uint64_t give_up_ms;       /* a third of ledger.keep, as of sync_config */
     struct turns waiting;      /* of struct total_task, for the next round: users take turns */
+    struct list resting;       /* likewise, until the next tick */
     struct total_round *round; /* under way, NULL: none */
     bool stopped;
 };
@@ -42,6 +43,7 @@ struct totals {
 void totals_init(struct totals *t, struct sync *s, const struct gate *gate, const struct total_ports *ports,
                  uint64_t within_ms, uint64_t give_up_ms);
 void totals_ask(struct totals *t, struct total_request *q);
+void totals_tick(struct totals *t); /* as sync_tick */
 void totals_stop(struct totals *t); /* what was asked is answered, and nothing is read twice any more */
 
 #endif

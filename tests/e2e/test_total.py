@@ -442,6 +442,7 @@ def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
         wait_until(lambda: merged("product_views", two), 30, "claims go on")
 
         later_merge(mysql, realm, "product_views")
+        before, began = info(daemon)["totals_again"], time.monotonic()
         client.send(encode("CTR.TOTAL", f"s{one}:product_views", "1"))
         with daemon.client() as leaves:
             leaves.send(encode("CTR.TOTAL", f"s{two}:product_views", "1"))
@@ -449,6 +450,8 @@ def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
         assert client.call("CTR.TOTAL", f"s{two}:searches", "1") == \
             "TRYAGAIN a later claim of this counter was merged during every read; ask again"
         assert client.reply() == [50]
+        again = info(daemon)["totals_again"] - before
+        assert again < 50 + 120 * (time.monotonic() - began), "both are read once a tick (20 ms), and other work gets its turns"
         hit(three)
         wait_until(lambda: merged("product_views", three), 30, "claims go on, nobody waits for them any more")
         mysql.query("DELETE FROM tally_ledger WHERE gen = 1000000")

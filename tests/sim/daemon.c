@@ -377,6 +377,7 @@ void daemon_tick(struct process *life)
     coalesce_tick(life->coalesce);
     sync_tick(life->sync);
     gate_tick(&life->gate);
+    totals_tick(&life->totals);
     if (life->redis_up) prune_tick(&life->prune);
     if (life->redis_up) until_tick(&life->until);
     if (life->redis_up) takeover_tick(&life->takeover);

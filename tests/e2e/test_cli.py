@@ -518,7 +518,7 @@ def test_verify_of_a_redis_that_was_emptied(daemon, redis, mysql):
             assert done.returncode == 1 and "Redis does not know claims that MySQL has merged" in done.stdout, done.stdout
             assert "FLUSHDB" in done.stdout and "balance" not in done.stdout, done.stdout
             assert json.loads(daemon.verb("verify", "--json").stdout)["balanced"] is False
-        others = "INSERT INTO tally_realms SELECT UNHEX(MD5('2')), UNHEX(MD5('3')), 'x', 'x', UTC_TIMESTAMP(3), 'x', 0, NULL, NULL"
+        others = "INSERT INTO tally_realms SELECT REPEAT('2', 16), REPEAT('3', 16), 'x', 'x', UTC_TIMESTAMP(3), 'x', 0, NULL, NULL"
         mysql.query(others)
         for realm, told in ((None, "Redis does not say which it is"), ("0" * 31 + "1", "MySQL does not count for this Redis")):
             if realm:

@@ -5,6 +5,8 @@
 #include "coalesce/inside.h"
 #include <stdio.h>
 
+#define BUSY_ALIKE_MS 1000
+
 #ifdef TALLYD_RULES
 uint32_t coalesce_rules_off;
 #endif
@@ -150,11 +152,14 @@ int64_t coalesce_hit_max(const struct coalesce *c)
     return c->config.hit_max;
 }
 
-enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o)
+/* Who was told -BUSY waits anew the next time, but for the rest of that pipeline. */
+enum add_result coalesce_full(const struct coalesce *c, struct outlet *o)
 {
-    bool long_enough =
-        o->parked_ms != 0 && c->ports.mono_ms(c->ports.arg) - o->parked_ms >= c->config.busy_ms;
-    return long_enough ? ADD_BUSY : ADD_FULL;
+    uint64_t waited_ms = o->parked_ms == 0 ? 0 : c->ports.mono_ms(c->ports.arg) - o->parked_ms;
+    if (waited_ms < c->config.busy_ms) return ADD_FULL;
+    if (waited_ms < c->config.busy_ms + BUSY_ALIKE_MS) return ADD_BUSY;
+    o->parked_ms = 0;
+    return ADD_FULL;
 }
 
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o)

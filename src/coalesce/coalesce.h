@@ -118,6 +118,8 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
  * COALESCE_ROOM_WEIGHT. *never: they could not fit into an empty frame either. */
 #define COALESCE_ROOM_WEIGHT (INT64_C(1) << 59)
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never);
+/* No room, as ADD_FULL or, for who has waited for busy_ms, ADD_BUSY. */
+enum add_result coalesce_full(const struct coalesce *c, struct outlet *o);
 /* What is added until it ends was given room: none of it takes more cells than were asked for. */
 void coalesce_transaction(struct coalesce *c, bool begins);
 

@@ -348,6 +348,7 @@ static void tick_parked(struct coalesce *c, uint64_t now_ms)
         if (now_ms - o->parked_ms < c->config.busy_ms) continue;
         list_remove(node);
         list_push(&late, node);
+        o->parked_ms = now_ms - c->config.busy_ms; /* also where this process slept for longer */
     }
     for (struct list *node; (node = list_pop(&late)) != NULL;)
         c->ports.room(c->ports.arg, CONTAINER_OF(node, struct outlet, parked));

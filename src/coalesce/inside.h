@@ -146,7 +146,6 @@ uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct 
                             struct slice type);
 uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
 struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter matches it */
-enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 

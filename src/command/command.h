@@ -81,10 +81,10 @@ struct command_config {
     struct client_ports client;
     struct command_ports ports;
     struct request_limits limits;
-    uint32_t clients_max;     /* for CONFIG GET and INFO */
-    uint32_t multi_max;       /* commands in one MULTI */
-    uint32_t multi_bytes_max; /* bytes of their requests */
-    uint32_t busy_ms; /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
+    uint32_t clients_max;      /* for CONFIG GET and INFO */
+    uint32_t multi_max;        /* commands in one MULTI */
+    uint32_t multi_bytes_max;  /* bytes of their requests */
+    uint32_t busy_ms;          /* as coalesce's: an answer that waited so long for room is refused; 5,000 */
     size_t shares_max[SHARES]; /* bytes of all clients */
     size_t lasts_max;          /* bytes of the last totals, for OR STALE */
     uint32_t half_ms;          /* for which a short request may be unfinished */

@@ -1,7 +1,6 @@
 /* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC. At
  * EXEC all writes go into one frame, or none does. Each was checked when it was queued: what Redis would fail at EXEC
  * fails here when queued, and the transaction with it. EXEC first asks coalesce_room() for all of them. */
-#include "base/clock.h"
 #include "base/heap.h"
 #include "base/stats.h"
 #include "command/inside.h"
@@ -153,12 +152,6 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
 
 /* ---- EXEC ---- */
 
-static bool parked_too_long(const struct session *s)
-{
-    uint64_t since_ms = lane_outlet(s)->parked_ms;
-    return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
-}
-
 /* TAKEN: there is room, or it is refused: there will never be any, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
@@ -176,7 +169,7 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
                          "fewer commands");
         return TAKEN;
     }
-    if (parked_too_long(s)) {
+    if (coalesce_full(c, lane_outlet(s)) == ADD_BUSY) {
         reply_error(out,
                     "EXECABORT Transaction discarded because of: BUSY Redis does not keep up; try again");
         return TAKEN;

@@ -247,6 +247,12 @@ bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
     return !*never && (c->liar || c->n + hits <= c->room);
 }
 
+enum add_result coalesce_full(const struct coalesce *c, struct outlet *o)
+{
+    (void)c;
+    return o->parked_ms != 0 && mono_ms() - o->parked_ms >= 5000 ? ADD_BUSY : ADD_FULL;
+}
+
 void coalesce_transaction(struct coalesce *c, bool begins)
 {
     (void)c, (void)begins;

@@ -215,6 +215,28 @@ static void who_got_room_waits_anew_the_next_time(void **state)
     assert_int_equal(hit('a', "p1", "9", 1), ADD_FULL);
 }
 
+/* The rest of its pipeline is told so at once. */
+static void who_was_told_busy_waits_anew_the_next_time(void **state)
+{
+    (void)state;
+    fill('z');
+    turn();
+    fill('z');
+    park('a');
+    tick_after(9000); /* the machine slept */
+    assert_int_equal(hit('a', "p1", "9", 1), ADD_BUSY);
+    world->mono_ms += 500;
+    assert_int_equal(hit('a', "p1", "9", 1), ADD_BUSY);
+    world->mono_ms += 60000;
+    assert_int_equal(hit('a', "p1", "9", 1), ADD_FULL);
+    park('a');
+    forget_did();
+    tick_after(4999);
+    assert_did("");
+    tick_after(1);
+    assert_did("A-");
+}
+
 /* Waiting ended with "Redis is away": that was an answer, the next wait is a new one. */
 static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
 {
@@ -370,6 +392,7 @@ int main(void)
         SMALL(a_small_frame_waits_while_each_turn_brings_more),
         SMALL(a_parked_client_is_told_busy_in_time_and_others_not),
         SMALL(who_got_room_waits_anew_the_next_time),
+        SMALL(who_was_told_busy_waits_anew_the_next_time),
         SMALL(who_heard_that_redis_is_away_waits_anew_the_next_time),
         SMALL(after_a_cut_all_parked_clients_hear_of_it_at_once),
         SMALL(an_unparked_client_is_told_nothing),

@@ -6,6 +6,7 @@
   --show        the schedule, when it breaks
   --collapse    a larger search: states are kept compressed, with up to --memory MB (default 2000)
   --built DIR   where a checker is kept, for the next run that can use it
+  --few         few states: the checker is not optimised, for it would compile longer than it searches
 
 A search that did not end, for want of memory or depth, is a failure of either; so is a violation of another kind.
 
@@ -76,7 +77,7 @@ def header_of(free):
 
 def build(options, text, header, directory):
     """pan, Spin's checker of this one model."""
-    flags = [*OPTIMISED, "-w", "-DSAFETY", "-DNOREDUCE", f"-DMEMLIM={options.memory}",
+    flags = [*(["-O0"] if options.few else OPTIMISED), "-w", "-DSAFETY", "-DNOREDUCE", f"-DMEMLIM={options.memory}",
              "-DCOLLAPSE" if options.collapse else "-DNOCOMP"]
     name = hashlib.sha256("\0".join([text, header, *flags]).encode()).hexdigest()[:16]
     pan = os.path.join(options.built or directory, f"pan-{options.model}-{name}")
@@ -154,6 +155,7 @@ def parse():
     p.add_argument("--breaks", choices=KINDS)
     p.add_argument("--show", action="store_true")
     p.add_argument("--collapse", action="store_true")
+    p.add_argument("--few", action="store_true")
     p.add_argument("--memory", type=int, default=2000)
     p.add_argument("--built")
     return p.parse_intermixed_args()

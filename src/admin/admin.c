@@ -200,16 +200,6 @@ enum err call_failed(const struct error *e)
     return e->code;
 }
 
-static void lines_print(const struct buf *lines)
-{
-    for (size_t at = 0; at < lines->n;) {
-        const char *line = lines->p + at, *end = memchr(line, '\n', lines->n - at);
-        size_t n = end == NULL ? lines->n - at : (size_t)(end - line);
-        fprintf(stderr, "%stallyd: %.*s\n", log_priority(LOG_ERROR), (int)n, line);
-        at += n + 1;
-    }
-}
-
 bool call_load_without(const struct call *call, const char *const *without, struct conf *conf,
                        struct setup *setup)
 {
@@ -219,7 +209,12 @@ bool call_load_without(const struct call *call, const char *const *without, stru
         conf_free(conf);
         loaded = false;
     }
-    lines_print(&problems);
+    for (size_t at = 0; at < problems.n;) {
+        const char *line = problems.p + at, *end = memchr(line, '\n', problems.n - at);
+        size_t n = end == NULL ? problems.n - at : (size_t)(end - line);
+        fprintf(stderr, "%stallyd: %.*s\n", log_priority(LOG_ERROR), (int)n, line);
+        at += n + 1;
+    }
     buf_free(&problems);
     return loaded;
 }
@@ -252,18 +247,6 @@ enum err text_print(struct buf *text)
     return call_failed(&e);
 }
 
-static enum err help_print(int verb, bool version)
-{
-    struct buf text = {0};
-    if (version)
-        BUF_LIT(&text, "tallyd " TALLYD_VERSION "\n");
-    else if (verb < 0)
-        help_all(&text);
-    else
-        help_verb(&verbs[verb], &text);
-    return text_print(&text);
-}
-
 int admin_main(int argc, char **argv, const struct admin_ports *ports)
 {
     struct call call = {.ports = ports, .dir = DEV_DIR_DEFAULT};
@@ -273,9 +256,16 @@ int admin_main(int argc, char **argv, const struct admin_ports *ports)
     enum err code = call_read(argc, argv, &call, &verb, &version, &e);
     if (code != ERR_NONE)
         code = call_failed(&e);
-    else if (version || call.help)
-        code = help_print(verb, version);
-    else {
+    else if (version || call.help) {
+        struct buf text = {0};
+        if (version)
+            BUF_LIT(&text, "tallyd " TALLYD_VERSION "\n");
+        else if (verb < 0)
+            help_all(&text);
+        else
+            help_verb(&verbs[verb], &text);
+        code = text_print(&text);
+    } else {
         if (call.conf_path == NULL && verbs[verb].run != verb_dev) call.conf_path = CONF_PATH_DEFAULT;
         log_set_level(
             LOG_ERROR); /* a verb speaks in sentences; `run` and `recover` set what their log shows */

@@ -171,16 +171,6 @@ static enum err check_redis(const struct setup *setup, struct lanes_seen *seen)
     return c.problems_n > 0 ? ERR_CONFIG : code;
 }
 
-static void finding_print(const struct schema_finding *f)
-{
-    bool refused = f->level == SCHEMA_REFUSE;
-    FILE *to = refused ? stderr : stdout;
-    fprintf(to, "MySQL: %s", refused ? "" : "warning: ");
-    if (f->counter != NULL) fprintf(to, "counter " SLICE_FMT ": ", SLICE_ARG(f->counter->name));
-    fprintf(to, "%s\n", f->reason);
-    if (f->mend != NULL) fprintf(to, "  mend it with: %s\n", f->mend);
-}
-
 /* What is only read. */
 static enum err lookups_check(struct db *db, const struct setup *setup, struct schema_report *report,
                               struct error *e)
@@ -240,7 +230,13 @@ static enum err schema_look(struct db *db, const struct setup *setup, const stru
         code = realms_read(db, copy_print, (void *)seen, &e);
     bool misfit = false;
     for (size_t i = 0; i < report.n; i++) {
-        finding_print(&report.all[i]);
+        const struct schema_finding *f = &report.all[i];
+        bool refused = f->level == SCHEMA_REFUSE;
+        FILE *to = refused ? stderr : stdout;
+        fprintf(to, "MySQL: %s", refused ? "" : "warning: ");
+        if (f->counter != NULL) fprintf(to, "counter " SLICE_FMT ": ", SLICE_ARG(f->counter->name));
+        fprintf(to, "%s\n", f->reason);
+        if (f->mend != NULL) fprintf(to, "  mend it with: %s\n", f->mend);
         misfit |= report.all[i].level == SCHEMA_REFUSE && report.all[i].counter != NULL;
     }
     if (misfit)

@@ -4,19 +4,6 @@
 
 /* --- what `--help` prints, from the tables of verbs.c and of the configuration. --- */
 
-static void option_help_put(const struct option *o, struct buf *out)
-{
-    if (o->letter != 0)
-        buf_printf(out, "[-%c", o->letter);
-    else
-        buf_printf(out, "[--%s", o->name);
-    if (o->kind == OPTION_SECONDS)
-        buf_printf(out, " [%s]", o->argument);
-    else if (o->argument != NULL)
-        buf_printf(out, " %s", o->argument);
-    buf_put_char(out, ']');
-}
-
 void usage_put(const struct verb *verb, struct buf *out)
 {
     size_t begin = out->n;
@@ -25,7 +12,16 @@ void usage_put(const struct verb *verb, struct buf *out)
     if (verb->further != NULL) buf_printf(out, "%s ", verb->further);
     for (size_t i = 0; i < options_n; i++) {
         if (!option_of(&options[i], (int)(verb - verbs)) || options[i].letter == 'h') continue;
-        option_help_put(&options[i], out);
+        const struct option *o = &options[i];
+        if (o->letter != 0)
+            buf_printf(out, "[-%c", o->letter);
+        else
+            buf_printf(out, "[--%s", o->name);
+        if (o->kind == OPTION_SECONDS)
+            buf_printf(out, " [%s]", o->argument);
+        else if (o->argument != NULL)
+            buf_printf(out, " %s", o->argument);
+        buf_put_char(out, ']');
         buf_put_char(out, ' ');
     }
     if (out->n > begin) out->n--;
@@ -123,11 +119,6 @@ static void words_put(const struct verb *v, struct buf *out)
     conf_describe(option_word, out);
 }
 
-static bool verb_takes(size_t verb, const struct option *o)
-{
-    return option_of(o, (int)verb);
-}
-
 static void verbs_put(char between, struct buf *out)
 {
     for (size_t i = 0; i < verbs_n; i++) {
@@ -162,7 +153,7 @@ static void verb_words_put(size_t i, struct buf *out)
 {
     buf_printf(out, "    %s) words=\"", verbs[i].name);
     for (size_t k = 0; k < options_n; k++)
-        if (verb_takes(i, &options[k])) buf_printf(out, "--%s ", options[k].name);
+        if (option_of(&options[k], (int)i)) buf_printf(out, "--%s ", options[k].name);
     BUF_LIT(out, "\"\n");
     if (verbs[i].words != NULL || verbs[i].run == verb_help) {
         BUF_LIT(out, "        ((at + 1 == COMP_CWORD)) && words=\"");

@@ -109,28 +109,24 @@ static enum err names_choose(struct rejects *r, struct error *e)
 
 /* --- list --- */
 
-static void row_text(struct rejects *r, const struct reject *row)
-{
-    char id[REJECT_ID_BYTES], key[KEY_SHOWN + 4], field[FIELD_SHOWN + 4], delta[FIELD_SHOWN + 4],
-        when[HUMAN_BYTES];
-    char counter[NAME_BYTES_MAX + 1], reason[304];
-    reject_id_write(&row->id, id);
-    buf_printf(&r->text, "%s  %s  %s  %s  %s  %s\n    %s\n", id, human_time(row->rejected_ms, when),
-               slice_show(row->counter, NAME_BYTES_MAX, counter, sizeof(counter)),
-               slice_show(row->pending_hash, KEY_SHOWN, key, sizeof(key)),
-               slice_show(row->field, FIELD_SHOWN, field, sizeof(field)),
-               slice_show(row->delta, FIELD_SHOWN, delta, sizeof(delta)),
-               slice_show(row->reason, 300, reason, sizeof(reason)));
-}
-
 static void on_row(void *arg, const struct reject *row)
 {
     struct rejects *r = arg;
     r->done++;
     if (r->call->json)
         reject_json(&r->json, row, &r->setup->counters);
-    else
-        row_text(r, row);
+    else {
+        char id[REJECT_ID_BYTES], key[KEY_SHOWN + 4], field[FIELD_SHOWN + 4], delta[FIELD_SHOWN + 4],
+            when[HUMAN_BYTES];
+        char counter[NAME_BYTES_MAX + 1], reason[304];
+        reject_id_write(&row->id, id);
+        buf_printf(&r->text, "%s  %s  %s  %s  %s  %s\n    %s\n", id, human_time(row->rejected_ms, when),
+                   slice_show(row->counter, NAME_BYTES_MAX, counter, sizeof(counter)),
+                   slice_show(row->pending_hash, KEY_SHOWN, key, sizeof(key)),
+                   slice_show(row->field, FIELD_SHOWN, field, sizeof(field)),
+                   slice_show(row->delta, FIELD_SHOWN, delta, sizeof(delta)),
+                   slice_show(row->reason, 300, reason, sizeof(reason)));
+    }
 }
 
 static void on_reason(void *arg, const struct reject_reason *one)

@@ -87,15 +87,6 @@ static bool stderr_takes(void)
     return ready != 0;
 }
 
-/* stderr may be gone or full: then the line is lost, never the service. */
-static void line_write(const char *line, size_t n)
-{
-    int saved = errno;
-    while (stderr_takes() && write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
-        continue;
-    errno = saved;
-}
-
 void log_event(enum log_level level, const char *event, const char *fmt, ...)
 {
     if ((int)level < __atomic_load_n(&least_level, __ATOMIC_RELAXED)) return;
@@ -114,7 +105,11 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)line[i] < ' ') line[i] = '?';
     line[n++] = '\n';
-    line_write(line, n);
+    /* stderr may be gone or full: then the line is lost, never the service. */
+    int saved = errno;
+    while (stderr_takes() && write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
+        continue;
+    errno = saved;
 }
 
 static bool is_plain(const char *text)

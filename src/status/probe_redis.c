@@ -52,19 +52,6 @@ static void replicas_take(struct slice info, struct status_redis *r)
     }
 }
 
-static void info_take(struct slice info, struct status_redis *r)
-{
-    struct slice role;
-    if (info_get(info, "role", &role)) slice_show(role, sizeof r->role - 1, r->role, sizeof r->role);
-    r->memory_bytes = number(info, "used_memory");
-    r->memory_most_bytes = number(info, "maxmemory");
-    r->replicas = number(info, "connected_slaves");
-    r->uptime_s = number(info, "uptime_in_seconds");
-    replicas_take(info, r);
-    r->aof_on = info_is(info, "aof_enabled", "1");
-    r->aof_writes = info_is(info, "aof_last_write_status", "ok");
-}
-
 /* INFO, and the first names of tally:held. */
 static bool self_probe(struct ask *a, struct status *s)
 {
@@ -73,7 +60,16 @@ static bool self_probe(struct ask *a, struct status *s)
     const struct redis_answer *r = redis_call(&a->link, "INFO");
     bool told = answer_is(r, REDIS_STRING);
     if (told) {
-        info_take(r->str, to);
+        struct slice info = r->str;
+        struct slice role;
+        if (info_get(info, "role", &role)) slice_show(role, sizeof to->role - 1, to->role, sizeof to->role);
+        to->memory_bytes = number(info, "used_memory");
+        to->memory_most_bytes = number(info, "maxmemory");
+        to->replicas = number(info, "connected_slaves");
+        to->uptime_s = number(info, "uptime_in_seconds");
+        replicas_take(info, to);
+        to->aof_on = info_is(info, "aof_enabled", "1");
+        to->aof_writes = info_is(info, "aof_last_write_status", "ok");
         r = redis_call(&a->link, "ZRANGE {}" KEY_HELD " 0 %d", STATUS_NAMES_MAX - 1);
     }
     answer_why(r, why, sizeof why);
@@ -113,25 +109,20 @@ static void page_file(const struct due_poll *page, const struct counters *counte
     }
 }
 
-/* Returns how many names the page has; -1: Redis went away. */
-static int64_t page_probe(struct ask *a, const struct counters *counters, uint32_t skip, struct status *s)
-{
-    struct due_poll page = {.before_ms = DELTA_MAX, .skip = skip, .limit = PAGE};
-    redis_due(&a->link, &page);
-    redis_settle(&a->link);
-    if (!page.lost) page_file(&page, counters, s);
-    buf_free(&page.names);
-    heap_free(page.keys);
-    heap_free(page.scores);
-    return page.lost ? -1 : (int64_t)page.keys_n;
-}
-
 /* Counts are given by counter only when all can be: a part of them would look like all of them. */
 static bool dirty_sort(struct ask *a, const struct counters *counters, struct status *s)
 {
     int64_t got = PAGE;
-    for (uint32_t skip = 0; got == PAGE && skip < STATUS_DIRTY_LOOKED; skip += PAGE)
-        got = page_probe(a, counters, skip, s);
+    for (uint32_t skip = 0; got == PAGE && skip < STATUS_DIRTY_LOOKED; skip += PAGE) {
+        struct due_poll page = {.before_ms = DELTA_MAX, .skip = skip, .limit = PAGE};
+        redis_due(&a->link, &page);
+        redis_settle(&a->link);
+        if (!page.lost) page_file(&page, counters, s);
+        buf_free(&page.names);
+        heap_free(page.keys);
+        heap_free(page.scores);
+        got = page.lost ? -1 : (int64_t)page.keys_n;
+    }
     if (failed(s, got < 0, "no answer about tally:dirty")) return false;
     s->redis.sorted = got < PAGE;
     for (size_t i = 0; i < s->counters_n; i++)
@@ -168,16 +159,6 @@ static int older_first(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* Its fields, as its registry counts them. */
-static void batch_size(struct ask *a, struct status_batch *b)
-{
-    char hex[33];
-    batch_id_hex(&b->id, hex);
-    b->fields.known = answer_integer(
-        redis_call(&a->link, "EVAL %.*s 1 {}" KEY_BATCH_PREFIX "%s", SLICE_ARG(lua_status_size), hex),
-        &b->fields.value);
-}
-
 static bool batches_probe(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
@@ -186,8 +167,15 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
     redis_settle(&a->link);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;
     if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, older_first);
-    for (size_t i = 0; !brief && i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
-        batch_size(a, &s->batches[i]);
+    for (size_t i = 0; !brief && i < s->batches_n && i < STATUS_BATCHES_SIZED; i++) {
+        /* Its fields, as its registry counts them. */
+        struct status_batch *b = &s->batches[i];
+        char hex[33];
+        batch_id_hex(&b->id, hex);
+        b->fields.known = answer_integer(
+            redis_call(&a->link, "EVAL %.*s 1 {}" KEY_BATCH_PREFIX "%s", SLICE_ARG(lua_status_size), hex),
+            &b->fields.value);
+    }
     return true;
 }
 

@@ -123,8 +123,16 @@ static enum err realm_compare(struct sums *sums, const struct books *books, stru
     return now.lost ? e->code : ERR_NONE;
 }
 
-static enum err books_of_mysql(struct sums *sums, struct ask *a, struct db *db, struct error *e)
+static enum err lane_prove(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,
+                           struct error *e)
 {
+    struct proof_books b = {.accepted = proof_accepted,
+                            .pending = proof_pending,
+                            .batch = proof_batch,
+                            .claimed = proof_claimed,
+                            .arg = sums};
+    if (proof_redis(&a->link, limits, &b, e) != ERR_NONE) return e->code;
+    sums->gen = (uint64_t)b.gen;
     size_t n = sums->batches_n;
     struct batch_id *ids = heap_zalloc((n + 1) * sizeof *ids);
     struct books books = {0};
@@ -136,19 +144,6 @@ static enum err books_of_mysql(struct sums *sums, struct ask *a, struct db *db, 
     books_close(&books);
     heap_free(ids);
     return code;
-}
-
-static enum err lane_prove(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,
-                           struct error *e)
-{
-    struct proof_books b = {.accepted = proof_accepted,
-                            .pending = proof_pending,
-                            .batch = proof_batch,
-                            .claimed = proof_claimed,
-                            .arg = sums};
-    if (proof_redis(&a->link, limits, &b, e) != ERR_NONE) return e->code;
-    sums->gen = (uint64_t)b.gen;
-    return books_of_mysql(sums, a, db, e);
 }
 
 /* An old primary may be back as one, and stand before the new one in redis.url. */
@@ -363,30 +358,6 @@ static void claims_judge(struct seen *s)
     }
 }
 
-static void store_judge(struct seen *s)
-{
-    index_judge(s);
-    claims_judge(s);
-    if (s->odd > 0)
-        problem_tell(s, "a merge puts them into tally_rejects; find which other program writes this hash",
-                     "%" PRIu64
-                     " values are not integers, or their fields not of its kind; they are in no sum",
-                     s->odd);
-    if (s->proof->rejects > 0)
-        problem_tell(s, "`tallyd rejects list --store STORE` says why; mend it, then `tallyd rejects replay`",
-                     "MySQL refused %" PRId64 " row%s, in no sum here", s->proof->rejects,
-                     s->proof->rejects == 1 ? "" : "s");
-}
-
-static void seen_close(struct seen *s)
-{
-    heap_free(s->ids);
-    heap_free(s->batches);
-    heap_free(s->rows);
-    buf_free(&s->bytes);
-    books_close(&s->books.books);
-}
-
 enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status_problem *problem, void *arg,
                      struct error *e)
 {
@@ -400,9 +371,25 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {
             add_up(&s);
-            store_judge(&s);
+            index_judge(&s);
+            claims_judge(&s);
+            if (s.odd > 0)
+                problem_tell(
+                    &s, "a merge puts them into tally_rejects; find which other program writes this hash",
+                    "%" PRIu64
+                    " values are not integers, or their fields not of its kind; they are in no sum",
+                    s.odd);
+            if (s.proof->rejects > 0)
+                problem_tell(
+                    &s, "`tallyd rejects list --store STORE` says why; mend it, then `tallyd rejects replay`",
+                    "MySQL refused %" PRId64 " row%s, in no sum here", s.proof->rejects,
+                    s.proof->rejects == 1 ? "" : "s");
         }
-        seen_close(&s);
+        heap_free(s.ids);
+        heap_free(s.batches);
+        heap_free(s.rows);
+        buf_free(&s.bytes);
+        books_close(&s.books.books);
     }
     if (code == ERR_NONE && newer)
         return error_set(e, ERR_FAILED,

@@ -32,19 +32,6 @@ static void names_fold(struct status_redis *to, struct status_redis *from)
     from->held_names_n = 0;
 }
 
-static void servers_fold(struct status_redis *to, const struct status_redis *from)
-{
-    to->up = to->up && from->up;
-    if (!from->up && to->why[0] == '\0') memcpy(to->why, from->why, sizeof to->why);
-    to->nameless = to->nameless || from->nameless;
-    to->sorted = to->sorted && from->sorted;
-    to->aof_writes = to->aof_writes && from->aof_writes;
-    if (from->replicas < to->replicas) to->replicas = from->replicas;
-    to->dirty += from->dirty;
-    to->held += from->held;
-    oldest_fold(&to->oldest_ms, from->oldest_ms);
-}
-
 /* Facts about one server are the first lane's. */
 static void redis_fold(struct status *s, struct status *lane, uint32_t number)
 {
@@ -55,7 +42,15 @@ static void redis_fold(struct status *s, struct status *lane, uint32_t number)
         to->lane = heap_zalloc(to->lanes * sizeof *to->lane);
         from->held_names_n = 0;
     } else {
-        servers_fold(to, from);
+        to->up = to->up && from->up;
+        if (!from->up && to->why[0] == '\0') memcpy(to->why, from->why, sizeof to->why);
+        to->nameless = to->nameless || from->nameless;
+        to->sorted = to->sorted && from->sorted;
+        to->aof_writes = to->aof_writes && from->aof_writes;
+        if (from->replicas < to->replicas) to->replicas = from->replicas;
+        to->dirty += from->dirty;
+        to->held += from->held;
+        oldest_fold(&to->oldest_ms, from->oldest_ms);
         names_fold(to, from);
         to->lane = all;
     }
@@ -66,30 +61,10 @@ static void redis_fold(struct status *s, struct status *lane, uint32_t number)
     memcpy(of->at, from->at, sizeof of->at);
 }
 
-static void counter_fold(struct status_counter *to, const struct status_counter *from, bool first)
-{
-    struct figure *until = &to->complete_until_ms, theirs = from->complete_until_ms;
-    sum_fold(&to->dirty, from->dirty, first);
-    sum_fold(&to->merged, from->merged, first);
-    sum_fold(&to->rejected, from->rejected, first);
-    oldest_fold(&to->oldest_ms, from->oldest_ms);
-    if (first || theirs.value < until->value) until->value = theirs.value;
-    until->known = theirs.known && (first || until->known);
-}
-
 static int oldest_first(const void *a, const void *b)
 {
     int64_t left = ((const struct status_batch *)a)->age_ms, right = ((const struct status_batch *)b)->age_ms;
     return (left < right) - (left > right);
-}
-
-static void batches_fold(struct status *s, const struct status *lane)
-{
-    if (lane->batches_n == 0) return;
-    s->batches = heap_realloc(s->batches, (s->batches_n + lane->batches_n) * sizeof *s->batches);
-    memcpy(s->batches + s->batches_n, lane->batches, lane->batches_n * sizeof *s->batches);
-    s->batches_n += lane->batches_n;
-    qsort(s->batches, s->batches_n, sizeof *s->batches, oldest_first);
 }
 
 void status_fold(struct status *s, struct status *lane, uint32_t number)
@@ -103,9 +78,23 @@ void status_fold(struct status *s, struct status *lane, uint32_t number)
         s->mysql.gen = gen;
         s->redis.gen = redis_gen;
     }
-    for (size_t i = 0; i < s->counters_n; i++)
-        counter_fold(&s->counters[i], &lane->counters[i], number == 0);
-    batches_fold(s, lane);
+    for (size_t i = 0; i < s->counters_n; i++) {
+        struct status_counter *to = &s->counters[i];
+        const struct status_counter *from = &lane->counters[i];
+        bool first = number == 0;
+        struct figure *until = &to->complete_until_ms, theirs = from->complete_until_ms;
+        sum_fold(&to->dirty, from->dirty, first);
+        sum_fold(&to->merged, from->merged, first);
+        sum_fold(&to->rejected, from->rejected, first);
+        oldest_fold(&to->oldest_ms, from->oldest_ms);
+        if (first || theirs.value < until->value) until->value = theirs.value;
+        until->known = theirs.known && (first || until->known);
+    }
+    if (lane->batches_n == 0) return;
+    s->batches = heap_realloc(s->batches, (s->batches_n + lane->batches_n) * sizeof *s->batches);
+    memcpy(s->batches + s->batches_n, lane->batches, lane->batches_n * sizeof *s->batches);
+    s->batches_n += lane->batches_n;
+    qsort(s->batches, s->batches_n, sizeof *s->batches, oldest_first);
 }
 
 /* --- the order of the questions. The ledger's gen is read before Redis', so that a merge between the two cannot look like a Redis

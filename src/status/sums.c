@@ -146,22 +146,20 @@ void sums_stored(struct sums *s, const struct books *books)
         batch_add(s, &s->batches[i], books);
 }
 
-static void sum_add(struct sum *to, const struct sum *from)
-{
-    to->accepted += from->accepted;
-    to->merged += from->merged;
-    to->rejected += from->rejected;
-    to->pending += from->pending;
-    to->claimed += from->claimed;
-    if (from->adjusted != 0) to->adjusted = from->adjusted; /* of no lane: whole in each that has books */
-    to->odd += from->odd;
-    to->broken += from->broken;
-}
-
 void sums_add(struct sums *s, const struct sums *lane)
 {
-    for (size_t i = 0; i < lane->n; i++)
-        sum_add(sum_of(s, slice_str(lane->all[i].name)), &lane->all[i]);
+    for (size_t i = 0; i < lane->n; i++) {
+        struct sum *to = sum_of(s, slice_str(lane->all[i].name));
+        const struct sum *from = &lane->all[i];
+        to->accepted += from->accepted;
+        to->merged += from->merged;
+        to->rejected += from->rejected;
+        to->pending += from->pending;
+        to->claimed += from->claimed;
+        if (from->adjusted != 0) to->adjusted = from->adjusted; /* of no lane: whole in each that has books */
+        to->odd += from->odd;
+        to->broken += from->broken;
+    }
     s->stray += lane->stray;
     s->lost += lane->lost;
     if (lane->realm != REALM_OURS) s->realm = lane->realm;

@@ -106,16 +106,6 @@ static void chain_why(struct tls_session *s, long code)
              s->server ? "" : " ", s->host, X509_verify_cert_error_string(code), chain_mend(code));
 }
 
-/* An alert reads like "tlsv13 alert certificate required". */
-static void alert_why(struct tls_session *s, const char *reason)
-{
-    bool about_ours = strstr(reason, "certificate") != NULL || strstr(reason, "unknown ca") != NULL;
-    s->refused = about_ours && !s->server;
-    snprintf(s->why, sizeof s->why, "the other side refused (%s)%s", reason,
-             s->refused ? ": it wants another client certificate than the configured one (tls.cert, tls.key)"
-                        : "");
-}
-
 /* OpenSSL answers each try with a refusal, and a client that reads none of them would fill our memory. TLS 1.3 has no
  * second handshake. */
 static void on_info(const SSL *ssl, int where, int rc)
@@ -148,9 +138,15 @@ static void failed(struct tls_session *s)
     s->in = slice_of(NULL, 0);
     if (code == SSL_R_CERTIFICATE_VERIFY_FAILED && chain != X509_V_OK)
         chain_why(s, chain);
-    else if (strstr(reason, "alert") != NULL)
-        alert_why(s, reason);
-    else if (code == SSL_R_WRONG_VERSION_NUMBER || code == SSL_R_HTTP_REQUEST)
+    else if (strstr(reason, "alert") != NULL) {
+        /* An alert reads like "tlsv13 alert certificate required". */
+        bool about_ours = strstr(reason, "certificate") != NULL || strstr(reason, "unknown ca") != NULL;
+        s->refused = about_ours && !s->server;
+        snprintf(s->why, sizeof s->why, "the other side refused (%s)%s", reason,
+                 s->refused
+                     ? ": it wants another client certificate than the configured one (tls.cert, tls.key)"
+                     : "");
+    } else if (code == SSL_R_WRONG_VERSION_NUMBER || code == SSL_R_HTTP_REQUEST)
         snprintf(s->why, sizeof s->why, "the other side does not speak TLS (%s)", reason);
     else
         snprintf(s->why, sizeof s->why, "%s", reason);

@@ -132,16 +132,6 @@ static void task_sum(const struct total_round *r, struct total_task *t, const st
         t->over |= __builtin_add_overflow(t->pending[0], t->pending[i], &t->pending[0]);
 }
 
-static void task_answer(struct totals *s, struct total_task *t)
-{
-    if (t->garbled)
-        task_end(s, t, ASK_FAILED, "ERR hash value is not an integer");
-    else if (t->over)
-        task_end(s, t, ASK_FAILED, "ERR a total is out of range");
-    else
-        task_end(s, t, ASK_DONE, NULL);
-}
-
 /* --- MySQL --- */
 
 static void round_end(struct total_round *r)
@@ -165,16 +155,6 @@ static void round_fail(struct total_round *r, enum ask_outcome outcome, const ch
     round_end(r);
 }
 
-/* Totals that must be read again go before those that came meanwhile of the same user. */
-static void round_again(struct total_round *r, struct list *again)
-{
-    while (!list_empty(again)) {
-        struct list *last = again->prev;
-        list_remove(last);
-        turns_push_again(&r->totals->waiting, CONTAINER_OF(last, struct turn, link));
-    }
-}
-
 static void round_answer(struct total_round *r)
 {
     struct list again;
@@ -187,7 +167,12 @@ static void round_answer(struct total_round *r)
     for (size_t i = 0; i < r->stored.books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, turn.link);
         if (!stale && (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN))) {
-            task_answer(s, t);
+            if (t->garbled)
+                task_end(s, t, ASK_FAILED, "ERR hash value is not an integer");
+            else if (t->over)
+                task_end(s, t, ASK_FAILED, "ERR a total is out of range");
+            else
+                task_end(s, t, ASK_DONE, NULL);
         } else if (now_ms - t->since_ms >= s->within_ms || s->stopped) {
             task_end(s, t, ASK_FAILED,
                      "TRYAGAIN a later claim of this counter was merged during every read; ask again");
@@ -196,7 +181,12 @@ static void round_answer(struct total_round *r)
             list_push(&again, &t->turn.link);
         }
     }
-    round_again(r, &again);
+    /* Totals that must be read again go before those that came meanwhile of the same user. */
+    while (!list_empty(&again)) {
+        struct list *last = again.prev;
+        list_remove(last);
+        turns_push_again(&r->totals->waiting, CONTAINER_OF(last, struct turn, link));
+    }
     round_end(r);
 }
 
@@ -270,20 +260,6 @@ static struct total_task *task_next(struct turns *waiting, const struct counter 
     return NULL;
 }
 
-/* Takes those requests from the waiting ones that are for the same counter as the first. */
-static uint32_t round_take(struct total_round *r, struct turns *waiting)
-{
-    struct total_task *t = CONTAINER_OF(waiting->first.next, struct total_task, turn.link);
-    const struct counter *c = t->request->counter;
-    uint32_t tasks = 0, fields = 0;
-    for (; tasks < ROUND_TASKS_MAX && (t = task_next(waiting, c, fields)) != NULL; tasks++) {
-        turns_take(waiting, &t->turn);
-        list_push(&r->tasks, &t->turn.link);
-        fields += t->request->fields_n;
-    }
-    return tasks;
-}
-
 static void waiting_fail(struct totals *s, enum ask_outcome outcome, const char *text)
 {
     for (struct turn *turn; (turn = turns_pop(&s->waiting)) != NULL;)
@@ -304,7 +280,15 @@ static void round_next(struct totals *s)
     r->began_ms = s->ports.mono_ms(s->ports.arg);
     r->stored.books.epoch = s->gate->epoch;
     list_init(&r->tasks);
-    uint32_t tasks = round_take(r, &s->waiting);
+    /* Takes those requests from the waiting ones that are for the same counter as the first. */
+    struct total_task *t = CONTAINER_OF(s->waiting.first.next, struct total_task, turn.link);
+    const struct counter *c = t->request->counter;
+    uint32_t tasks = 0, fields = 0;
+    for (; tasks < ROUND_TASKS_MAX && (t = task_next(&s->waiting, c, fields)) != NULL; tasks++) {
+        turns_take(&s->waiting, &t->turn);
+        list_push(&r->tasks, &t->turn.link);
+        fields += t->request->fields_n;
+    }
     r->stored.books.all = heap_zalloc(tasks * sizeof *r->stored.books.all);
     list_for_each (node, &r->tasks)
         task_read(r, CONTAINER_OF(node, struct total_task, turn.link));

@@ -39,14 +39,6 @@ uint32_t checkpoint_price(const struct coalesce *c)
     return all >= PRICE_MOST * takes ? PRICE_MOST : (uint32_t)(all / takes);
 }
 
-static uint32_t going_in(const struct frame *f)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < f->ops_n; i++)
-        n += f->ops[i].may_wait;
-    return n;
-}
-
 static void put(const struct frame *f, struct frame_op *op, struct journal *j, uint32_t number)
 {
     op->way = OP_INTO;
@@ -84,7 +76,9 @@ static void put_first(struct coalesce *c, struct frame *f, struct frame_op *op, 
 
 static void put_all_in(struct coalesce *c, struct frame *f)
 {
-    uint32_t n = going_in(f);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        n += f->ops[i].may_wait;
     if (n == 0 || n < c->config.journal_least) return;
     struct journal *j = journals_open(c);
     n = 0;
@@ -96,22 +90,6 @@ static void put_all_in(struct coalesce *c, struct frame *f)
 }
 
 /* --- home --- */
-
-static uint32_t samples_of(const struct coalesce *c, const struct frame_op *op)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->counters->ops->precisions_n; i++)
-        n += !op_joins(op, c->counters->ops->precisions[i]);
-    return n;
-}
-
-/* Adding an event to a log costs half of a HINCRBY, a hit on a known bucket two, on another one four. */
-static uint32_t lines_of(const struct coalesce *c, const struct frame_op *op)
-{
-    if (op->kind == OP_SERIES) return samples_of(c, op);
-    if (op->items_n > 0) return 1 + op->items_n / 2;
-    return op->kind == OP_TIMEBOX && buckets_know(c, op) ? 2 : 4;
-}
 
 static void events_out(struct frame *f, struct frame_op *op, const struct journal *j)
 {
@@ -159,7 +137,15 @@ static uint32_t one_out(struct coalesce *c, struct frame *f, struct journal *j, 
     op->joined = joins;
     if (has_events) events_out(f, op, j);
     leave(op);
-    return lines_of(c, op);
+    /* Adding an event to a log costs half of a HINCRBY, a hit on a known bucket two, on another one four. */
+    if (op->kind == OP_SERIES) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < c->counters->ops->precisions_n; i++)
+            n += !op_joins(op, c->counters->ops->precisions[i]);
+        return n;
+    }
+    if (op->items_n > 0) return 1 + op->items_n / 2;
+    return op->kind == OP_TIMEBOX && buckets_know(c, op) ? 2 : 4;
 }
 
 /* The later seconds of a series in that journal go with it. */
@@ -170,19 +156,6 @@ uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal
     for (; i != OP_END && j->ops[i].kind == OP_SERIES; i = j->ops[i].next)
         if (j->ops[i].adds > 0) lines += one_out(c, f, j, i, 0, true);
     return lines;
-}
-
-static void closed_out(struct coalesce *c, struct frame *f)
-{
-    uint32_t lines = 0, most = c->config.checkpoint_lines, before = f->ops_n;
-    list_for_each (node, &c->journals) {
-        struct journal *j = CONTAINER_OF(node, struct journal, link);
-        while (j->closed && j->from < j->ops_n && lines < most) {
-            if (j->ops[j->from].adds > 0) lines += checkpoint_take_out(c, f, j, j->from, 2 * (most - lines));
-            if (j->ops[j->from].adds == 0) j->from++;
-        }
-    }
-    if (lines >= most) c->homed = f->ops_n - before;
 }
 
 /* --- what the frame says to Redis --- */
@@ -220,7 +193,15 @@ void checkpoint_on_send(struct coalesce *c, struct group *g)
     struct frame *f = &g->frame;
     if (f->ops_n > 0) put_all_in(c, f);
     settles_out(c, f);
-    closed_out(c, f);
+    uint32_t lines = 0, most = c->config.checkpoint_lines, before = f->ops_n;
+    list_for_each (node, &c->journals) {
+        struct journal *j = CONTAINER_OF(node, struct journal, link);
+        while (j->closed && j->from < j->ops_n && lines < most) {
+            if (j->ops[j->from].adds > 0) lines += checkpoint_take_out(c, f, j, j->from, 2 * (most - lines));
+            if (j->ops[j->from].adds == 0) j->from++;
+        }
+    }
+    if (lines >= most) c->homed = f->ops_n - before;
     append_all(c, f);
 }
 
@@ -238,28 +219,26 @@ void checkpoint_applied(struct coalesce *c, const struct group *g)
     settles_applied(c, f->seq);
 }
 
-static void undo_op(struct coalesce *c, const struct frame_op *op)
-{
-    struct journal *j = op->journal;
-    if (j == NULL) return; /* it goes straight, or the journal is not ours any more */
-    bool has_events = journal_has_events(&j->ops[op->number]);
-    if (op->way == OP_HOME) {
-        if (!has_events) j->ops[op->number].out = 0;
-        journal_undo_take(j, op->number, op->delta, op->adds, op->first_event);
-        return;
-    }
-    if (op->kind == OP_TIMEBOX) buckets_undo(c, op);
-    journal_undo_add(j, op->number, has_events ? 0 : op->delta, has_events ? op->items_n : 1, op->was_told);
-}
-
 /* Backwards, so that records are undone in reverse order. */
 void checkpoint_undo(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;
     if (g->undone || !HOLDS(RULE_JOURNAL_UNDO)) return;
     g->undone = true;
-    for (uint32_t i = f->ops_n; i-- > 0;)
-        undo_op(c, &f->ops[i]);
+    for (uint32_t i = f->ops_n; i-- > 0;) {
+        const struct frame_op *op = &f->ops[i];
+        struct journal *j = op->journal;
+        if (j == NULL) continue; /* it goes straight, or the journal is not ours any more */
+        bool has_events = journal_has_events(&j->ops[op->number]);
+        if (op->way == OP_HOME) {
+            if (!has_events) j->ops[op->number].out = 0;
+            journal_undo_take(j, op->number, op->delta, op->adds, op->first_event);
+            continue;
+        }
+        if (op->kind == OP_TIMEBOX) buckets_undo(c, op);
+        journal_undo_add(j, op->number, has_events ? 0 : op->delta, has_events ? op->items_n : 1,
+                         op->was_told);
+    }
     for (uint32_t i = 0; i < f->appends_n; i++) {
         struct frame_append *a = &f->appends[i];
         if (a->journal == NULL) continue;
@@ -288,17 +267,6 @@ static void redo_into(struct frame *f, struct frame_op *op, struct journal *othe
     if (!answers && !is_given) put_in(f, op, other);
 }
 
-/* An op out of a journal that is not ours any more belongs to its new owner. */
-static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
-{
-    if (op->way == OP_INTO)
-        redo_into(f, op, other);
-    else if (op->way == OP_HOME && op->journal != NULL)
-        leave(op);
-    else if (op->way == OP_HOME)
-        op->silent = true;
-}
-
 /* Does an op go into a journal that is not ours any more? */
 static bool lost_one(const struct frame *f)
 {
@@ -312,7 +280,15 @@ void checkpoint_redo(struct coalesce *c, struct group *g)
     if (!g->undone) return;
     g->undone = false;
     struct journal *other = lost_one(&g->frame) ? journals_open(c) : NULL;
-    for (uint32_t i = 0; i < g->frame.ops_n; i++)
-        redo_op(&g->frame, &g->frame.ops[i], other);
+    for (uint32_t i = 0; i < g->frame.ops_n; i++) {
+        /* An op out of a journal that is not ours any more belongs to its new owner. */
+        struct frame_op *op = &g->frame.ops[i];
+        if (op->way == OP_INTO)
+            redo_into(&g->frame, op, other);
+        else if (op->way == OP_HOME && op->journal != NULL)
+            leave(op);
+        else if (op->way == OP_HOME)
+            op->silent = true;
+    }
     append_all(c, &g->frame);
 }

@@ -42,14 +42,6 @@ static const struct sm_state link_states[] = {
     [LINK_READY] = {"ready", TO(LINK_DOWN)},
 };
 
-static bool any_feeds(const struct counters *cs)
-{
-    bool any = false;
-    for (size_t i = 0; i < cs->n; i++)
-        any |= counter_feeds_any(&cs->all[i]);
-    return any;
-}
-
 struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struct counters *counters,
                                  const struct coalesce_config *config)
 {
@@ -57,7 +49,8 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     c->ports = *ports;
     c->config = *config;
     c->counters = counters;
-    c->feeds = any_feeds(counters);
+    for (size_t i = 0; i < counters->n; i++)
+        c->feeds |= counter_feeds_any(&counters->all[i]);
     PRE(!c->feeds || counters->ops != NULL);
     known_init(&c->known, config->series_max);
     leases_init(&c->leases, config->series_max, config->lease_first, config->lease_most);
@@ -383,15 +376,6 @@ static void parked_go_on(struct coalesce *c)
     list_move_all(&c->parked, &waiting);
 }
 
-static void turn_literals(struct coalesce *c)
-{
-    struct list touched;
-    list_init(&touched);
-    group_answer(c->now, &touched);
-    buf_reset(&c->now->literals);
-    flight_touch(c, &touched);
-}
-
 /* Corrections and owed ZADDs have no client that a refusal would slow down: after one they wait a while. */
 static bool side_to_send(const struct coalesce *c)
 {
@@ -433,8 +417,13 @@ bool coalesce_turn(struct coalesce *c)
     c->turn_s = 0;
     replay_turn(c);
     if (gathers(c)) return true;
-    if (!coalesce_send_next(c) && !group_works(g) && g->answers_n > 0 && !flight_answers_out(c))
-        turn_literals(c);
+    if (!coalesce_send_next(c) && !group_works(g) && g->answers_n > 0 && !flight_answers_out(c)) {
+        struct list touched;
+        list_init(&touched);
+        group_answer(c->now, &touched);
+        buf_reset(&c->now->literals);
+        flight_touch(c, &touched);
+    }
     if (!list_empty(&c->parked)) parked_go_on(c);
     c->turn_s = 0;
     return false;

@@ -209,13 +209,6 @@ static bool did_run(const struct group *g, uint64_t seq)
     return g->state == GROUP_APPLIED || g->frame.seq <= seq;
 }
 
-static void settle_journals(struct coalesce *c, uint64_t seq, const bool *ours, bool tail_lost)
-{
-    for (uint32_t i = c->flight_n; i-- > 0;)
-        if (!did_run(c->flight[i], seq)) checkpoint_undo(c, c->flight[i]);
-    journals_looked(c, ours, tail_lost);
-}
-
 static void settle_frames(struct coalesce *c, uint64_t seq)
 {
     struct group *groups[FLIGHT_MAX];
@@ -239,14 +232,6 @@ void doubt_settle(struct coalesce *c)
     c->ports.caught_up(c->ports.arg);
 }
 
-/* A frame that was found applied, and that Redis no longer has, was not answered yet. */
-static void doubt_anew(struct coalesce *c, uint64_t seq)
-{
-    for (uint32_t i = 0; i < c->flight_n; i++)
-        if (c->flight[i]->state == GROUP_APPLIED && c->flight[i]->frame.seq > seq)
-            c->flight[i]->state = GROUP_DOUBT;
-}
-
 /* (!) What was answered is sent again before what is in doubt, which is newer. */
 static void ready(struct coalesce *c, uint64_t seq, const bool *stands)
 {
@@ -268,8 +253,14 @@ void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands, con
                        "tally:seq of this life is ahead of every frame sent: two processes share a life");
         return;
     }
-    doubt_anew(c, seq);
-    settle_journals(c, seq, ours, replay_look(c, seq));
+    /* A frame that was found applied, and that Redis no longer has, was not answered yet. */
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        if (c->flight[i]->state == GROUP_APPLIED && c->flight[i]->frame.seq > seq)
+            c->flight[i]->state = GROUP_DOUBT;
+    bool tail_lost = replay_look(c, seq);
+    for (uint32_t i = c->flight_n; i-- > 0;)
+        if (!did_run(c->flight[i], seq)) checkpoint_undo(c, c->flight[i]);
+    journals_looked(c, ours, tail_lost);
     if (!HOLDS(RULE_KILL_FIRST) && kill_needed(c)) {
         sm_move(&c->link, LINK_KILL);
         c->looked_seq = seq;
@@ -354,16 +345,6 @@ static void tick_parked(struct coalesce *c, uint64_t now_ms)
         c->ports.room(c->ports.arg, CONTAINER_OF(node, struct outlet, parked));
 }
 
-/* A server that does not take again what it lost may refuse for long, and new hits wait for that. */
-static void tick_collected(struct coalesce *c)
-{
-    const struct group *g = c->now;
-    bool waits = c->replay.next != NULL && sm_now(&c->link) == LINK_READY && g->arrivals_n > 0;
-    uint64_t busy_us = UINT64_C(1000) * c->config.busy_ms;
-    if (!waits || c->ports.mono_us(c->ports.arg) - g->arrivals[0].us < busy_us) return;
-    fail_collected(c, behind_text);
-}
-
 void coalesce_tick(struct coalesce *c)
 {
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
@@ -372,7 +353,12 @@ void coalesce_tick(struct coalesce *c)
         bool late = g->doubt_ms != 0 && now_ms - g->doubt_ms >= c->config.doubt_ms;
         if (late && g->state != GROUP_SENT && g->answers_n > 0) give_up(c, g);
     }
-    tick_collected(c);
+    /* A server that does not take again what it lost may refuse for long, and new hits wait for that. */
+    const struct group *g = c->now;
+    bool waits = c->replay.next != NULL && sm_now(&c->link) == LINK_READY && g->arrivals_n > 0;
+    uint64_t busy_us = UINT64_C(1000) * c->config.busy_ms;
+    if (waits && c->ports.mono_us(c->ports.arg) - g->arrivals[0].us >= busy_us)
+        fail_collected(c, behind_text);
     tick_parked(c, now_ms);
     settles_tick(c);
     journals_tick(c);

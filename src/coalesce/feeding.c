@@ -15,17 +15,6 @@ static struct frame_op *feed_op(struct coalesce *c, struct group *g, enum feed w
     return ops_fed(c, g, &op);
 }
 
-static void feed_hash(struct coalesce *c, struct group *g, const struct frame_hash *h)
-{
-    const struct counter *counter = ((const struct hash_entry *)h->entry)->counter;
-    for (int which = 0; which < FEEDS; which++) {
-        int64_t n = which == FEED_EVENT ? h->fed_hits : h->fed_delta;
-        buf_reset(&c->raw);
-        if (n == 0 || !counter_feed_name(counter, which, h->key, &c->raw)) continue;
-        feed_op(c, g, which, buf_slice(&c->raw))->delta += n;
-    }
-}
-
 void feeding_on_send(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;
@@ -35,5 +24,14 @@ void feeding_on_send(struct coalesce *c, struct group *g)
         h->fed_hits += f->cells[i].hits;
     }
     for (uint32_t i = 0; i < f->hashes_n; i++)
-        if (f->hashes[i].cells > 0) feed_hash(c, g, &f->hashes[i]);
+        if (f->hashes[i].cells > 0) {
+            const struct frame_hash *h = &f->hashes[i];
+            const struct counter *counter = ((const struct hash_entry *)h->entry)->counter;
+            for (int which = 0; which < FEEDS; which++) {
+                int64_t n = which == FEED_EVENT ? h->fed_hits : h->fed_delta;
+                buf_reset(&c->raw);
+                if (n == 0 || !counter_feed_name(counter, which, h->key, &c->raw)) continue;
+                feed_op(c, g, which, buf_slice(&c->raw))->delta += n;
+            }
+        }
 }

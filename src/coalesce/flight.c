@@ -71,17 +71,6 @@ static const struct counter *cell_counter(const struct frame *f, uint32_t cell)
     return ((const struct hash_entry *)f->hashes[f->cells[cell].hash].entry)->counter;
 }
 
-static void add_shares(struct frame *f)
-{
-    for (uint32_t i = 0; i < f->cells_n;) {
-        const struct counter *of = cell_counter(f, i);
-        int64_t sum = 0;
-        for (; i < f->cells_n && cell_counter(f, i) == of; i++)
-            sum += f->cells[i].delta;
-        frame_add_share(f, of, sum);
-    }
-}
-
 static struct group *free_group(struct coalesce *c)
 {
     for (int i = 0; i < GROUPS; i++) {
@@ -103,7 +92,13 @@ void flight_send(struct coalesce *c, struct group *g)
     zadds_add_owed(c, g);
     for (uint32_t i = 0; i < f->hashes_n; i++)
         hash_on_send(f, &f->hashes[i], now_ms);
-    add_shares(f);
+    for (uint32_t i = 0; i < f->cells_n;) {
+        const struct counter *of = cell_counter(f, i);
+        int64_t sum = 0;
+        for (; i < f->cells_n && cell_counter(f, i) == of; i++)
+            sum += f->cells[i].delta;
+        frame_add_share(f, of, sum);
+    }
     f->seq = ++c->seq;
     f->dirty_ms = c->ports.redis_ms(c->ports.arg);
     ops_on_send(c, g);
@@ -246,16 +241,6 @@ void flight_turn_ends(struct coalesce *c)
     c->turn_us = 0;
 }
 
-/* Replies of another kind between them are counted as well. */
-static void time_answers(const struct coalesce *c, const struct group *g)
-{
-    uint64_t now_us = c->ports.mono_us(c->ports.arg);
-    uint32_t from = 0;
-    for (uint32_t i = 0; i < g->arrivals_n; from = g->arrivals[i++].upto)
-        if (g->arrivals[i].upto > from)
-            histogram_add_many(&latencies.hit, now_us - g->arrivals[i].us, g->arrivals[i].upto - from);
-}
-
 /* Redis works on the next frame while tallyd answers the clients of this one. A small frame is sent at the end of the
  * turn, with what arrived meanwhile: then the cost of a frame matters more than Redis' waiting. */
 static void applied_in_turn(struct coalesce *c, struct group *g)
@@ -265,40 +250,38 @@ static void applied_in_turn(struct coalesce *c, struct group *g)
     c->answering = g;
     if (group_size(c->now) >= c->config.at_once_cells) coalesce_send_next(c);
     flight_answer(c, g);
-    time_answers(c, g);
+    /* Replies of another kind between them are counted as well. */
+    uint64_t now_us = c->ports.mono_us(c->ports.arg);
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < g->arrivals_n; from = g->arrivals[i++].upto)
+        if (g->arrivals[i].upto > from)
+            histogram_add_many(&latencies.hit, now_us - g->arrivals[i].us, g->arrivals[i].upto - from);
     c->answering = NULL;
     group_unpin(g);
 }
 
-static void hash_refused(struct coalesce *c, const struct frame_hash *h)
-{
-    struct hash_entry *e = h->entry;
-    if (!HOLDS(RULE_REFUSED_AS_IS))
-        e->known_dirty = !h->zadd;
-    else if (h->zadd)
-        e->known_dirty = false;
-    if (h->owed && HOLDS(RULE_OWED_AFTER_REFUSAL)) flight_owe(c, e);
-}
-
-static void log_refusal(struct coalesce *c, const struct group *g)
-{
-    uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
-    if (now_ms - c->refusal_logged_ms < 1000) return;
-    c->refusal_logged_ms = now_ms;
-    char text[200];
-    slice_show(buf_slice(&g->frame.errors), 150, text, sizeof text);
-    log_event(LOG_WARN, "frame_refused", "seq=%llu cells=%u error=%s", (unsigned long long)g->frame.seq,
-              g->frame.cells_n, LOGQ(text));
-}
-
 static void frame_refused(struct coalesce *c, struct group *g)
 {
-    log_refusal(c, g);
-    c->side_at_ms = c->ports.mono_ms(c->ports.arg) + SIDE_PAUSE_MS;
+    uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
+    if (now_ms - c->refusal_logged_ms >= 1000) {
+        c->refusal_logged_ms = now_ms;
+        char text[200];
+        slice_show(buf_slice(&g->frame.errors), 150, text, sizeof text);
+        log_event(LOG_WARN, "frame_refused", "seq=%llu cells=%u error=%s", (unsigned long long)g->frame.seq,
+                  g->frame.cells_n, LOGQ(text));
+    }
+    c->side_at_ms = now_ms + SIDE_PAUSE_MS;
     STAT_ADD(frames_refused, 1);
     group_refused(g, buf_slice(&g->frame.errors));
-    for (uint32_t i = 0; i < g->frame.hashes_n; i++)
-        hash_refused(c, &g->frame.hashes[i]);
+    for (uint32_t i = 0; i < g->frame.hashes_n; i++) {
+        const struct frame_hash *h = &g->frame.hashes[i];
+        struct hash_entry *e = h->entry;
+        if (!HOLDS(RULE_REFUSED_AS_IS))
+            e->known_dirty = !h->zadd;
+        else if (h->zadd)
+            e->known_dirty = false;
+        if (h->owed && HOLDS(RULE_OWED_AFTER_REFUSAL)) flight_owe(c, e);
+    }
     ops_not_applied(c, g);
     checkpoint_undo(c, g);
     flight_take_back(c, g);

@@ -105,16 +105,6 @@ uint32_t group_find(const struct group *g, const struct hash_entry *e, struct sl
     return further_find(g, e, field, *code);
 }
 
-static void further_add(struct group *g, uint32_t cell, uint64_t code)
-{
-    PRE(g->further_n < g->further_cap / 2);
-    uint32_t i = (uint32_t)code & (g->further_cap - 1);
-    while (g->further[i] != 0)
-        i = (i + 1) & (g->further_cap - 1);
-    g->further[i] = cell + 1;
-    g->further_n++;
-}
-
 uint32_t group_add_cell(struct group *g, struct hash_entry *e, struct slice raw, struct slice field,
                         uint64_t code, int64_t delta)
 {
@@ -123,8 +113,14 @@ uint32_t group_add_cell(struct group *g, struct hash_entry *e, struct slice raw,
     frame_add_raw(&g->frame, e->slot, raw, field, delta)->code = code;
     if (e->cell == GROUP_NO_CELL)
         e->cell = cell;
-    else
-        further_add(g, cell, code);
+    else {
+        PRE(g->further_n < g->further_cap / 2);
+        uint32_t i = (uint32_t)code & (g->further_cap - 1);
+        while (g->further[i] != 0)
+            i = (i + 1) & (g->further_cap - 1);
+        g->further[i] = cell + 1;
+        g->further_n++;
+    }
     return cell;
 }
 

@@ -47,32 +47,6 @@ static void slot_insert(struct hash_cache_part *p, struct hash_entry *e)
     p->slots[i] = (struct hash_cache_slot){e->code, e};
 }
 
-static void part_double(struct hash_cache_part *p)
-{
-    struct hash_cache_slot *old = p->slots;
-    uint32_t old_cap = p->cap;
-    p->cap *= 2;
-    p->slots = heap_zalloc(p->cap * sizeof *p->slots);
-    for (size_t i = 0; i < old_cap; i++)
-        if (old[i].entry != NULL) slot_insert(p, old[i].entry);
-    heap_free(old);
-}
-
-/* Removes slot i and moves back the entries that had probed past it. */
-static void slot_remove(struct hash_cache_part *p, size_t i)
-{
-    size_t mask = p->cap - 1;
-    heap_free(p->slots[i].entry);
-    for (size_t j = (i + 1) & mask; p->slots[j].entry != NULL; j = (j + 1) & mask) {
-        size_t home = p->slots[j].code & mask;
-        if (((j - home) & mask) < ((j - i) & mask)) continue;
-        p->slots[i] = p->slots[j];
-        i = j;
-    }
-    p->slots[i] = (struct hash_cache_slot){0};
-    p->n--;
-}
-
 static bool evictable(struct hash_entry *e)
 {
     if (e->pins > 0 || e->owed) return false;
@@ -87,7 +61,17 @@ static bool part_evict(struct hash_cache_part *p, uint64_t code)
     for (uint32_t steps = 0; steps < 2 * p->cap && p->n > 0; steps++) {
         size_t i = (code + steps) & (p->cap - 1);
         if (p->slots[i].entry == NULL || !evictable(p->slots[i].entry)) continue;
-        slot_remove(p, i);
+        /* Removes slot i and moves back the entries that had probed past it. */
+        size_t mask = p->cap - 1;
+        heap_free(p->slots[i].entry);
+        for (size_t j = (i + 1) & mask; p->slots[j].entry != NULL; j = (j + 1) & mask) {
+            size_t home = p->slots[j].code & mask;
+            if (((j - home) & mask) < ((j - i) & mask)) continue;
+            p->slots[i] = p->slots[j];
+            i = j;
+        }
+        p->slots[i] = (struct hash_cache_slot){0};
+        p->n--;
         return true;
     }
     return false;
@@ -109,7 +93,15 @@ struct hash_entry *hash_cache_add(struct hash_cache *r, struct slice key, uint64
     PRE(key.n <= KEY_BYTES_MAX);
     struct hash_cache_part *p = &r->parts[hash_cache_part(code)];
     if (r->n >= r->most) evict_one(r, code);
-    if (p->n * 5 >= p->cap * 3) part_double(p);
+    if (p->n * 5 >= p->cap * 3) {
+        struct hash_cache_slot *old = p->slots;
+        uint32_t old_cap = p->cap;
+        p->cap *= 2;
+        p->slots = heap_zalloc(p->cap * sizeof *p->slots);
+        for (size_t i = 0; i < old_cap; i++)
+            if (old[i].entry != NULL) slot_insert(p, old[i].entry);
+        heap_free(old);
+    }
     struct hash_entry *e = heap_alloc(sizeof *e + key.n);
     *e = (struct hash_entry){.counter = counter, .code = code, .key_n = (uint16_t)key.n, .used = true};
     memcpy(e->key, key.p, key.n);
@@ -119,18 +111,15 @@ struct hash_entry *hash_cache_add(struct hash_cache *r, struct slice key, uint64
     return e;
 }
 
-static void part_forget_dirty(struct hash_cache_part *p)
-{
-    for (size_t i = 0; i < p->cap; i++) {
-        struct hash_entry *e = p->slots[i].entry;
-        if (e == NULL) continue;
-        e->known_dirty = false;
-        if (counter_locks(e->counter)) e->lock_until_ms = 0;
-    }
-}
-
 void hash_cache_forget_dirty(struct hash_cache *r)
 {
-    for (int i = 0; i < HASH_CACHE_PARTS; i++)
-        part_forget_dirty(&r->parts[i]);
+    for (int i = 0; i < HASH_CACHE_PARTS; i++) {
+        struct hash_cache_part *p = &r->parts[i];
+        for (size_t k = 0; k < p->cap; k++) {
+            struct hash_entry *e = p->slots[k].entry;
+            if (e == NULL) continue;
+            e->known_dirty = false;
+            if (counter_locks(e->counter)) e->lock_until_ms = 0;
+        }
+    }
 }

@@ -64,19 +64,6 @@ static uint32_t *slot_of(const struct journal *j, uint64_t code, enum op_kind ki
     return &j->slots[i];
 }
 
-static void journal_slots_double(struct journal *j)
-{
-    uint32_t *old = j->slots, old_cap = j->slots_cap;
-    j->slots_cap = old_cap == 0 ? 256 : 2 * old_cap;
-    j->slots = heap_zalloc(j->slots_cap * sizeof *j->slots);
-    for (uint32_t i = 0; i < old_cap; i++) {
-        if (old[i] == 0) continue;
-        const struct journal_op *op = &j->ops[old[i] - 1];
-        *slot_of(j, op->code, op->kind, journal_name(j, op), journal_type(j, op)) = old[i];
-    }
-    heap_free(old);
-}
-
 uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
                        struct slice type)
 {
@@ -106,7 +93,17 @@ static void ops_grow(struct journal *j, uint32_t n)
 /* Makes the op of that number, which is empty yet, the last one of its name. */
 static void op_set(struct journal *j, uint32_t number, uint64_t code, const struct journal_record *of)
 {
-    if (2 * j->names_n >= j->slots_cap) journal_slots_double(j);
+    if (2 * j->names_n >= j->slots_cap) {
+        uint32_t *old = j->slots, old_cap = j->slots_cap;
+        j->slots_cap = old_cap == 0 ? 256 : 2 * old_cap;
+        j->slots = heap_zalloc(j->slots_cap * sizeof *j->slots);
+        for (uint32_t i = 0; i < old_cap; i++) {
+            if (old[i] == 0) continue;
+            const struct journal_op *op = &j->ops[old[i] - 1];
+            *slot_of(j, op->code, op->kind, journal_name(j, op), journal_type(j, op)) = old[i];
+        }
+        heap_free(old);
+    }
     uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
     struct journal_op op = {.kind = of->kind, .code = code, .which = of->at, .next = OP_END};
     op.first_event = op.last_event = OP_END;
@@ -238,12 +235,6 @@ void journal_take(struct journal *j, uint32_t number, uint32_t adds)
 
 /* --- of a frame that did not run --- */
 
-static void last_event_ends(struct journal *j, struct journal_op *op)
-{
-    op->last_event = event_behind(j, op->first_event, op->adds - 1);
-    j->events[op->last_event].next = OP_END;
-}
-
 void journal_undo_add(struct journal *j, uint32_t number, int64_t n, uint32_t adds, bool was_told)
 {
     struct journal_op *op = &j->ops[number];
@@ -252,7 +243,10 @@ void journal_undo_add(struct journal *j, uint32_t number, int64_t n, uint32_t ad
     op->n -= n;
     op->adds -= adds;
     j->pending -= op->adds == 0;
-    if (journal_has_events(op) && op->adds > 0) last_event_ends(j, op);
+    if (journal_has_events(op) && op->adds > 0) {
+        op->last_event = event_behind(j, op->first_event, op->adds - 1);
+        j->events[op->last_event].next = OP_END;
+    }
 }
 
 void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds, uint32_t first_event)
@@ -269,19 +263,16 @@ void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t a
 
 /* --- another process' journal --- */
 
-/* A number's OP record comes again when the frame that had it first was refused. */
-static bool read_op(struct journal *j, const struct journal_record *r, uint64_t code)
-{
-    if (r->number >= JOURNAL_NUMBERS_MAX) return false;
-    if (r->number >= j->ops_n) ops_grow(j, r->number + 1);
-    if (!j->ops[r->number].told) op_set(j, r->number, code, r);
-    j->ops[r->number].told = true;
-    return true;
-}
-
 static bool read_record(struct journal *j, const struct journal_record *r, uint64_t code)
 {
-    if (r->mark == JOURNAL_OP) return read_op(j, r, code);
+    if (r->mark == JOURNAL_OP) {
+        /* A number's OP record comes again when the frame that had it first was refused. */
+        if (r->number >= JOURNAL_NUMBERS_MAX) return false;
+        if (r->number >= j->ops_n) ops_grow(j, r->number + 1);
+        if (!j->ops[r->number].told) op_set(j, r->number, code, r);
+        j->ops[r->number].told = true;
+        return true;
+    }
     if (r->number >= j->ops_n || !j->ops[r->number].told) return false;
     const struct journal_op *op = &j->ops[r->number];
     bool of_events = r->mark == JOURNAL_EVENT || r->mark == JOURNAL_GONE;

@@ -112,15 +112,6 @@ static void forget_in(struct frame *f, const struct journal *j)
         if (f->appends[i].journal == j) f->appends[i].journal = NULL;
 }
 
-static void forget(struct coalesce *c, struct journal *j)
-{
-    for (uint32_t i = 0; i < c->flight_n; i++)
-        forget_in(&c->flight[i]->frame, j);
-    if (j == c->journal) c->journal = NULL;
-    j->frames = 0;
-    journals_drop(c, j);
-}
-
 /* Its end ran, and only the answer was lost. */
 static bool has_ended(const struct coalesce *c, const struct journal *j)
 {
@@ -143,7 +134,11 @@ void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost)
         bool lost = j->looked && !ours[at++] && j->opened && HOLDS(RULE_JOURNAL_LOOK);
         if (!lost && !tail_lost) continue;
         any |= tail_lost || !has_ended(c, j);
-        forget(c, j);
+        for (uint32_t i = 0; i < c->flight_n; i++)
+            forget_in(&c->flight[i]->frame, j);
+        if (j == c->journal) c->journal = NULL;
+        j->frames = 0;
+        journals_drop(c, j);
     }
     if (any)
         log_event(LOG_WARN, "journals_given_up", "why=%s",

@@ -26,20 +26,6 @@ static void owe(struct coalesce *c, const struct frame *f, const struct frame_op
     buf_put_slice(&c->owed_names, FRAME_TYPE(f, op));
 }
 
-static void ops_add_owed(struct coalesce *c, struct group *g)
-{
-    for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->ops_owed_n > 0; i++) {
-        const struct owed_op *owed = &c->ops_owed[--c->ops_owed_n];
-        struct slice name = slice_of(c->owed_names.p + owed->name_at, owed->name_n);
-        struct slice type = slice_of(name.p + name.n, owed->type_n);
-        struct frame_op *op = frame_add_op(&g->frame, owed->kind, name, type, owed->which);
-        op->fed = op->owed = op->named = true;
-        op->name_code = coalesce_name_code(c, owed->kind, name, type);
-        op->known = known_all(c->counters->ops);
-        c->owed_names.n = owed->name_at;
-    }
-}
-
 /* --- series --- */
 
 static bool series_known(const struct coalesce *c, const struct frame_op *op)
@@ -226,7 +212,16 @@ void ops_on_send(struct coalesce *c, struct group *g)
     struct frame *f = &g->frame;
     if (c->feeds) feeding_on_send(c, g);
     checkpoint_on_send(c, g);
-    ops_add_owed(c, g);
+    for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->ops_owed_n > 0; i++) {
+        const struct owed_op *owed = &c->ops_owed[--c->ops_owed_n];
+        struct slice name = slice_of(c->owed_names.p + owed->name_at, owed->name_n);
+        struct slice type = slice_of(name.p + name.n, owed->type_n);
+        struct frame_op *op = frame_add_op(&g->frame, owed->kind, name, type, owed->which);
+        op->fed = op->owed = op->named = true;
+        op->name_code = coalesce_name_code(c, owed->kind, name, type);
+        op->known = known_all(c->counters->ops);
+        c->owed_names.n = owed->name_at;
+    }
     f->events_gone = -1;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];

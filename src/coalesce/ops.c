@@ -44,22 +44,18 @@ static void slot_take(struct op_slots *s, uint64_t code, uint32_t op)
     s->n++;
 }
 
-static void slots_double(struct group *g)
-{
-    struct op_slots *s = &g->op_slots;
-    s->cap = s->cap == 0 ? 64 : 2 * s->cap;
-    heap_free(s->at);
-    s->at = heap_zalloc(s->cap * sizeof *s->at);
-    s->n = 0;
-    for (uint32_t i = 0; i < g->frame.ops_n; i++)
-        slot_take(s, g->frame.ops[i].code, i);
-}
-
 static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct coalesce_op *op,
                                const struct op_codes *codes, bool fed)
 {
     struct op_slots *s = &g->op_slots;
-    if (2 * s->n >= s->cap) slots_double(g);
+    if (2 * s->n >= s->cap) {
+        s->cap = s->cap == 0 ? 64 : 2 * s->cap;
+        heap_free(s->at);
+        s->at = heap_zalloc(s->cap * sizeof *s->at);
+        s->n = 0;
+        for (uint32_t i = 0; i < g->frame.ops_n; i++)
+            slot_take(s, g->frame.ops[i].code, i);
+    }
     struct frame_op *added = frame_add_op(&g->frame, op->kind, op->name, op->type, codes->which);
     added->user_at = (uint32_t)g->frame.bytes.n;
     added->user_n = (uint32_t)op->user.n;
@@ -170,12 +166,6 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     group_expect(g, o, ANSWER_OP | (uint32_t)(into - g->frame.ops), at);
 }
 
-static int64_t turn_second(struct coalesce *c)
-{
-    if (c->turn_s == 0) c->turn_s = c->ports.redis_ms(c->ports.arg) / 1000;
-    return c->turn_s;
-}
-
 static int64_t which_of(struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
 {
     if (op->kind == OP_EVENT) return event_id(c, op, name_code);
@@ -211,7 +201,10 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
     if (!coalesce_delta_fits(c, op->n)) return ADD_DELTA;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (op_kinds[op->kind].has_items) placed.n = 0;
-    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
+    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) {
+        if (c->turn_s == 0) c->turn_s = c->ports.redis_ms(c->ports.arg) / 1000;
+        placed.at = c->turn_s;
+    }
     PRE(placed.at >= 0);
     return op_place(c, o, &placed);
 }

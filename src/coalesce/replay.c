@@ -65,16 +65,6 @@ static bool is_kept(const struct frame_op *op, bool told)
     return op->kind != OP_UNIQ && !is_home && !(told && (op->error_n > 0 || op->late));
 }
 
-static void keep_ops(struct coalesce *c, struct kept_frame *k, const struct frame *f, bool told)
-{
-    buf_reset(&c->raw);
-    for (uint32_t i = 0; i < f->ops_n; i++)
-        if (is_kept(&f->ops[i], told)) kept_put_op(&c->raw, f, &f->ops[i], told);
-    if (c->raw.n == 0) return;
-    k->records.p = heap_alloc(k->records.cap = c->raw.n);
-    buf_put_slice(&k->records, buf_slice(&c->raw));
-}
-
 /* (!) What was answered "outcome unknown" is never sent again. */
 void replay_keep(struct coalesce *c, struct group *g)
 {
@@ -87,7 +77,14 @@ void replay_keep(struct coalesce *c, struct group *g)
     struct kept_frame *k = heap_zalloc(sizeof *k);
     *k = (struct kept_frame){.seq = f->seq, .dirty_ms = f->dirty_ms, .bytes = f->again, .found = UINT64_MAX};
     k->hits = g->answers_n - g->literals_count;
-    keep_ops(c, k, f, g->state != GROUP_APPLIED);
+    bool told = g->state != GROUP_APPLIED;
+    buf_reset(&c->raw);
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (is_kept(&f->ops[i], told)) kept_put_op(&c->raw, f, &f->ops[i], told);
+    if (c->raw.n != 0) {
+        k->records.p = heap_alloc(k->records.cap = c->raw.n);
+        buf_put_slice(&k->records, buf_slice(&c->raw));
+    }
     k->lines = f->again_lines;
     k->cells = f->again_cells;
     f->again = (struct buf){0};
@@ -189,15 +186,6 @@ void replay_cut(struct coalesce *c)
     r->fence_upto = 0;
 }
 
-static void replay_ends(struct coalesce *c)
-{
-    const struct replay *r = &c->replay;
-    log_event(LOG_WARN, "frames_replayed", "frames=%u hits=%llu upto=%llu ms=%llu", r->frames,
-              (unsigned long long)r->hits, (unsigned long long)r->answered,
-              (unsigned long long)(c->ports.mono_ms(c->ports.arg) - r->begun_ms));
-    doubt_settle(c);
-}
-
 void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outcome outcome)
 {
     struct replay *r = &c->replay;
@@ -220,9 +208,12 @@ void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outco
     r->frames++;
     r->hits += k->hits;
     r->next = kept_next(r, &k->link);
-    if (r->next == NULL)
-        replay_ends(c);
-    else
+    if (r->next == NULL) {
+        log_event(LOG_WARN, "frames_replayed", "frames=%u hits=%llu upto=%llu ms=%llu", r->frames,
+                  (unsigned long long)r->hits, (unsigned long long)r->answered,
+                  (unsigned long long)(c->ports.mono_ms(c->ports.arg) - r->begun_ms));
+        doubt_settle(c);
+    } else
         replay_turn(c);
 }
 

@@ -58,13 +58,6 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     return ADD_OK;
 }
 
-/* As a cell that was applied. */
-static void token_counted(struct coalesce *c, struct hash_entry *e, const struct frame_token *t)
-{
-    e->hits += (uint64_t)llabs(t->delta);
-    if (e->hits >= (uint64_t)e->counter->hits || t->value >= e->counter->hits) flight_due(c, e, DUE_HITS);
-}
-
 void tokens_applied(struct coalesce *c, const struct frame *f)
 {
     int64_t counted = 0, failed = 0;
@@ -73,7 +66,10 @@ void tokens_applied(struct coalesce *c, const struct frame *f)
         failed += t->error_n > 0;
         if (t->error_n > 0 || !t->is_new) continue;
         counted++;
-        token_counted(c, f->hashes[t->hash].entry, t);
+        /* As a cell that was applied. */
+        struct hash_entry *e = f->hashes[t->hash].entry;
+        e->hits += (uint64_t)llabs(t->delta);
+        if (e->hits >= (uint64_t)e->counter->hits || t->value >= e->counter->hits) flight_due(c, e, DUE_HITS);
     }
     if (f->tokens_n == 0) return;
     STAT_ADD(tokens, counted);

@@ -46,15 +46,6 @@ static bool part_give(struct pending_task *task)
     return false;
 }
 
-static void pending_end(struct pending_task *task)
-{
-    struct pending_request *q = task->request;
-    q->items_all = task->redis.answer.n;
-    q->outcome = task->redis.outcome;
-    q->text = task->redis.text;
-    if (part_give(task)) list_push(&task->core->givings, &task->giving);
-}
-
 bool asks_turn(struct core *c)
 {
     if (list_empty(&c->givings)) return false;
@@ -77,8 +68,13 @@ static void pending_came(struct redis_hash *h, bool more)
     c->pending_out = false;
     if (more)
         turns_push_again(&c->pendings, &task->turn);
-    else
-        pending_end(task);
+    else {
+        struct pending_request *q = task->request;
+        q->items_all = task->redis.answer.n;
+        q->outcome = task->redis.outcome;
+        q->text = task->redis.text;
+        if (part_give(task)) list_push(&task->core->givings, &task->giving);
+    }
     pending_next(c);
 }
 
@@ -188,22 +184,16 @@ static void recover_found(void *arg, const char *kind, struct slice name)
     task->lines++;
 }
 
-static struct slice *split_lines(const struct recover_task *task)
+static void recover_done(void *arg, const struct recovered *r)
 {
+    struct recover_task *task = arg;
+    struct recover_request *q = task->request;
     struct slice *lines = heap_alloc((task->lines + 1) * sizeof *lines);
     const char *p = task->bytes.p;
     for (size_t i = 0; i < task->lines; i++) {
         lines[i] = slice_str(p);
         p += lines[i].n + 1;
     }
-    return lines;
-}
-
-static void recover_done(void *arg, const struct recovered *r)
-{
-    struct recover_task *task = arg;
-    struct recover_request *q = task->request;
-    struct slice *lines = split_lines(task);
     char text[450];
     snprintf(text, sizeof text, "ERR %s", r->text);
     q->outcome = r->failed ? ASK_FAILED : ASK_DONE;
@@ -278,16 +268,6 @@ static void reads_next(struct core *c)
     }
 }
 
-static void read_end(struct read_task *task)
-{
-    struct read_request *q = task->request;
-    q->outcome = task->redis.outcome;
-    q->text = task->redis.text;
-    q->answer = &task->redis.answer;
-    q->done(q);
-    heap_free(task);
-}
-
 static void read_came(struct redis_query *r, bool more)
 {
     struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
@@ -296,8 +276,14 @@ static void read_came(struct redis_query *r, bool more)
         if (c->reading[i] == task) c->reading[i] = NULL;
     if (more)
         turns_push(&c->reads, &task->turn);
-    else
-        read_end(task);
+    else {
+        struct read_request *q = task->request;
+        q->outcome = task->redis.outcome;
+        q->text = task->redis.text;
+        q->answer = &task->redis.answer;
+        q->done(q);
+        heap_free(task);
+    }
     reads_next(c);
 }
 

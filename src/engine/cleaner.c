@@ -41,37 +41,11 @@ static void stage_begin(struct cleaner *c, enum cleaner_stage stage)
     buf_reset(&c->after);
 }
 
-static void pass_begin(struct cleaner *c)
-{
-    c->pass_ms = mono_ms();
-    c->pass_s = c->now_s;
-    c->told = false;
-    memset(c->removed, 0, sizeof c->removed);
-    c->gone = c->odd = 0;
-    stage_begin(c, CLEANER_SERIES);
-}
-
 static bool windows_due(const struct cleaner *c)
 {
     const struct op_limits *ops = c->core->config.counters->ops;
     int64_t every_s = ops->tiers[0].keep_s / WINDOWS_PARTS; /* the first tier keeps shortest */
     return clean_due(every_s < WINDOWS_MOST_S ? every_s : WINDOWS_MOST_S, c->pass_s, c->windows_s);
-}
-
-static void pass_end(struct cleaner *c)
-{
-    uint64_t took_ms = mono_ms() - c->pass_ms;
-    log_event(LOG_DEBUG, "cleaned", "samples=%llu events=%llu windows=%llu gone=%llu odd=%llu took_ms=%llu",
-              (unsigned long long)c->removed[REDIS_CLEAN_SERIES],
-              (unsigned long long)c->removed[REDIS_CLEAN_EVENTS],
-              (unsigned long long)c->removed[REDIS_CLEAN_WINDOWS], (unsigned long long)c->gone,
-              (unsigned long long)c->odd, (unsigned long long)took_ms);
-    if (windows_due(c)) c->windows_s = c->pass_s;
-    c->last_s = c->pass_s;
-    map_close(&c->types);
-    map_init(&c->types);
-    c->stage = CLEANER_RESTS;
-    next_in(c, took_ms + REST_LEAST_MS < PASS_MS ? PASS_MS - took_ms : REST_LEAST_MS);
 }
 
 enum stepped { STEP_DONE, STEP_CUT, STEP_REFUSED };
@@ -109,19 +83,6 @@ static void series_pick(struct cleaner *c)
     c->names = (struct cleaner_list){.kind = REDIS_CLEAN_SERIES, .all = c->page.all, .n = picked};
 }
 
-/* All logs of a page, and those of their types that no earlier page had. */
-static void events_pick(struct cleaner *c)
-{
-    struct slice name, type;
-    bool windows = windows_due(c);
-    c->names = (struct cleaner_list){.kind = REDIS_CLEAN_EVENTS, .all = c->page.all, .n = c->page.n};
-    c->windows = (struct cleaner_list){.kind = REDIS_CLEAN_WINDOWS};
-    c->windows.all = heap_alloc((c->page.n + 1) * sizeof *c->windows.all);
-    for (uint32_t i = 0; i < c->page.n && windows; i++)
-        if (event_split(c->page.all[i], &name, &type) && map_put(&c->types, type, NULL))
-            c->windows.all[c->windows.n++] = type;
-}
-
 static void page_done(struct redis_page *page)
 {
     struct cleaner *c = page->arg;
@@ -134,21 +95,17 @@ static void page_done(struct redis_page *page)
     buf_put_slice(&c->after, page->all[page->n - 1]);
     if (c->stage == CLEANER_SERIES)
         series_pick(c);
-    else
-        events_pick(c);
-}
-
-static void page_ask(struct cleaner *c)
-{
-    lists_clear(c);
-    c->page = (struct redis_page){
-        .key = c->stage == CLEANER_SERIES ? SLICE(KEY_KNOWN) : SLICE(KEY_EVENTS),
-        .after = buf_slice(&c->after),
-        .limit = PAGE_NAMES,
-        .done = page_done,
-        .arg = c,
-    };
-    redis_page(&c->link, &c->page);
+    else {
+        /* All logs of a page, and those of their types that no earlier page had. */
+        struct slice name, type;
+        bool windows = windows_due(c);
+        c->names = (struct cleaner_list){.kind = REDIS_CLEAN_EVENTS, .all = c->page.all, .n = c->page.n};
+        c->windows = (struct cleaner_list){.kind = REDIS_CLEAN_WINDOWS};
+        c->windows.all = heap_alloc((c->page.n + 1) * sizeof *c->windows.all);
+        for (uint32_t i = 0; i < c->page.n && windows; i++)
+            if (event_split(c->page.all[i], &name, &type) && map_put(&c->types, type, NULL))
+                c->windows.all[c->windows.n++] = type;
+    }
 }
 
 /* --- cleaning it --- */
@@ -191,7 +148,19 @@ static void step(struct cleaner *c)
                                                                        : NULL;
     if (list == NULL && c->at_end) {
         if (c->stage == CLEANER_EVENTS) {
-            pass_end(c);
+            uint64_t took_ms = mono_ms() - c->pass_ms;
+            log_event(LOG_DEBUG, "cleaned",
+                      "samples=%llu events=%llu windows=%llu gone=%llu odd=%llu took_ms=%llu",
+                      (unsigned long long)c->removed[REDIS_CLEAN_SERIES],
+                      (unsigned long long)c->removed[REDIS_CLEAN_EVENTS],
+                      (unsigned long long)c->removed[REDIS_CLEAN_WINDOWS], (unsigned long long)c->gone,
+                      (unsigned long long)c->odd, (unsigned long long)took_ms);
+            if (windows_due(c)) c->windows_s = c->pass_s;
+            c->last_s = c->pass_s;
+            map_close(&c->types);
+            map_init(&c->types);
+            c->stage = CLEANER_RESTS;
+            next_in(c, took_ms + REST_LEAST_MS < PASS_MS ? PASS_MS - took_ms : REST_LEAST_MS);
             return;
         }
         stage_begin(c, CLEANER_EVENTS);
@@ -200,8 +169,17 @@ static void step(struct cleaner *c)
     c->step_us = mono_us();
     if (list != NULL)
         clean_ask(c, list);
-    else
-        page_ask(c);
+    else {
+        lists_clear(c);
+        c->page = (struct redis_page){
+            .key = c->stage == CLEANER_SERIES ? SLICE(KEY_KNOWN) : SLICE(KEY_EVENTS),
+            .after = buf_slice(&c->after),
+            .limit = PAGE_NAMES,
+            .done = page_done,
+            .arg = c,
+        };
+        redis_page(&c->link, &c->page);
+    }
 }
 
 static void step_due(uv_timer_t *timer)
@@ -213,7 +191,14 @@ static void step_due(uv_timer_t *timer)
         return;
     }
     c->now_s = steady_ms(&c->clock, redis_time_ms(&c->link), mono_ms()) / 1000;
-    if (c->stage == CLEANER_RESTS) pass_begin(c);
+    if (c->stage == CLEANER_RESTS) {
+        c->pass_ms = mono_ms();
+        c->pass_s = c->now_s;
+        c->told = false;
+        memset(c->removed, 0, sizeof c->removed);
+        c->gone = c->odd = 0;
+        stage_begin(c, CLEANER_SERIES);
+    }
     step(c);
 }
 

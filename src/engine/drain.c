@@ -14,22 +14,17 @@ static void drain_fail(struct drain *d, const char *text)
     d->done(d);
 }
 
-static bool is_stuck(struct drain *d, const struct journal_list *list)
-{
-    int64_t ran = STAT_GET(frames) - STAT_GET(frames_refused);
-    bool goes_on = list->lost || d->stuck_ms == 0 || list->n != d->left || ran > d->ran;
-    if (goes_on) d->stuck_ms = mono_ms() + STUCK_MS;
-    if (!list->lost) d->left = list->n;
-    if (ran > d->ran) d->ran = ran;
-    return mono_ms() >= d->stuck_ms;
-}
-
 static void journals_listed(struct journal_list *list)
 {
     struct drain *d = list->arg;
     d->asking = false;
     d->home = !list->lost && list->n == 0;
-    bool stuck = is_stuck(d, list);
+    int64_t ran = STAT_GET(frames) - STAT_GET(frames_refused);
+    bool goes_on = list->lost || d->stuck_ms == 0 || list->n != d->left || ran > d->ran;
+    if (goes_on) d->stuck_ms = mono_ms() + STUCK_MS;
+    if (!list->lost) d->left = list->n;
+    if (ran > d->ran) d->ran = ran;
+    bool stuck = mono_ms() >= d->stuck_ms;
     heap_free(list->all);
     buf_free(&list->texts);
     if (d->home && d->journals_only)

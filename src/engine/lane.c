@@ -118,18 +118,6 @@ static void place_doubted(struct redis_place *p, const char *why)
     scouts_send(&((struct lane *)p->arg)->core.scouts);
 }
 
-static void place_make(struct lane *l)
-{
-    struct redis_place *p = &l->core.place;
-    place_init_lane(p, l->core.config.redis, l->core.config.lane, l->core.config.lanes);
-    scouts_init(&l->core.scouts, l->core.loop, l->core.config.life, p);
-    if (l->core.config.redis->cluster) p->hold_most_ms = l->core.config.coalesce.busy_ms;
-    p->moved = place_moved;
-    p->held = place_held;
-    p->doubted = place_doubted;
-    p->arg = l;
-}
-
 static void link_init(struct lane *l, struct redis_link *link, const char *role)
 {
     core_link_init(&l->core, link, role);
@@ -175,7 +163,14 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
 {
     *l = (struct lane){.core = {.config = *config, .loop = loop}, .ports = *ports, .arg = arg};
     struct core *c = &l->core;
-    place_make(l);
+    struct redis_place *p = &l->core.place;
+    place_init_lane(p, l->core.config.redis, l->core.config.lane, l->core.config.lanes);
+    scouts_init(&l->core.scouts, l->core.loop, l->core.config.life, p);
+    if (l->core.config.redis->cluster) p->hold_most_ms = l->core.config.coalesce.busy_ms;
+    p->moved = place_moved;
+    p->held = place_held;
+    p->doubted = place_doubted;
+    p->arg = l;
     links_init(l);
     wire_coalesce(l);
     wire_sync(c);

@@ -33,15 +33,6 @@ static void lives_killed(struct redis_kill *k)
     n->taken(n);
 }
 
-/* (!) Before the first frame and the first claim: what an earlier life sent and Redis has not read yet must never
- * run. */
-static void lives_kill(struct name *n)
-{
-    n->busy = true;
-    n->kill = (struct redis_kill){.life = n->link->config.life, .done = lives_killed};
-    redis_kill_lives(n->link, &n->kill);
-}
-
 static bool holder_is_here(const struct name *n)
 {
     const char *host = strchr(n->instance.holder, '|'); /* '<life>|<host>' */
@@ -84,7 +75,13 @@ static void holder_known(struct redis_instance *i)
     } else {
         n->free = true;
         n->error = (struct error){.code = ERR_NONE};
-        if (n->may_take) lives_kill(n);
+        if (n->may_take) {
+            /* (!) Before the first frame and the first claim: what an earlier life sent and Redis has not read yet must never
+             * run. */
+            n->busy = true;
+            n->kill = (struct redis_kill){.life = n->link->config.life, .done = lives_killed};
+            redis_kill_lives(n->link, &n->kill);
+        }
     }
 }
 

@@ -47,17 +47,6 @@ static void tell_found(struct recovery *r, const char *kind, struct slice name)
     if (r->how.found != NULL) r->how.found(r->how.arg, kind, name);
 }
 
-static void recovery_free(struct recovery *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        heap_free(r->all[i].key);
-    heap_free(r->all);
-    heap_free(r->known_ids);
-    heap_free(r->known);
-    map_close(&r->seen);
-    heap_free(r);
-}
-
 /* Both the steps here and sync's part must have ended. */
 static void recovery_end(struct recovery *r)
 {
@@ -65,7 +54,13 @@ static void recovery_end(struct recovery *r)
     struct recovery_how how = r->how;
     struct recovered result = r->result;
     r->core->recovery = NULL;
-    recovery_free(r);
+    for (size_t i = 0; i < r->n; i++)
+        heap_free(r->all[i].key);
+    heap_free(r->all);
+    heap_free(r->known_ids);
+    heap_free(r->known);
+    map_close(&r->seen);
+    heap_free(r);
     log_event(result.failed ? LOG_ERROR : LOG_INFO, "recovered",
               "dry_run=%d adopted=%lld rows=%lld already=%lld leftovers=%lld held=%lld unknown=%lld error=%s",
               how.dry_run, (long long)result.adopted, (long long)result.rows_merged,
@@ -203,23 +198,6 @@ static void step_claim(struct recovery *r)
 
 /* --- 2b: ids that the ledger knows were merged: such a hash is held --- */
 
-static void hold_known(struct recovery *r)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < r->n; i++) {
-        struct leftover *l = &r->all[i];
-        if (!l->has_id || !r->known[at++]) continue;
-        l->settled = true;
-        r->result.held++;
-        tell_found(r, "held", slice_of(l->key, l->key_n));
-        char name[200];
-        log_event(
-            LOG_ERROR, "leftover_held", "key=%s why=%s",
-            LOGQ(slice_show(slice_of(l->key, l->key_n), 150, name, sizeof name)),
-            LOGQ("the ledger has its id, so it may be merged already; compare its fields, then delete it"));
-    }
-}
-
 static void step_after_known(struct recovery *r)
 {
     if (!r->how.dry_run) {
@@ -247,7 +225,19 @@ static void on_known(struct db_job *job)
         recovery_fail(r, "ledger: %s", job->ran ? r->error.text : job->text);
         return;
     }
-    hold_known(r);
+    size_t at = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        struct leftover *l = &r->all[i];
+        if (!l->has_id || !r->known[at++]) continue;
+        l->settled = true;
+        r->result.held++;
+        tell_found(r, "held", slice_of(l->key, l->key_n));
+        char name[200];
+        log_event(
+            LOG_ERROR, "leftover_held", "key=%s why=%s",
+            LOGQ(slice_show(slice_of(l->key, l->key_n), 150, name, sizeof name)),
+            LOGQ("the ledger has its id, so it may be merged already; compare its fields, then delete it"));
+    }
     step_after_known(r);
 }
 

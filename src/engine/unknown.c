@@ -116,18 +116,6 @@ static void unknown_next(struct unknown_task *t)
     redis_scan(&t->core->scans, &t->scan);
 }
 
-/* A batch in another version's format is not rejected: its rows might be read wrongly. */
-static void batch_found(struct unknown_task *t, const struct batch_seen *b, bool other_format)
-{
-    struct buf name = {0};
-    buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(b->id), SLICE_ARG(b->counter));
-    if (other_format)
-        buf_printf(&name, ", of format %lld: the version of tallyd that claimed it merges it",
-                   (long long)b->format);
-    t->how.found(t->how.arg, buf_slice(&name));
-    buf_free(&name);
-}
-
 static void on_batch(void *arg, const struct batch_seen *b)
 {
     struct unknown_task *t = arg;
@@ -135,7 +123,14 @@ static void on_batch(void *arg, const struct batch_seen *b)
     bool configured = counters_find(t->core->config.counters, b->counter) != NULL;
     bool other_format = b->format >= 0 && !batch_format_known(b->format);
     if ((configured && !other_format) || !batch_id_read(b->id, &read)) return;
-    batch_found(t, b, other_format);
+    /* A batch in another version's format is not rejected: its rows might be read wrongly. */
+    struct buf name = {0};
+    buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(b->id), SLICE_ARG(b->counter));
+    if (other_format)
+        buf_printf(&name, ", of format %lld: the version of tallyd that claimed it merges it",
+                   (long long)b->format);
+    t->how.found(t->how.arg, buf_slice(&name));
+    buf_free(&name);
     if (other_format) return;
     if (t->n == t->cap) {
         t->cap = t->cap == 0 ? 64 : 2 * t->cap;

@@ -53,29 +53,10 @@ static void on_restored(struct redis_restore *r)
     redis_walk(&u->core->sync_link, &u->walk);
 }
 
-/* First held names that a counter of ours matches: another tallyd may have put them there. */
-static void walk_begin(struct upkeep *u)
-{
-    u->walking = u->restoring = true;
-    u->restore = (struct redis_restore){.counters = u->core->config.counters, .done = on_restored};
-    redis_restore(&u->core->sync_link, &u->restore);
-}
-
 void upkeep_walk(struct upkeep *u)
 {
     u->walk_at_ms = 0;
     u->walk_again = u->walking;
-}
-
-/* When Redis' clock went back, scores are in the future, and the walk corrects them. */
-static void clock_look(struct upkeep *u, uint64_t now_ms)
-{
-    int64_t ahead_ms = redis_time_ms(&u->core->frame_link) - (int64_t)now_ms;
-    if (ahead_ms < u->clock_ahead_ms - CLOCK_BACK_MS) {
-        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld", (long long)(u->clock_ahead_ms - ahead_ms));
-        upkeep_walk(u);
-    }
-    u->clock_ahead_ms = ahead_ms;
 }
 
 static void on_fit(struct redis_fit *f)
@@ -86,22 +67,29 @@ static void on_fit(struct redis_fit *f)
     if (!f->lost) gate_fit(&u->core->gate, f->error.code == ERR_NONE ? NULL : f->error.text);
 }
 
-/* CONFIG SET may turn what a claim is kept by off, or let Redis evict counts. */
-static void fit_look(struct upkeep *u, uint64_t now_ms)
-{
-    if (u->fitting || now_ms < u->fit_at_ms) return;
-    u->fitting = true;
-    u->fit_at_ms = now_ms + FIT_MS;
-    u->fit = (struct redis_fit){.keeps = u->core->config.keeps, .done = on_fit};
-    redis_fit(&u->core->sync_link, &u->fit);
-}
-
 void upkeep_tick(struct upkeep *u, uint64_t now_ms)
 {
     if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
-    clock_look(u, now_ms);
-    fit_look(u, now_ms);
-    if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(u);
+    /* When Redis' clock went back, scores are in the future, and the walk corrects them. */
+    int64_t ahead_ms = redis_time_ms(&u->core->frame_link) - (int64_t)now_ms;
+    if (ahead_ms < u->clock_ahead_ms - CLOCK_BACK_MS) {
+        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld", (long long)(u->clock_ahead_ms - ahead_ms));
+        upkeep_walk(u);
+    }
+    u->clock_ahead_ms = ahead_ms;
+    /* CONFIG SET may turn what a claim is kept by off, or let Redis evict counts. */
+    if (!u->fitting && now_ms >= u->fit_at_ms) {
+        u->fitting = true;
+        u->fit_at_ms = now_ms + FIT_MS;
+        u->fit = (struct redis_fit){.keeps = u->core->config.keeps, .done = on_fit};
+        redis_fit(&u->core->sync_link, &u->fit);
+    }
+    if (!u->walking && now_ms >= u->walk_at_ms) {
+        /* First held names that a counter of ours matches: another tallyd may have put them there. */
+        u->walking = u->restoring = true;
+        u->restore = (struct redis_restore){.counters = u->core->config.counters, .done = on_restored};
+        redis_restore(&u->core->sync_link, &u->restore);
+    }
     prune_tick(&u->prune);
     until_tick(&u->until);
 }

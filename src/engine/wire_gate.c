@@ -33,21 +33,18 @@ static void check_work(struct db *db, struct db_job *job)
     if (c->fit) c->seen = realm_look(db, config->counters, c->redis, &asker, &c->look, &t->error) == ERR_NONE;
 }
 
-/* Said once, though each lane looks. */
-static void log_findings(const struct schema_report *r)
-{
-    for (size_t i = 0; i < r->n; i++) {
-        const struct schema_finding *f = &r->all[i];
-        bool refused = f->level == SCHEMA_REFUSE;
-        log_event(refused ? LOG_ERROR : LOG_WARN, refused ? "schema_refused" : "schema", "reason=%s mend=%s",
-                  LOGQ(f->reason), LOGQ(f->mend != NULL ? f->mend : "none"));
-    }
-}
-
 static void report_file(struct core *c, const struct schema_report *r)
 {
     const struct counters *counters = c->config.counters;
-    if (c->config.lane == 0) log_findings(r);
+    if (c->config.lane == 0) {
+        /* Said once, though each lane looks. */
+        for (size_t i = 0; i < r->n; i++) {
+            const struct schema_finding *f = &r->all[i];
+            bool refused = f->level == SCHEMA_REFUSE;
+            log_event(refused ? LOG_ERROR : LOG_WARN, refused ? "schema_refused" : "schema",
+                      "reason=%s mend=%s", LOGQ(f->reason), LOGQ(f->mend != NULL ? f->mend : "none"));
+        }
+    }
     for (size_t i = 0; i < counters->n; i++)
         sync_counter_fit(c->sync, &counters->all[i], !schema_refused(r, &counters->all[i]));
 }

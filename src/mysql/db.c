@@ -21,7 +21,6 @@
  * verified. */
 static void db_tls_set(const struct db_config *c, MYSQL *mysql); /* before it connects */
 const char *db_tls_advice(const char *said); /* what a person does about an error 2026 of this text */
-static bool db_tls_is_on(MYSQL *mysql);      /* the connection has it */
 
 struct db {
     const struct db_config *config;
@@ -185,7 +184,7 @@ static enum code_class connect_server(struct db *db)
         c->socket != NULL ? "localhost" : h->name; /* else the library looks for a pipe or TCP */
     if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, h->port, c->socket, 0) == NULL)
         return failed(db);
-    if (c->tls != DB_TLS_NONE && !db_tls_is_on(db->mysql))
+    if (c->tls != DB_TLS_NONE && mysql_get_ssl_cipher(db->mysql) == NULL)
         return db_close(db), fail(db, 2026, "the connection has no TLS");
     cut_fd_set(db, fcntl((int)db->mysql->net.fd, F_DUPFD_CLOEXEC, 0));
     return CODE_OK;
@@ -223,18 +222,6 @@ static enum code_class server_read(struct db *db)
     return CODE_OK;
 }
 
-static void look_write(struct db *db, bool innodb, bool galera)
-{
-    static const char wsrep[] =
-        "(SELECT VARIABLE_VALUE FROM %s.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_ready')";
-    char ready[sizeof wsrep + 20] = "'ON'";
-    if (galera && db->mariadb) snprintf(ready, sizeof ready, wsrep, "information_schema");
-    if (galera && !db->mariadb) snprintf(ready, sizeof ready, wsrep, "performance_schema");
-    /* FOR UPDATE: a proxy that splits reads from writes then asks the server that gets the writes. */
-    snprintf(db->look, sizeof db->look, "SELECT @@global.read_only, %s, %s FOR UPDATE",
-             innodb ? "@@global.innodb_read_only" : "0", ready);
-}
-
 /* What the server that gets the writes calls itself. */
 static enum code_class server_name(struct db *db)
 {
@@ -259,7 +246,14 @@ static enum code_class variables_read(struct db *db)
         innodb |= slice_ieq(cells[0], SLICE("innodb_read_only"));
         galera |= slice_ieq(cells[0], SLICE("wsrep_on")) && slice_ieq(cells[1], SLICE("ON"));
     }
-    look_write(db, innodb, galera);
+    static const char wsrep[] =
+        "(SELECT VARIABLE_VALUE FROM %s.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_ready')";
+    char ready[sizeof wsrep + 20] = "'ON'";
+    if (galera && db->mariadb) snprintf(ready, sizeof ready, wsrep, "information_schema");
+    if (galera && !db->mariadb) snprintf(ready, sizeof ready, wsrep, "performance_schema");
+    /* FOR UPDATE: a proxy that splits reads from writes then asks the server that gets the writes. */
+    snprintf(db->look, sizeof db->look, "SELECT @@global.read_only, %s, %s FOR UPDATE",
+             innodb ? "@@global.innodb_read_only" : "0", ready);
     return class;
 }
 
@@ -586,9 +580,4 @@ const char *db_tls_advice(const char *said)
     if (strstr(said, "certificate") != NULL)
         return "; name the file of the authority that signed MySQL's certificate in mysql.tls.ca";
     return "; check which TLS versions MySQL accepts: tallyd needs 1.2 or 1.3";
-}
-
-static bool db_tls_is_on(MYSQL *mysql)
-{
-    return mysql_get_ssl_cipher(mysql) != NULL;
 }

@@ -128,16 +128,6 @@ void witnesses_close(struct witnesses *w)
     pthread_mutex_destroy(&w->lock);
 }
 
-static enum verdict upsert_too_big(struct work *w, struct plan_item *i)
-{
-    char text[120];
-    i->too_big = true;
-    snprintf(text, sizeof text, "the row does not fit max_allowed_packet = %llu",
-             (unsigned long long)db_packet_bytes(w->db));
-    plan_refuse(&w->plan, i, text);
-    return GO_ON;
-}
-
 /* (!) A statement was refused. If that ended the transaction, what is sent next would be committed by itself, without a
  * ledger row. */
 static enum verdict still_open(struct work *w, enum code_class class)
@@ -254,22 +244,26 @@ static enum verdict lower(struct work *w, struct plan_item *i)
     return code_refuses(class) ? row_refused(w, i, class) : merge_judge(w, class);
 }
 
-static enum verdict upsert_refused(struct work *w, struct plan_item *i, enum code_class class)
-{
-    if (!makes_rows(w) || i->delta >= 0) return row_refused(w, i, class);
-    enum verdict v = still_open(w, class);
-    return v == GO_ON ? lower(w, i) : v;
-}
-
 static enum verdict upsert(struct work *w, size_t first, size_t n)
 {
     struct plan_item *one = &w->plan.items[first];
     upsert_statement(w, first, n);
     bool fits = w->sql.n <= merge_packet_most(w);
     if (w->sql.n == 0) return GO_ON; /* none of them is of this pass, or there */
-    if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
+    if (n == 1 && (one->too_big || !fits)) {
+        char text[120];
+        one->too_big = true;
+        snprintf(text, sizeof text, "the row does not fit max_allowed_packet = %llu",
+                 (unsigned long long)db_packet_bytes(w->db));
+        plan_refuse(&w->plan, one, text);
+        return GO_ON;
+    }
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
-    if (n == 1 && code_refuses(class)) return upsert_refused(w, one, class);
+    if (n == 1 && code_refuses(class)) {
+        if (!makes_rows(w) || one->delta >= 0) return row_refused(w, one, class);
+        enum verdict v = still_open(w, class);
+        return v == GO_ON ? lower(w, one) : v;
+    }
     if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
         one->too_big = true;
         db_close(w->db);
@@ -348,16 +342,6 @@ static enum verdict upsert_pass(struct work *w)
     return v;
 }
 
-static enum verdict upsert_all(struct work *w)
-{
-    enum verdict v = GO_ON;
-    for (w->count = 0; v == GO_ON && w->count < counter_counts_n(w->counter); w->count++) {
-        w->as = counter_of_count(w->counter, w->count);
-        v = upsert_pass(w);
-    }
-    return v;
-}
-
 static void witness_put(struct witnesses *all, struct slice counter, const struct plan *p,
                         const struct plan_item *i)
 {
@@ -406,17 +390,6 @@ static enum verdict witness_ask(struct work *w, bool *takes)
     return v == GO_ON ? merge_run_literal(w, "ROLLBACK TO witness") : v;
 }
 
-static enum verdict refused_whole(struct work *w, size_t rows)
-{
-    const struct plan *p = &w->plan;
-    const struct refusal *last = &p->refused[p->refused_n - 1];
-    char text[300];
-    snprintf(text, sizeof text, "MySQL takes none of %zu rows for " SLICE_FMT ", the last for: %.*s", rows,
-             SLICE_ARG(w->counter->table), (int)last->reason_n, p->reasons.p + last->reason_at);
-    w->chunk->by_value = p->by_value;
-    return merge_ended(w, MERGE_REFUSED, text);
-}
-
 /* (!) A table of which MySQL takes no row of this chunk may take none at all, and then no row is to blame. So rows are rejects only
  * if it takes another one in this transaction, during which nobody alters the table. */
 static enum verdict refusals_judge(struct work *w)
@@ -429,13 +402,23 @@ static enum verdict refusals_judge(struct work *w)
     if (refused < p->items_n || (p->by_value && (refused == 1 || w->chunk->values_only))) return GO_ON;
     enum verdict v = witness_ask(w, &takes);
     w->merger->shapes_of = 0; /* the table may have been altered */
-    return v != GO_ON || takes ? v : refused_whole(w, refused);
+    if (v != GO_ON || takes) return v;
+    const struct refusal *last = &p->refused[p->refused_n - 1];
+    char text[300];
+    snprintf(text, sizeof text, "MySQL takes none of %zu rows for " SLICE_FMT ", the last for: %.*s", refused,
+             SLICE_ARG(w->counter->table), (int)last->reason_n, p->reasons.p + last->reason_at);
+    w->chunk->by_value = p->by_value;
+    return merge_ended(w, MERGE_REFUSED, text);
 }
 
 enum verdict rows_merge(struct work *w)
 {
     w->locks.in_rows = true;
-    enum verdict v = upsert_all(w);
+    enum verdict v = GO_ON;
+    for (w->count = 0; v == GO_ON && w->count < counter_counts_n(w->counter); w->count++) {
+        w->as = counter_of_count(w->counter, w->count);
+        v = upsert_pass(w);
+    }
     w->locks.in_rows = false;
     return v == GO_ON ? refusals_judge(w) : v;
 }

@@ -66,18 +66,6 @@ static uint64_t value_u64(struct slice value)
     return num_parse_u64(value, &v) ? v : 0;
 }
 
-static void server_take(struct server *s, struct slice name, struct slice value)
-{
-    if (slice_ieq(name, SLICE("innodb_flush_log_at_trx_commit"))) s->flush = value_u64(value);
-    if (slice_ieq(name, SLICE("sync_binlog"))) s->sync_binlog = value_u64(value);
-    if (slice_ieq(name, SLICE("max_allowed_packet"))) s->packet = value_u64(value);
-    if (slice_ieq(name, SLICE("log_bin")))
-        s->log_bin = slice_ieq(value, SLICE("ON")) || slice_eq(value, SLICE("1"));
-    if (slice_ieq(name, SLICE("read_only")))
-        s->read_only = !slice_ieq(value, SLICE("OFF")) && !slice_eq(value, SLICE("0"));
-    if (slice_ieq(name, SLICE("binlog_format"))) s->statement_format = slice_ieq(value, SLICE("STATEMENT"));
-}
-
 static struct buf *mend_of(struct buf *b, const char *sql)
 {
     buf_put_slice(b, slice_str(sql));
@@ -276,8 +264,19 @@ enum err schema_check(struct db *db, const struct counters *cs, const struct sch
     enum code_class class = DB_QUERY(
         db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'sync_binlog',"
             " 'max_allowed_packet', 'log_bin', 'read_only', 'binlog_format')");
-    while (class == CODE_OK && db_row(db, cell, 2))
-        server_take(&s, cell[0], cell[1]);
+    while (class == CODE_OK && db_row(db, cell, 2)) {
+        struct slice name = cell[0];
+        struct slice value = cell[1];
+        if (slice_ieq(name, SLICE("innodb_flush_log_at_trx_commit"))) s.flush = value_u64(value);
+        if (slice_ieq(name, SLICE("sync_binlog"))) s.sync_binlog = value_u64(value);
+        if (slice_ieq(name, SLICE("max_allowed_packet"))) s.packet = value_u64(value);
+        if (slice_ieq(name, SLICE("log_bin")))
+            s.log_bin = slice_ieq(value, SLICE("ON")) || slice_eq(value, SLICE("1"));
+        if (slice_ieq(name, SLICE("read_only")))
+            s.read_only = !slice_ieq(value, SLICE("OFF")) && !slice_eq(value, SLICE("0"));
+        if (slice_ieq(name, SLICE("binlog_format")))
+            s.statement_format = slice_ieq(value, SLICE("STATEMENT"));
+    }
     if (class == CODE_OK) server_judge(&s, rules, report);
     if (class == CODE_OK) class = own_check(db, report);
     if (class == CODE_OK && !schema_refused(report, NULL)) class = lanes_check(db, rules->lanes, report);

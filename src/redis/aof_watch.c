@@ -50,12 +50,6 @@ static bool is_always(const struct aof_look *l)
 
 /* --- the server --- */
 
-/* A time that is known to be over at Redis: it had its look after we asked, and the clocks were this far apart before. */
-static bool clock_is_back(const struct aof_watch *w, const struct aof_look *l)
-{
-    return l->time_us < (int64_t)l->asked_ms * 1000 + w->ahead_us - CLOCK_SLACK_US;
-}
-
 void aof_watch_look(struct aof_watch *w, const struct aof_look *l)
 {
     int64_t ahead_us = l->time_us - (int64_t)l->answered_ms * 1000;
@@ -73,7 +67,8 @@ void aof_watch_look(struct aof_watch *w, const struct aof_look *l)
         w->clock_us = 0; /* the new file's seconds begin with the clock as it was then */
     }
     w->rewrites = l->rewrites;
-    if (clock_is_back(w, l)) {
+    /* A time that is known to be over at Redis: it had its look after we asked, and the clocks were this far apart before. */
+    if (l->time_us < (int64_t)l->asked_ms * 1000 + w->ahead_us - CLOCK_SLACK_US) {
         int64_t was_us = (int64_t)l->answered_ms * 1000 + w->ahead_most_us;
         if (was_us > w->clock_us) w->clock_us = was_us;
         w->ahead_us = ahead_us;
@@ -117,11 +112,6 @@ static const char *obstacle(const struct aof_watch *w, const struct aof_look *l)
     return NULL;
 }
 
-static bool rewritten_since(const struct aof_wait *a, const struct aof_look *l)
-{
-    return l->rewritten_ok && l->rewrites - l->rewriting > a->first_rewrites;
-}
-
 /* Of Redis' clock: when a second is over, whenever the last fsync began. */
 static int64_t due_us(const struct aof_look *l)
 {
@@ -144,27 +134,6 @@ static void wait_second(struct aof_wait *a, const struct aof_look *l)
     wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
 }
 
-static void wait_begin(struct aof_wait *a, const struct aof_look *l)
-{
-    a->rewrites = l->rewrites;
-    a->due_us = due_us(l);
-    if (l->syncing)
-        wait_step(a, l, LOOK_1, AGAIN_MS);
-    else
-        wait_second(a, l);
-}
-
-/* Look 2 is over when a second is, or an fsync has begun. */
-static void wait_due(struct aof_wait *a, const struct aof_look *l)
-{
-    if (l->syncing)
-        wait_step(a, l, LOOK_3, AGAIN_MS);
-    else if (l->time_us < a->due_us)
-        wait_second(a, l);
-    else
-        wait_step(a, l, LOOK_3_NO_FORK, 0);
-}
-
 enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, const struct aof_look *l)
 {
     bool lax = l->facts.lax_fsync;
@@ -172,7 +141,7 @@ enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, co
     if (!a->looked) a->first_rewrites = l->rewrites;
     a->looked = true;
     a->why = obstacle(w, l);
-    if (w->loadable && rewritten_since(a, l)) return AOF_SYNCED;
+    if (w->loadable && l->rewritten_ok && l->rewrites - l->rewriting > a->first_rewrites) return AOF_SYNCED;
     if (a->why != NULL)
         wait_step(a, l, LOOK_1, SLOW_MS);
     else if (is_always(l) && !lax)
@@ -180,11 +149,22 @@ enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, co
     else if (a->step <= LOOK_2 && !l->pushed && aof_look_wants_push(l))
         a->again_ms = l->answered_ms;
     else if (a->step == LOOK_1 || a->rewrites != l->rewrites ||
-             (a->step == LOOK_3_NO_FORK && lax && a->forks != l->forks))
-        wait_begin(a, l);
-    else if (a->step == LOOK_2)
-        wait_due(a, l);
-    else if (!l->syncing)
+             (a->step == LOOK_3_NO_FORK && lax && a->forks != l->forks)) {
+        a->rewrites = l->rewrites;
+        a->due_us = due_us(l);
+        if (l->syncing)
+            wait_step(a, l, LOOK_1, AGAIN_MS);
+        else
+            wait_second(a, l);
+    } else if (a->step == LOOK_2) {
+        /* Look 2 is over when a second is, or an fsync has begun. */
+        if (l->syncing)
+            wait_step(a, l, LOOK_3, AGAIN_MS);
+        else if (l->time_us < a->due_us)
+            wait_second(a, l);
+        else
+            wait_step(a, l, LOOK_3_NO_FORK, 0);
+    } else if (!l->syncing)
         return AOF_SYNCED;
     else
         wait_step(a, l, LOOK_3, AGAIN_MS);

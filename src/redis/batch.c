@@ -132,21 +132,16 @@ static int64_t int_or(const struct redis_answer *r, int64_t otherwise)
     return answer_integer(r, &v) ? v : otherwise;
 }
 
-/* Asked last: all of it is of that history. */
-static void replid_file(struct batch_list *b, const struct redis_answer *r)
-{
-    struct slice replid = SLICE("-"); /* as history.lua has it */
-    if (!answer_is(r, REDIS_STRING)) b->lost = true;
-    if (!b->lost) (void)info_get(r->str, "master_replid", &replid);
-    slice_show(replid, sizeof b->replid - 1, b->replid, sizeof b->replid);
-}
-
 static void batch_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct batch_list *b = arg;
     (void)l;
     if (at == 1) {
-        replid_file(b, r);
+        /* Asked last: all of it is of that history. */
+        struct slice replid = SLICE("-"); /* as history.lua has it */
+        if (!answer_is(r, REDIS_STRING)) b->lost = true;
+        if (!b->lost) (void)info_get(r->str, "master_replid", &replid);
+        slice_show(replid, sizeof b->replid - 1, b->replid, sizeof b->replid);
         if (b->done != NULL) b->done(b);
         return;
     }
@@ -209,15 +204,6 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
     redis_link_ask(l, 1, beat_done, NULL);
 }
 
-static void holder_file(struct redis_instance *i, const struct redis_answer *r)
-{
-    i->lost = !answer_is(r, REDIS_STRING) && !answer_is(r, REDIS_NIL);
-    if (i->lost) answer_why(r, i->text, sizeof i->text);
-    if (!answer_is(r, REDIS_STRING)) return;
-    slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
-    i->taken = !slice_starts(r->str, slice_str(i->life->id));
-}
-
 static bool holder_linked(const struct redis_instance *i, struct slice clients)
 {
     struct buf owner = {0};
@@ -236,7 +222,12 @@ static void instance_done(struct redis_link *l, void *arg, const struct redis_an
     struct redis_instance *i = arg;
     (void)l;
     if (at == 0 && r != NULL) {
-        holder_file(i, r);
+        i->lost = !answer_is(r, REDIS_STRING) && !answer_is(r, REDIS_NIL);
+        if (i->lost) answer_why(r, i->text, sizeof i->text);
+        if (answer_is(r, REDIS_STRING)) {
+            slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
+            i->taken = !slice_starts(r->str, slice_str(i->life->id));
+        }
         return;
     }
     if (!i->lost && !answer_is(r, REDIS_STRING)) {

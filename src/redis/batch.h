@@ -16,18 +16,11 @@
 #define REGISTRY_GEN "gen"          /* tally:gen after this claim */
 #define REGISTRY_OWNER "owner"      /* <instance>:<life>; the adopter's after an adoption */
 #define REGISTRY_LOWEST "lowest_ms" /* lowest score that its hashes had in tally:dirty */
-#define REGISTRY_PACKED "packed"    /* the hashes that were packed (packed_file); none: no such field */
+#define REGISTRY_PACKED "packed"    /* the hashes that were packed; none: no such field */
 #define REGISTRY_HASH '='
 
 #define PACK_FIELDS_MAX 8  /* a hash with more is renamed: the claim's script reads this many */
 #define PACK_BYTES_MAX 512 /* of fields and values */
-
-/* --- small hashes that a claim moved into the registry of their batch: one text, an array of name, {field, value, field, value,
- * ...}, name, ... as Redis' cmsgpack writes it --- */
-
-/* Adds each hash with its rows. False: not such a text, or a name is in `seen` already (as `=<name>`, where each is
- * put); then b has some of it. */
-bool packed_file(struct batch *b, struct slice text, struct map *seen) MUST_CHECK;
 
 /* --- claims hashes that other programs left (sync/README.md, rule S16): RENAMENX <leftover> -> <pending>_<id>, registered as a
  * claim is. One counter an id, each pending hash once an id. --- */

@@ -38,17 +38,6 @@ static bool text_of(struct slice info, const char *key, char *out, size_t size)
     return true;
 }
 
-/* Valkey reports the version of Redis whose commands it has, which is what matters here; people know Valkey's own
- * version. */
-static void version_show(struct slice info, const char *redis, char *out, size_t size)
-{
-    char valkey[16];
-    if (text_of(info, "valkey_version", valkey, sizeof valkey))
-        snprintf(out, size, "%s-valkey-%s", redis, valkey);
-    else
-        snprintf(out, size, "%s", redis);
-}
-
 bool info_facts(struct slice info, struct redis_facts *f)
 {
     int major = 0, minor = 0, patch = 0;
@@ -56,7 +45,13 @@ bool info_facts(struct slice info, struct redis_facts *f)
     if (!text_of(info, "redis_version", version, sizeof version)) return false;
     if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) < 2) return false;
     if (major < 0 || major > 999 || minor < 0 || patch < 0) return false;
-    version_show(info, version, f->version_text, sizeof f->version_text);
+    /* Valkey reports the version of Redis whose commands it has, which is what matters here; people know Valkey's own
+     * version. */
+    char valkey[16];
+    if (text_of(info, "valkey_version", valkey, sizeof valkey))
+        snprintf(f->version_text, sizeof f->version_text, "%s-valkey-%s", version, valkey);
+    else
+        snprintf(f->version_text, sizeof f->version_text, "%s", version);
     f->version = major * 10000 + (minor > 99 ? 99 : minor) * 100 + (patch > 99 ? 99 : patch);
     if (!text_of(info, "run_id", f->run_id, sizeof f->run_id)) return false;
     text_of(info, "master_replid", f->replid, sizeof f->replid);

@@ -14,16 +14,6 @@
 #define KEYS_FIXED 5
 #define CLAIM_ARGS 10
 
-static void claim_locks_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
-{
-    for (uint32_t i = 0; i < c->keys_n; i++) {
-        bool stays = (c->fresh != NULL && c->fresh[i]) || !counter_locks(c->counter);
-        buf_reset(&fr->scratch);
-        if (!stays) counter_lock_name(c->counter, c->keys[i], &fr->scratch);
-        request_key(out, stays ? slice_of(NULL, 0) : fr->tag, buf_slice(&fr->scratch));
-    }
-}
-
 static void claim_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
     char hex[33];
@@ -50,17 +40,11 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     request_int(out, GENS_KEPT);
     request_int(out, PACK_FIELDS_MAX);
     request_int(out, PACK_BYTES_MAX);
-    claim_locks_put(fr, out, c);
-}
-
-static void odd_tell(const struct claim *c, const struct redis_answer *r)
-{
-    char key[200];
-    for (size_t i = 4; i < r->n; i++) {
-        if (r->elements[i].type != REDIS_STRING) continue;
-        slice_show(r->elements[i].str, 150, key, sizeof key);
-        log_event(LOG_WARN, "not_a_hash", "counter=" SLICE_FMT " key=%s next=%s", SLICE_ARG(c->counter->name),
-                  LOGQ(key), LOGQ("tallyd took the key out of the dirty index; rename or delete it"));
+    for (uint32_t i = 0; i < c->keys_n; i++) {
+        bool stays = (c->fresh != NULL && c->fresh[i]) || !counter_locks(c->counter);
+        buf_reset(&fr->scratch);
+        if (!stays) counter_lock_name(c->counter, c->keys[i], &fr->scratch);
+        request_key(out, stays ? slice_of(NULL, 0) : fr->tag, buf_slice(&fr->scratch));
     }
 }
 
@@ -76,31 +60,23 @@ static bool claim_file(struct claim *c, const struct redis_answer *r)
     c->renamed = (uint32_t)v[0];
     c->left = (uint32_t)v[1];
     c->fields = (uint64_t)v[2];
-    odd_tell(c, r);
+    char key[200];
+    for (size_t i = 4; i < r->n; i++) {
+        if (r->elements[i].type != REDIS_STRING) continue;
+        slice_show(r->elements[i].str, 150, key, sizeof key);
+        log_event(LOG_WARN, "not_a_hash", "counter=" SLICE_FMT " key=%s next=%s", SLICE_ARG(c->counter->name),
+                  LOGQ(key), LOGQ("tallyd took the key out of the dirty index; rename or delete it"));
+    }
     return true;
-}
-
-static struct claim *claim_pop(struct redis_frames *fr)
-{
-    PRE(fr->claims_n > 0);
-    struct claim *c = fr->claims[0];
-    fr->claims_n--;
-    memmove(fr->claims, fr->claims + 1, fr->claims_n * sizeof(struct claim *));
-    return c;
-}
-
-/* If two answers came together, the later one seems to have taken no time. */
-static void claim_time(struct redis_frames *fr, struct claim *c)
-{
-    uint64_t now_us = mono_us(), from_us = c->sent_us > fr->heard_us ? c->sent_us : fr->heard_us;
-    c->took_us = now_us - from_us;
-    fr->heard_us = now_us;
 }
 
 static void claim_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
-    struct claim *c = claim_pop(fr);
+    PRE(fr->claims_n > 0);
+    struct claim *c = fr->claims[0];
+    fr->claims_n--;
+    memmove(fr->claims, fr->claims + 1, fr->claims_n * sizeof(struct claim *));
     (void)at;
     if (r == NULL) return; /* down() reports it; the next link looks for the registry */
     c->text[0] = '\0';
@@ -114,24 +90,22 @@ static void claim_done(struct redis_link *l, void *arg, const struct redis_answe
         return;
     }
     CRASH(claim_done);
-    claim_time(fr, c);
+    /* If two answers came together, the later one seems to have taken no time. */
+    uint64_t now_us = mono_us(), from_us = c->sent_us > fr->heard_us ? c->sent_us : fr->heard_us;
+    c->took_us = now_us - from_us;
+    fr->heard_us = now_us;
     fr->on_claim(fr->arg, c);
-}
-
-static void claim_push(struct redis_frames *fr, struct claim *c)
-{
-    if (fr->claims_n == fr->claims_cap) {
-        fr->claims_cap = fr->claims_cap == 0 ? 8 : 2 * fr->claims_cap;
-        fr->claims = heap_realloc(fr->claims, fr->claims_cap * sizeof(struct claim *));
-    }
-    fr->claims[fr->claims_n++] = c;
 }
 
 void redis_frames_claim(struct redis_frames *fr, struct claim *c)
 {
     PRE(c->keys_n > 0 && c->keys_n <= CLAIM_HASHES_MAX);
     c->sent_us = mono_us();
-    claim_push(fr, c);
+    if (fr->claims_n == fr->claims_cap) {
+        fr->claims_cap = fr->claims_cap == 0 ? 8 : 2 * fr->claims_cap;
+        fr->claims = heap_realloc(fr->claims, fr->claims_cap * sizeof(struct claim *));
+    }
+    fr->claims[fr->claims_n++] = c;
     claim_put(fr, redis_link_begin(fr->link), c);
     redis_link_expect(fr->link, 1, claim_done, fr);
     CRASH(claim_before_send);

@@ -10,28 +10,23 @@
 
 /* --- pages --- */
 
-static void names_page_file(struct redis_page *p, const struct redis_answer *r)
-{
-    size_t bytes = 1; /* never none, so that there is memory to point into */
-    for (size_t i = 0; i < r->n; i++)
-        bytes += r->elements[i].str.n;
-    buf_reserve(&p->names, bytes); /* so that the slices stay good while it fills */
-    p->all = heap_alloc((r->n + 1) * sizeof *p->all);
-    for (size_t i = 0; i < r->n; i++) {
-        p->all[p->n++] = slice_of(p->names.p + p->names.n, r->elements[i].str.n);
-        buf_put_slice(&p->names, r->elements[i].str);
-    }
-    p->at_end = p->n < p->limit;
-}
-
 static void names_page_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_page *p = arg;
     (void)l, (void)at;
     p->lost = r == NULL;
-    if (answer_is(r, REDIS_ARRAY))
-        names_page_file(p, r);
-    else
+    if (answer_is(r, REDIS_ARRAY)) {
+        size_t bytes = 1; /* never none, so that there is memory to point into */
+        for (size_t i = 0; i < r->n; i++)
+            bytes += r->elements[i].str.n;
+        buf_reserve(&p->names, bytes); /* so that the slices stay good while it fills */
+        p->all = heap_alloc((r->n + 1) * sizeof *p->all);
+        for (size_t i = 0; i < r->n; i++) {
+            p->all[p->n++] = slice_of(p->names.p + p->names.n, r->elements[i].str.n);
+            buf_put_slice(&p->names, r->elements[i].str);
+        }
+        p->at_end = p->n < p->limit;
+    } else
         answer_why(r, p->text, sizeof p->text);
     p->done(p);
 }

@@ -187,20 +187,15 @@ static void seat_move(struct seat *s, const struct redis_target *to, const char 
     place_move(s->place, to, CLUSTER_ASTRAY);
 }
 
-static bool word_is_fresh(const struct node *n, uint32_t at, uint64_t now_ms)
-{
-    bool answers = n->state == CLUSTER_NAMES || n->state == CLUSTER_UNOWNED;
-    return answers && n->words[at].owner.host[0] != '\0' && n->heard_ms != 0 &&
-           now_ms - n->heard_ms <= FRESH_MS;
-}
-
 /* Of equal epochs the one where we are. */
 static const struct node *best_node(const struct cluster *c, uint32_t at, uint64_t now_ms)
 {
     const struct node *best = NULL;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct node *n = &c->all[i];
-        if (!word_is_fresh(n, at, now_ms)) continue;
+        bool answers = n->state == CLUSTER_NAMES || n->state == CLUSTER_UNOWNED;
+        if (!answers || n->words[at].owner.host[0] == '\0' || n->heard_ms == 0) continue;
+        if (now_ms - n->heard_ms > FRESH_MS) continue;
         const struct word *w = &n->words[at];
         uint64_t most = best == NULL ? 0 : best->words[at].epoch;
         bool same = best != NULL && w->epoch == most && target_is(&w->owner, &c->seats[at].now);
@@ -317,16 +312,6 @@ static void nodes_found(struct cluster *c, const struct redis_answer *slots, con
         if (n->at.host[0] != '\0' && now_ms - n->named_ms >= FORGET_MS) node_move(n, &none, now_ms);
 }
 
-/* False: no node serves the slot. */
-static bool word_file(struct word *w, const struct node *n, const struct redis_answer *slots, unsigned slot)
-{
-    struct slice id;
-    bool owned = cluster_owner(slots, slot, &n->at, &w->owner, &id);
-    if (!owned) w->owner.host[0] = '\0';
-    w->epoch = owned ? cluster_epoch(buf_slice(&n->nodes), id) : 0;
-    return owned;
-}
-
 static void slots_file(struct node *n, const struct redis_answer *slots)
 {
     struct cluster *c = n->of;
@@ -334,29 +319,17 @@ static void slots_file(struct node *n, const struct redis_answer *slots)
     masters_file(c, buf_slice(&n->nodes));
     for (uint32_t i = 0; i < c->seats_n; i++) {
         unsigned slot = c->seats[i].place->slot;
-        if (!word_file(&n->words[i], n, slots, slot)) snprintf(unserved, sizeof unserved, "slot %u", slot);
+        struct word *w = &n->words[i];
+        struct slice id;
+        bool owned = cluster_owner(slots, slot, &n->at, &w->owner, &id);
+        if (!owned) w->owner.host[0] = '\0';
+        w->epoch = owned ? cluster_epoch(buf_slice(&n->nodes), id) : 0;
+        if (!owned) snprintf(unserved, sizeof unserved, "slot %u", slot);
     }
     node_says(n, unserved[0] == '\0' ? CLUSTER_NAMES : CLUSTER_UNOWNED, unserved);
     for (uint32_t i = 0; i < c->seats_n; i++)
         seat_decide(c, i, n->heard_ms);
     nodes_found(c, slots, &n->at);
-}
-
-/* One that has no slots knows no cluster. */
-static void node_names(struct node *n, const struct redis_answer *slots)
-{
-    n->heard_ms = mono_ms();
-    if (slots->n == 0 || node_is_ours(n->of, buf_slice(&n->nodes)))
-        slots_file(n, slots);
-    else
-        node_says(n, CLUSTER_OTHER, "it knows no master of the cluster that tallyd uses");
-}
-
-static void node_refuses(struct node *n, const struct redis_answer *r)
-{
-    char why[200];
-    answer_why(r, why, sizeof why);
-    node_says(n, CLUSTER_REFUSES, why);
 }
 
 /* at: 0 is CLUSTER NODES, 1 CLUSTER SLOTS. */
@@ -366,12 +339,20 @@ static void node_answers(struct redis_link *l, void *arg, const struct redis_ans
     (void)l;
     if (r == NULL || at == 1) n->asking = false;
     if (r == NULL || n->of->closing) return;
-    if (!answer_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY))
-        node_refuses(n, r);
-    else if (at == 0)
+    if (!answer_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY)) {
+        char why[200];
+        answer_why(r, why, sizeof why);
+        node_says(n, CLUSTER_REFUSES, why);
+    } else if (at == 0)
         buf_put_slice(&n->nodes, r->str);
-    else if (n->nodes.n > 0)
-        node_names(n, r);
+    else if (n->nodes.n > 0) {
+        /* One that has no slots knows no cluster. */
+        n->heard_ms = mono_ms();
+        if (r->n == 0 || node_is_ours(n->of, buf_slice(&n->nodes)))
+            slots_file(n, r);
+        else
+            node_says(n, CLUSTER_OTHER, "it knows no master of the cluster that tallyd uses");
+    }
 }
 
 static void node_ask(struct node *n, uint64_t now_ms)
@@ -437,15 +418,6 @@ static void node_open(struct cluster *c, struct node *n)
     redis_link_start(&n->link);
 }
 
-static void seat_init(struct seat *s, struct cluster *c, struct redis_place *place)
-{
-    s->place = place;
-    place->told_only = true;
-    place->doubted = cluster_doubted;
-    place->redirected = place_redirects;
-    place->finder = c;
-}
-
 struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places)
 {
     struct cluster *c = heap_zalloc(sizeof *c);
@@ -453,8 +425,14 @@ struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *place
     c->loop = loop;
     c->seats_n = n_places;
     c->seats = heap_zalloc(n_places * sizeof *c->seats);
-    for (uint32_t i = 0; i < n_places; i++)
-        seat_init(&c->seats[i], c, places[i]);
+    for (uint32_t i = 0; i < n_places; i++) {
+        struct redis_place *place = places[i];
+        c->seats[i].place = place;
+        place->told_only = true;
+        place->doubted = cluster_doubted;
+        place->redirected = place_redirects;
+        place->finder = c;
+    }
     for (unsigned i = 0; i < url->hosts_n; i++) {
         struct node *n = &c->all[c->n];
         n->at.port = url->hosts[i].port;
@@ -468,12 +446,6 @@ struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *place
     return c;
 }
 
-static void node_free(struct node *n)
-{
-    heap_free(n->words);
-    buf_free(&n->nodes);
-}
-
 static void cluster_maybe_closed(struct cluster *c)
 {
     bool open = !c->tick_closed;
@@ -482,8 +454,11 @@ static void cluster_maybe_closed(struct cluster *c)
     if (open) return;
     void (*closed)(void *) = c->closed;
     void *arg = c->closed_arg;
-    for (uint32_t i = 0; i < c->n; i++)
-        node_free(&c->all[i]);
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct node *n = &c->all[i];
+        heap_free(n->words);
+        buf_free(&n->nodes);
+    }
     heap_free(c->seats);
     heap_free(c);
     closed(arg);

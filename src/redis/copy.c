@@ -167,22 +167,6 @@ static struct redis_link *lane_next(struct copy *c, unsigned lane)
     return &c->to[lane];
 }
 
-/* A token's place as frame_tokens.lua has it, or later: it is never counted too few. */
-static void token_note(struct copy *c, unsigned lane, int64_t left_ms)
-{
-    int64_t keep = c->counters->ops->token_keep_s;
-    int64_t width = (keep + TOKEN_ROUNDS - 1) / TOKEN_ROUNDS;
-    if (width == 0) width = 1;
-    int64_t gone_by = ((redis_time_ms(c->from) + left_ms) / 1000 / width + 1) * width;
-    struct copy_tokens *t = &c->tokens[lane];
-    uint32_t i = 0;
-    while (i < t->n && t->second[i] != gone_by && i + 1 < TOKEN_SECONDS_MAX)
-        i++;
-    if (i == t->n) t->count[t->n++] = 0;
-    if (t->second[i] < gone_by) t->second[i] = gone_by;
-    t->count[i]++;
-}
-
 static struct slice item_name(const struct copy *c, const struct copy_item *item)
 {
     return slice_of(c->names.p + item->at, item->n);
@@ -198,7 +182,20 @@ static void restore_put(struct copy *c, const struct copy_item *item, unsigned l
                                   left_ms, (size_t)2);
     request_slice(out, dump);
     REQUEST_LIT(out, "REPLACE");
-    if (item->key.kind == MOVED_TOKEN) token_note(c, lane, left_ms);
+    if (item->key.kind == MOVED_TOKEN) {
+        /* A token's place as frame_tokens.lua has it, or later: it is never counted too few. */
+        int64_t keep = c->counters->ops->token_keep_s;
+        int64_t width = (keep + TOKEN_ROUNDS - 1) / TOKEN_ROUNDS;
+        if (width == 0) width = 1;
+        int64_t gone_by = ((redis_time_ms(c->from) + left_ms) / 1000 / width + 1) * width;
+        struct copy_tokens *t = &c->tokens[lane];
+        uint32_t i = 0;
+        while (i < t->n && t->second[i] != gone_by && i + 1 < TOKEN_SECONDS_MAX)
+            i++;
+        if (i == t->n) t->count[t->n++] = 0;
+        if (t->second[i] < gone_by) t->second[i] = gone_by;
+        t->count[i]++;
+    }
     if (item->key.kind == MOVED_SAMPLES)
         redis_write(lane_next(c, item->key.lane), "ZADD {}" KEY_KNOWN " 0 %.*s", (int)(name.n - lead),
                     name.p + lead);
@@ -216,22 +213,6 @@ static void unlink_put(struct copy *c, const struct copy_item *item, unsigned la
                     name.p + lead);
 }
 
-/* As it was read. One that has changed may have been copied as another type, into another lane. */
-static void item_put(struct copy *c, const struct copy_item *item, const struct redis_answer *one)
-{
-    int64_t left_ms = 0;
-    const struct redis_answer *dump, *type;
-    bool there = answer_scan(one, "(*i*)", &dump, &left_ms, &type);
-    bool zset = there && slice_eq(type->str, SLICE("zset"));
-    unsigned lane = zset ? item->key.zset_lane : item->key.lane;
-    unsigned other = zset ? item->key.lane : item->key.zset_lane;
-    if (other != lane && (c->scanned || !there)) unlink_put(c, item, other);
-    if (there)
-        restore_put(c, item, lane, dump->str, left_ms);
-    else
-        unlink_put(c, item, lane);
-}
-
 /* --- keys --- */
 
 /* As many names of the page as the script reads at once. */
@@ -247,8 +228,21 @@ static bool piece_copy(struct copy *c)
         request_text(out, c->items[i].key.type);
     const struct redis_answer *r = redis_answered(c->from);
     if (!answer_is(r, REDIS_ARRAY) || r->n == 0) return copy_refused(c, "the old Redis", r);
-    for (size_t i = 0; i < r->n; i++)
-        item_put(c, &c->items[c->item_at + i], &r->elements[i]);
+    for (size_t i = 0; i < r->n; i++) {
+        /* As it was read. One that has changed may have been copied as another type, into another lane. */
+        const struct copy_item *item = &c->items[c->item_at + i];
+        int64_t left_ms = 0;
+        const struct redis_answer *dump, *type;
+        bool there = answer_scan(&r->elements[i], "(*i*)", &dump, &left_ms, &type);
+        bool zset = there && slice_eq(type->str, SLICE("zset"));
+        unsigned lane = zset ? item->key.zset_lane : item->key.lane;
+        unsigned other = zset ? item->key.lane : item->key.zset_lane;
+        if (other != lane && (c->scanned || !there)) unlink_put(c, item, other);
+        if (there)
+            restore_put(c, item, lane, dump->str, left_ms);
+        else
+            unlink_put(c, item, lane);
+    }
     c->item_at += (uint32_t)r->n;
     return lanes_send(c);
 }
@@ -267,16 +261,6 @@ static bool page_copy(struct copy *c)
     return !c->lost;
 }
 
-static void item_add(struct copy *c, struct slice name, struct moved_key key)
-{
-    if (c->items_n == c->items_cap) {
-        c->items_cap = c->items_cap == 0 ? 2 * COPY_PAGE : 2 * c->items_cap;
-        c->items = heap_realloc(c->items, c->items_cap * sizeof *c->items);
-    }
-    c->items[c->items_n++] = (struct copy_item){.at = c->names.n, .n = name.n, .key = key};
-    buf_put_slice(&c->names, name);
-}
-
 static void page_begin(struct copy *c)
 {
     c->item_at = c->items_n = 0;
@@ -290,8 +274,14 @@ static void name_sort(struct copy *c, struct slice name)
     c->seen++;
     if (key.kind == MOVED_BY_MEMBER)
         (void)map_put(&c->shared, name, (void *)(uintptr_t)key.type);
-    else if (key.kind != MOVED_NOT && key.kind != MOVED_ANEW && wanted)
-        item_add(c, name, key);
+    else if (key.kind != MOVED_NOT && key.kind != MOVED_ANEW && wanted) {
+        if (c->items_n == c->items_cap) {
+            c->items_cap = c->items_cap == 0 ? 2 * COPY_PAGE : 2 * c->items_cap;
+            c->items = heap_realloc(c->items, c->items_cap * sizeof *c->items);
+        }
+        c->items[c->items_n++] = (struct copy_item){.at = c->names.n, .n = name.n, .key = key};
+        buf_put_slice(&c->names, name);
+    }
 }
 
 /* The page of an answer of SCAN and the like, and the cursor of the next; NULL: it is none. */
@@ -329,17 +319,6 @@ static bool round_wanted(const struct copy *c)
     return n > FEW_NAMES && c->rounds < ROUNDS_MAX && (c->rounds == 0 || n < c->round_names);
 }
 
-static void round_take(struct copy *c)
-{
-    map_close(&c->round);
-    c->round = c->track->changed;
-    map_init(&c->track->changed);
-    c->round_at = 0;
-    c->round_names = c->round.n;
-    c->total += c->round.n;
-    c->rounds++;
-}
-
 /* False: no name is left. */
 static bool round_page(struct copy *c)
 {
@@ -357,7 +336,13 @@ static bool rounds_copy(struct copy *c)
         while (round_page(c))
             if (!page_copy(c)) return false;
         if (!round_wanted(c)) return true;
-        round_take(c);
+        map_close(&c->round);
+        c->round = c->track->changed;
+        map_init(&c->track->changed);
+        c->round_at = 0;
+        c->round_names = c->round.n;
+        c->total += c->round.n;
+        c->rounds++;
     }
 }
 

@@ -105,18 +105,6 @@ static void timed_look(struct redis_fences *fs, struct fence *f)
                                       : "Redis did not finish its fsync in time; look at its disk");
 }
 
-static void timed_look_all(struct redis_fences *fs)
-{
-    struct list now;
-    list_init(&now);
-    list_move_all(&now, &fs->timed);
-    while (!list_empty(&now)) {
-        struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
-        list_push(&fs->timed, &f->link);
-        timed_look(fs, f);
-    }
-}
-
 static void on_nothing(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)l, (void)arg, (void)r, (void)at;
@@ -142,9 +130,16 @@ static void fence_look_file(struct redis_fences *fs, const struct redis_answer *
         fs->push = aof_look_wants_push(&fs->look);
         if (aof_watch_wants_rewrite(fs->watch, &fs->look)) rewrite_put(fs);
     }
-    if (key_is_whole(key, fs->asked_n))
-        timed_look_all(fs);
-    else
+    if (key_is_whole(key, fs->asked_n)) {
+        struct list now;
+        list_init(&now);
+        list_move_all(&now, &fs->timed);
+        while (!list_empty(&now)) {
+            struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
+            list_push(&fs->timed, &f->link);
+            timed_look(fs, f);
+        }
+    } else
         list_end(fs, &fs->timed, false, OTHER_DATA);
 }
 
@@ -159,20 +154,6 @@ static void on_fence_look(struct redis_link *l, void *arg, const struct redis_an
     if (r != NULL && at + 1 < fs->look_n) return;
     fs->look_n = 0;
     poll_next(fs);
-}
-
-/* The link that wrote is gone: Redis may have lost what it wrote, too. */
-static void lost_end(struct redis_fences *fs)
-{
-    bool up = redis_link_is_up(fs->link);
-    struct list now;
-    list_init(&now);
-    list_move_all(&now, &fs->timed);
-    while (!list_empty(&now)) {
-        struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
-        list_push(&fs->timed, &f->link);
-        if (!up || f->client_id != fs->link->client_id) fence_end(fs, f, false, "the Redis link was lost");
-    }
 }
 
 static void fence_look_put(struct redis_fences *fs)
@@ -197,7 +178,16 @@ static void fence_look_put(struct redis_fences *fs)
 static void on_poll(uv_timer_t *timer)
 {
     struct redis_fences *fs = timer->data;
-    lost_end(fs);
+    /* The link that wrote is gone: Redis may have lost what it wrote, too. */
+    bool up = redis_link_is_up(fs->link);
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, &fs->timed);
+    while (!list_empty(&now)) {
+        struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
+        list_push(&fs->timed, &f->link);
+        if (!up || f->client_id != fs->link->client_id) fence_end(fs, f, false, "the Redis link was lost");
+    }
     if (!list_empty(&fs->timed) && fs->look_n == 0) fence_look_put(fs);
 }
 
@@ -212,15 +202,6 @@ static void poll_next(struct redis_fences *fs)
     }
     if (at_ms > now_ms + LOST_MS) at_ms = now_ms + LOST_MS;
     uv_timer_start(&fs->poll, on_poll, at_ms > now_ms ? at_ms - now_ms : 0, 0);
-}
-
-static void group_to_timed(struct redis_fences *fs)
-{
-    while (!list_empty(&fs->group))
-        list_push(&fs->timed, list_pop(&fs->group));
-    poll_next(fs);
-    fs->flying = false;
-    group_begin(fs);
 }
 
 /* --- write, then WAIT or WAITAOF --- */
@@ -272,8 +253,13 @@ static void group_waited(struct redis_fences *fs)
 {
     if (fs->keeps != REDIS_KEEPS_DISK || (by_waitaof(fs) && fs->vouched))
         group_end(fs, true, NULL, "");
-    else
-        group_to_timed(fs);
+    else {
+        while (!list_empty(&fs->group))
+            list_push(&fs->timed, list_pop(&fs->group));
+        poll_next(fs);
+        fs->flying = false;
+        group_begin(fs);
+    }
 }
 
 static bool wait_enough(const struct redis_fences *fs, const struct redis_answer *r, bool *shape)
@@ -285,22 +271,6 @@ static bool wait_enough(const struct redis_fences *fs, const struct redis_answer
     else
         *shape = answer_is(r, REDIS_INTEGER) && answer_integer(r, &replicas);
     return *shape && local >= 1 && replicas >= (int64_t)fs->replicas;
-}
-
-/* The group's WAIT was answered: with enough, or with less. */
-static void group_judge(struct redis_fences *fs)
-{
-    const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
-    if (fs->enough)
-        group_waited(fs);
-    else if (mono_ms() < first->until_ms && all_background(&fs->group))
-        group_rest(fs);
-    else if (mono_ms() < first->until_ms)
-        wait_put(fs);
-    else if (by_waitaof(fs))
-        group_end(fs, false, NULL, "WAITAOF was not reached in time: disk or replicas are behind");
-    else
-        group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
 }
 
 /* WAIT's answer, our own key; behind WAITAOF INFO, which says whether its answer holds. */
@@ -324,8 +294,21 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         group_end(fs, false, NULL, fs->why);
     else if (!fs->whole)
         group_end(fs, false, NULL, OTHER_DATA);
-    else
-        group_judge(fs);
+    else {
+        /* The group's WAIT was answered: with enough, or with less. */
+        const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
+        if (fs->enough)
+            group_waited(fs);
+        else if (mono_ms() < first->until_ms && all_background(&fs->group))
+            group_rest(fs);
+        else if (mono_ms() < first->until_ms)
+            wait_put(fs);
+        else if (by_waitaof(fs))
+            group_end(fs, false, NULL, "WAITAOF was not reached in time: disk or replicas are behind");
+        else
+            group_end(fs, false, NULL,
+                      "WAIT was not reached in time: fewer replicas than redis.replicas answer");
+    }
 }
 
 /* Well below the link's own limit; otherwise a WAIT without an answer would look like a dead server. */
@@ -381,18 +364,6 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
         group_waited(fs);
 }
 
-static void write_put(struct redis_fences *fs)
-{
-    struct buf *out = redis_link_begin(fs->link);
-    fs->number = redis_link_number(fs->link);
-    request_eval(out, lua_fence, 2, 1);
-    request_key(out, redis_tag(fs->link), buf_slice(&fs->key));
-    request_key(out, redis_tag(fs->link), buf_slice(&fs->seq_key));
-    request_int(out, (int64_t)++fs->n);
-    redis_link_expect(fs->link, 1, on_write, fs);
-    redis_link_flush(fs->link);
-}
-
 /* Everything that waits becomes one group, unless one is under way. */
 static void group_begin(struct redis_fences *fs)
 {
@@ -405,7 +376,14 @@ static void group_begin(struct redis_fences *fs)
         memcpy(f->run_id, fs->link->facts.run_id, sizeof f->run_id);
         f->client_id = fs->link->client_id;
     }
-    write_put(fs);
+    struct buf *out = redis_link_begin(fs->link);
+    fs->number = redis_link_number(fs->link);
+    request_eval(out, lua_fence, 2, 1);
+    request_key(out, redis_tag(fs->link), buf_slice(&fs->key));
+    request_key(out, redis_tag(fs->link), buf_slice(&fs->seq_key));
+    request_int(out, (int64_t)++fs->n);
+    redis_link_expect(fs->link, 1, on_write, fs);
+    redis_link_flush(fs->link);
 }
 
 static void on_spaced(uv_timer_t *timer)

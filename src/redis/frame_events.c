@@ -114,9 +114,18 @@ void events_gone_file(struct redis_frames *fr, struct frame *f, const struct red
     f->events_gone = -1;
 }
 
-/* The script says which of the own ids it refused. */
-static bool refused_ids_file(struct frame *f, const struct frame_op *op, const struct redis_answer *r)
+static bool drawing_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
+                         const struct op_limits *l)
 {
+    bool some_refused = r->type == REDIS_ARRAY && r->n > 1;
+    (void)l;
+    int64_t drawn = op->lease_n + (int64_t)numbered_count(f, op);
+    if (!answer_integer(some_refused ? r->elements : r, &op->value) || op->value < drawn) return false;
+    int64_t next = op->value - drawn + 1;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
+        f->items[i].value = is_numbered(&f->items[i]) ? next++ : 0;
+    /* The script says which of the own ids it refused. */
+    if (!some_refused) return true;
     uint32_t own = 0;
     size_t at = 1;
     int64_t refused = 0;
@@ -128,19 +137,6 @@ static bool refused_ids_file(struct frame *f, const struct frame_op *op, const s
         at++;
     }
     return at == r->n;
-}
-
-static bool drawing_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
-                         const struct op_limits *l)
-{
-    bool some_refused = r->type == REDIS_ARRAY && r->n > 1;
-    (void)l;
-    int64_t drawn = op->lease_n + (int64_t)numbered_count(f, op);
-    if (!answer_integer(some_refused ? r->elements : r, &op->value) || op->value < drawn) return false;
-    int64_t next = op->value - drawn + 1;
-    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
-        f->items[i].value = is_numbered(&f->items[i]) ? next++ : 0;
-    return !some_refused || refused_ids_file(f, op, r);
 }
 
 void events_drawn_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)

@@ -76,16 +76,6 @@ static void zadds_put(struct buf *out, const struct frame *f, const struct frame
     }
 }
 
-/* No number of a lease can be in the log earlier (KEY_LEASED): another program has changed ticker or log. */
-static void lost_tell(const struct frame *f, const struct frame_op *op, int64_t lost)
-{
-    char name[100];
-    log_event(
-        LOG_ERROR, "events_lost", "name=%s events=%lld next=%s",
-        LOGQ(slice_show(FRAME_NAME(f, op), 80, name, sizeof name)), (long long)lost,
-        LOGQ("its log had numbers of its ticker already; no other program may write or delete these keys"));
-}
-
 static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *op,
                                              const struct redis_answer *r)
 {
@@ -98,7 +88,14 @@ static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *o
         else
             op_fail(f, op, r);
     }
-    if (numbered > 0 && op->error_n == 0) lost_tell(f, op, numbered);
+    if (numbered > 0 && op->error_n == 0) {
+        /* No number of a lease can be in the log earlier (KEY_LEASED): another program has changed ticker or log. */
+        char name[100];
+        log_event(LOG_ERROR, "events_lost", "name=%s events=%lld next=%s",
+                  LOGQ(slice_show(FRAME_NAME(f, op), 80, name, sizeof name)), (long long)numbered,
+                  LOGQ("its log had numbers of its ticker already; no other program may write or delete "
+                       "these keys"));
+    }
     return r;
 }
 
@@ -137,21 +134,6 @@ static bool begins_run(const struct frame *f, const struct frame_op *op, const s
     return before == NULL || !slice_eq(FRAME_TYPE(f, before), FRAME_TYPE(f, op));
 }
 
-static void pack(struct buf *out, const struct frame *f, const struct frame_op *op)
-{
-    int64_t last = -1;
-    buf_int(out, op->name_n);
-    buf_put_char(out, ':');
-    buf_put_slice(out, FRAME_NAME(f, op));
-    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
-        if (f->items[i].at == last) continue;
-        last = f->items[i].at;
-        buf_int(out, last);
-        buf_put_char(out, ' ');
-    }
-    buf_put_char(out, ';');
-}
-
 static void types_put(struct buf *out, struct buf *packed, const struct frame *f)
 {
     const struct frame_op *before = NULL, *op;
@@ -161,7 +143,17 @@ static void types_put(struct buf *out, struct buf *packed, const struct frame *f
             request_slice(out, buf_slice(packed));
             buf_reset(packed);
         }
-        pack(packed, f, op);
+        int64_t last = -1;
+        buf_int(packed, op->name_n);
+        buf_put_char(packed, ':');
+        buf_put_slice(packed, FRAME_NAME(f, op));
+        for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+            if (f->items[i].at == last) continue;
+            last = f->items[i].at;
+            buf_int(packed, last);
+            buf_put_char(packed, ' ');
+        }
+        buf_put_char(packed, ';');
     }
     request_slice(out, buf_slice(packed));
 }

@@ -409,16 +409,6 @@ static void answers_clear(struct frame *f)
 
 /* --- back --- */
 
-/* Reports faults that no client's answer shows: in the dirty index, the books or the seq key. */
-static void trouble_tell(struct redis_frames *fr)
-{
-    char line[200];
-    if (fr->trouble == NULL || fr->told) return;
-    fr->told = true;
-    answer_why(fr->trouble, line, sizeof line);
-    log_event(LOG_ERROR, "frame_side", "key=%s error=%s", fr->trouble_key, LOGQ(line));
-}
-
 /* No client waits for what a feed moves, or what comes out of a journal, so its errors are logged here: at most once a
  * second, with their number. */
 static void feeds_tell(struct redis_frames *fr, const struct frame *f)
@@ -441,9 +431,9 @@ static void feeds_tell(struct redis_frames *fr, const struct frame *f)
     fr->feeds_told_ms = now_ms;
 }
 
-/* What an op that waits in a journal answers was known when the frame was sent. */
-static void ops_clear(struct frame *f)
+static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r)
 {
+    /* What an op that waits in a journal answers was known when the frame was sent. */
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
         if (op->silent) continue;
@@ -451,17 +441,18 @@ static void ops_clear(struct frame *f)
         op->late = op->fresh = false;
         op->error_n = 0;
     }
-}
-
-static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r)
-{
-    ops_clear(f);
     fr->trouble = NULL;
     for (int i = 0; i < FRAME_PARTS; i++) {
         if (fr->sent[i] > 0) parts[i].file(fr, f, r, fr->sent[i]);
         r += fr->sent[i];
     }
-    trouble_tell(fr);
+    /* Reports faults that no client's answer shows: in the dirty index, the books or the seq key. */
+    char line[200];
+    if (fr->trouble != NULL && !fr->told) {
+        fr->told = true;
+        answer_why(fr->trouble, line, sizeof line);
+        log_event(LOG_ERROR, "frame_side", "key=%s error=%s", fr->trouble_key, LOGQ(line));
+    }
     if (f->ops_n > 0) feeds_tell(fr, f);
     if (fr->keeps && f->errors.n > 0) again_without_failed(fr, f);
 }
@@ -568,21 +559,6 @@ static struct slice cell_take(const char **p)
     return key;
 }
 
-/* (!) For each hash: the ZADD that made it known dirty may be lost as well, or a claim has taken the hash since. */
-static void kept_dirty_put(struct redis_frames *fr, struct buf *out, const struct kept_frame *k)
-{
-    const char *p = k->bytes.p;
-    request_array(out, 3 + 2 * (size_t)k->cells);
-    BUF_LIT(out, "$4\r\nZADD\r\n");
-    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
-    BUF_LIT(out, "$2\r\nNX\r\n");
-    for (uint32_t i = 0; i < k->cells; i++) {
-        request_int(out, k->dirty_ms);
-        struct slice key = cell_take(&p);
-        request_slice(out, slice_of(key.p + fr->tag.n, key.n - fr->tag.n));
-    }
-}
-
 static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, uint32_t at)
 {
     static const struct slice queued = {"QUEUED", 6};
@@ -608,26 +584,6 @@ static uint32_t errors_of(const struct redis_answer *r)
     return n;
 }
 
-static uint32_t errors_count(const struct redis_answer *exec)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; exec->type == REDIS_ARRAY && i < exec->n; i++)
-        n += errors_of(&exec->elements[i]);
-    return n;
-}
-
-/* New hits wait until Redis takes it. It is sent again ten times a second; one line a second says why. */
-static void refusal_tell(struct redis_frames *fr, const struct redis_answer *exec)
-{
-    char text[200];
-    uint64_t now_ms = mono_ms();
-    refusal_file(&fr->lost, exec);
-    if (now_ms < fr->refusal_told_ms + REFUSAL_TOLD_MS) return;
-    fr->refusal_told_ms = now_ms;
-    slice_show(buf_slice(&fr->lost.errors), 150, text, sizeof text);
-    log_event(LOG_WARN, "replay_refused", "seq=%llu error=%s", (unsigned long long)fr->kept->seq, LOGQ(text));
-}
-
 static uint32_t sum_of(const struct redis_answer *r)
 {
     int64_t n = 0;
@@ -640,7 +596,18 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
 {
     struct kept_frame *k = fr->kept;
     bool applied = answer_is_array(r, fr->lines - 1);
-    if (r->type == REDIS_ERROR) refusal_tell(fr, r);
+    if (r->type == REDIS_ERROR) {
+        /* New hits wait until Redis takes it. It is sent again ten times a second; one line a second says why. */
+        char text[200];
+        uint64_t now_ms = mono_ms();
+        refusal_file(&fr->lost, r);
+        if (now_ms >= fr->refusal_told_ms + REFUSAL_TOLD_MS) {
+            fr->refusal_told_ms = now_ms;
+            slice_show(buf_slice(&fr->lost.errors), 150, text, sizeof text);
+            log_event(LOG_WARN, "replay_refused", "seq=%llu error=%s", (unsigned long long)fr->kept->seq,
+                      LOGQ(text));
+        }
+    }
     fr->kept = NULL;
     if (!applied && r->type != REDIS_ERROR) {
         exec_odd(fr, r);
@@ -648,7 +615,9 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
     }
     if (stray_cut(fr->link, r)) return;
     if (applied) redis_link_numbered(fr->link, k->seq);
-    k->failed = errors_count(r);
+    k->failed = 0;
+    for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
+        k->failed += errors_of(&r->elements[i]);
     k->renumbered = applied && fr->kept_events ? sum_of(&r->elements[r->n - 2]) : 0;
     fr->on_kept(fr->arg, k, applied ? FRAME_APPLIED : FRAME_REFUSED);
 }
@@ -686,7 +655,19 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
     struct buf *out = redis_link_begin(fr->link);
     fr->kept = k;
     BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
-    if (k->cells > 0) kept_dirty_put(fr, out, k);
+    if (k->cells > 0) {
+        /* (!) For each hash: the ZADD that made it known dirty may be lost as well, or a claim has taken the hash since. */
+        const char *p = k->bytes.p;
+        request_array(out, 3 + 2 * (size_t)k->cells);
+        BUF_LIT(out, "$4\r\nZADD\r\n");
+        REQUEST_KEY(out, fr->tag, KEY_DIRTY);
+        BUF_LIT(out, "$2\r\nNX\r\n");
+        for (uint32_t i = 0; i < k->cells; i++) {
+            request_int(out, k->dirty_ms);
+            struct slice key = cell_take(&p);
+            request_slice(out, slice_of(key.p + fr->tag.n, key.n - fr->tag.n));
+        }
+    }
     buf_put_slice(out, buf_slice(&k->bytes));
     fr->lines = 1 + (k->cells > 0) + k->lines;
     fr->lines += kept_ops_put(fr, out, k);

@@ -41,18 +41,6 @@ static void visitors_of(struct buf *out, const struct frame *f, const struct fra
     }
 }
 
-static void visitors_keys_put(struct redis_frames *fr, struct buf *out, const struct frame *f,
-                              const struct frame_op *op)
-{
-    struct buf *name = &fr->scratch;
-    OP_KEY(out, fr->tag, name, name_visitors(name, FRAME_NAME(f, op), op->which));
-    OP_KEY(out, fr->tag, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->which));
-    if (op->counter != NULL)
-        request_key(out, fr->tag, FRAME_TEXT(f, op->key_at, op->key_n));
-    else
-        OP_KEY(out, fr->tag, name, name_visitors(name, FRAME_NAME(f, op), op->which));
-}
-
 uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     const struct op_limits *l = fr->limits;
@@ -68,8 +56,15 @@ uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct fra
     REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
     REQUEST_KEY(out, fr->tag, KEY_DIRTY);
     OP_KEY(out, fr->tag, &fr->scratch, name_grown(&fr->scratch, f->dirty_ms / 1000));
-    for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
-        visitors_keys_put(fr, out, f, op);
+    for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
+        struct buf *name = &fr->scratch;
+        OP_KEY(out, fr->tag, name, name_visitors(name, FRAME_NAME(f, op), op->which));
+        OP_KEY(out, fr->tag, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->which));
+        if (op->counter != NULL)
+            request_key(out, fr->tag, FRAME_TEXT(f, op->key_at, op->key_n));
+        else
+            OP_KEY(out, fr->tag, name, name_visitors(name, FRAME_NAME(f, op), op->which));
+    }
     request_int(out, f->dirty_ms);
     request_int(out, fr->again ? 0 : l->uniq_growth);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {

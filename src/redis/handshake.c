@@ -47,15 +47,6 @@ static void auth_put(struct redis_link *l)
     step_add(l, STEP_AUTH);
 }
 
-static void select_put(struct redis_link *l)
-{
-    if (l->config.place->url->db == 0) return;
-    request_array(&l->out, 2);
-    REQUEST_LIT(&l->out, "SELECT");
-    request_int(&l->out, l->config.place->url->db);
-    step_add(l, STEP_SELECT);
-}
-
 static void setname_put(struct redis_link *l)
 {
     struct buf name = {0};
@@ -196,7 +187,12 @@ void handshake_send(struct redis_link *l)
         wire_write(l);
         return;
     }
-    select_put(l);
+    if (l->config.place->url->db != 0) {
+        request_array(&l->out, 2);
+        REQUEST_LIT(&l->out, "SELECT");
+        request_int(&l->out, l->config.place->url->db);
+        step_add(l, STEP_SELECT);
+    }
     setname_put(l);
     static const struct {
         enum handshake_step step;
@@ -283,20 +279,6 @@ static void number_done(struct redis_link *l, void *arg, const struct redis_answ
     if (r != NULL) (void)redis_link_whole(l, number, r);
 }
 
-/* There may be no hits and no reads for long. */
-static void number_ask(struct redis_link *l)
-{
-    struct buf key = {0};
-    if (l->number_asked > 0 || redis_link_number(l) == 0) return;
-    l->number_asked = redis_link_number(l);
-    name_seq(&key, l->config.life);
-    request_array(redis_link_begin(l), 2);
-    REQUEST_LIT(&l->out, "GET");
-    request_key(&l->out, redis_tag(l), buf_slice(&key));
-    redis_link_expect(l, 1, number_done, NULL);
-    buf_free(&key);
-}
-
 void handshake_time(struct redis_link *l)
 {
     l->time_asked_ms = mono_ms();
@@ -304,6 +286,16 @@ void handshake_time(struct redis_link *l)
     redis_link_expect(l, 1, time_done, NULL);
     request_words(redis_link_begin(l), l->no_role ? "INFO replication" : "ROLE");
     redis_link_expect(l, 1, role_done, NULL);
-    number_ask(l);
+    /* There may be no hits and no reads for long. */
+    struct buf key = {0};
+    if (l->number_asked == 0 && redis_link_number(l) != 0) {
+        l->number_asked = redis_link_number(l);
+        name_seq(&key, l->config.life);
+        request_array(redis_link_begin(l), 2);
+        REQUEST_LIT(&l->out, "GET");
+        request_key(&l->out, redis_tag(l), buf_slice(&key));
+        redis_link_expect(l, 1, number_done, NULL);
+        buf_free(&key);
+    }
     redis_link_flush(l);
 }

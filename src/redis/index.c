@@ -232,18 +232,6 @@ static const struct counter *suspect_match(const struct counters *cs, struct sli
     return NULL;
 }
 
-static void suspect_add(struct redis_walk *w, const struct counter *c, struct slice key, size_t pending_n)
-{
-    if (w->suspects_n == w->suspects_cap) {
-        w->suspects_cap = w->suspects_cap == 0 ? 64 : 2 * w->suspects_cap;
-        w->suspects = heap_realloc(w->suspects, w->suspects_cap * sizeof *w->suspects);
-    }
-    struct redis_suspect *s = &w->suspects[w->suspects_n++];
-    *s = (struct redis_suspect){.counter = c, .at = w->names.n, .n = key.n, .pending_n = pending_n};
-    s->has_id = claimed_split(key, NULL, &s->id);
-    buf_put_slice(&w->names, key);
-}
-
 /* Appends the pending hashes of this page to `found`, as RESP; returns how many. */
 static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys, struct buf *found)
 {
@@ -259,7 +247,14 @@ static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys,
         if (c != NULL) {
             if (!w->read_only) request_slice(found, key), n++;
         } else if ((c = suspect_match(w->counters, key, &pending_n)) != NULL) {
-            suspect_add(w, c, key, pending_n);
+            if (w->suspects_n == w->suspects_cap) {
+                w->suspects_cap = w->suspects_cap == 0 ? 64 : 2 * w->suspects_cap;
+                w->suspects = heap_realloc(w->suspects, w->suspects_cap * sizeof *w->suspects);
+            }
+            struct redis_suspect *s = &w->suspects[w->suspects_n++];
+            *s = (struct redis_suspect){.counter = c, .at = w->names.n, .n = key.n, .pending_n = pending_n};
+            s->has_id = claimed_split(key, NULL, &s->id);
+            buf_put_slice(&w->names, key);
         }
     }
     return n;

@@ -73,16 +73,11 @@ void redis_link_init_asker(struct redis_link *l, uv_loop_t *loop, struct redis_p
     place_move(own, at, "");
 }
 
-static void sigpipe_ignore(void)
-{
-    struct sigaction now;
-    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
-}
-
 void redis_link_start(struct redis_link *l)
 {
     PRE(sm_now(&l->sm) == LINK_IDLE && !l->closing);
-    sigpipe_ignore();
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
     sm_move(&l->sm, LINK_WAITING);
     l->wait_until_ms = l->tick_ms = mono_ms();
     uv_timer_start(&l->tick, on_tick, LINK_MS, LINK_MS);
@@ -184,15 +179,6 @@ static void on_connected(uv_connect_t *req, int status)
     if (l->doomed) link_end(l);
 }
 
-static void connect_unix(struct redis_link *l)
-{
-    sm_move(&l->sm, LINK_CONNECTING);
-    uv_pipe_init(l->loop, &l->io.pipe, 0);
-    l->io_open = true;
-    l->io.stream.data = l->connect.data = l;
-    uv_pipe_connect(&l->connect, &l->io.pipe, l->target.host, on_connected);
-}
-
 static void connect_tcp(struct redis_link *l, const struct sockaddr *address)
 {
     sm_move(&l->sm, LINK_CONNECTING);
@@ -239,21 +225,6 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
         link_maybe_gone(l);
 }
 
-/* On libuv's pool: the loop never waits for DNS. */
-static void resolve_start(struct redis_link *l)
-{
-    char port[8];
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    sm_move(&l->sm, LINK_RESOLVING);
-    snprintf(port, sizeof port, "%d", l->target.port);
-    l->resolve.data = l;
-    int status = uv_getaddrinfo(l->loop, &l->resolve, on_resolved, l->target.host, port, &hints);
-    if (status < 0)
-        link_doom_io(l, uv_strerror(status));
-    else
-        l->resolve_busy = true;
-}
-
 static void try_begin(struct redis_link *l)
 {
     const struct redis_target *t = &l->target;
@@ -266,13 +237,27 @@ static void try_begin(struct redis_link *l)
         sm_move(&l->sm, LINK_RESOLVING);
         link_doom_io(l, "no sentinel or node has named it yet");
     } else if (t->port == 0) {
-        connect_unix(l);
+        sm_move(&l->sm, LINK_CONNECTING);
+        uv_pipe_init(l->loop, &l->io.pipe, 0);
+        l->io_open = true;
+        l->io.stream.data = l->connect.data = l;
+        uv_pipe_connect(&l->connect, &l->io.pipe, l->target.host, on_connected);
     } else if (uv_ip4_addr(t->host, t->port, &v4) == 0) {
         connect_tcp(l, (struct sockaddr *)&v4);
     } else if (uv_ip6_addr(t->host, t->port, &v6) == 0) {
         connect_tcp(l, (struct sockaddr *)&v6);
     } else {
-        resolve_start(l);
+        /* On libuv's pool: the loop never waits for DNS. */
+        char port[8];
+        struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+        sm_move(&l->sm, LINK_RESOLVING);
+        snprintf(port, sizeof port, "%d", l->target.port);
+        l->resolve.data = l;
+        int status = uv_getaddrinfo(l->loop, &l->resolve, on_resolved, l->target.host, port, &hints);
+        if (status < 0)
+            link_doom_io(l, uv_strerror(status));
+        else
+            l->resolve_busy = true;
     }
     l->attempt++;
     l->tries++;

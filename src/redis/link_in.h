@@ -53,15 +53,8 @@ uint64_t wire_silent_ms(const struct redis_link *l,
                         uint64_t now_ms); /* how long nothing was read while an answer is due */
 void wire_close(struct redis_link *l);    /* memory */
 
-/* wire.c; all only for links with TLS, except the first and the last */
-void link_tls_start(struct redis_link *l); /* a link without: nothing */
-struct buf *link_tls_out(
-    struct redis_link *l); /* what is to be written: all of out in it, once the handshake is through */
-/* Decrypts what came: its text is in *p; returns how much of it. A session that is over dooms the link. */
-size_t link_tls_take(struct redis_link *l, const char **p, size_t n);
 const char *link_tls_end_why(const struct redis_link *l,
                              const char *why); /* of an end that may be more than that */
-void link_tls_close(struct redis_link *l);     /* memory */
 
 /* handshake.c */
 void handshake_send(struct redis_link *l);

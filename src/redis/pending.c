@@ -101,26 +101,23 @@ static struct hash_place *place_of(const struct redis_hash *h, uint32_t hash, st
     }
 }
 
-/* At most half of them are taken. */
-static void places_grow(struct redis_hash *h)
-{
-    struct hash_place *before = h->places;
-    uint32_t n = h->places_n;
-    h->places_n = n == 0 ? PLACES_FIRST : 2 * n;
-    h->places = heap_zalloc(h->places_n * sizeof *h->places);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t to = before[i].hash;
-        while (before[i].at != 0 && h->places[to & (h->places_n - 1)].at != 0)
-            to++;
-        if (before[i].at != 0) h->places[to & (h->places_n - 1)] = before[i];
-    }
-    heap_free(before);
-}
-
 /* HSCAN may give a field twice. */
 static void hash_field_file(struct redis_hash *h, struct slice field, struct slice value)
 {
-    if (h->answer.n >= h->places_n) places_grow(h);
+    if (h->answer.n >= h->places_n) {
+        /* At most half of them are taken. */
+        struct hash_place *before = h->places;
+        uint32_t n = h->places_n;
+        h->places_n = n == 0 ? PLACES_FIRST : 2 * n;
+        h->places = heap_zalloc(h->places_n * sizeof *h->places);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t to = before[i].hash;
+            while (before[i].at != 0 && h->places[to & (h->places_n - 1)].at != 0)
+                to++;
+            if (before[i].at != 0) h->places[to & (h->places_n - 1)] = before[i];
+        }
+        heap_free(before);
+    }
     uint32_t hash = (uint32_t)XXH3_64bits_withSeed(field.n > 0 ? field.p : "", field.n, h->seed);
     struct hash_place *place = place_of(h, hash, field);
     uint32_t at = place->at;

@@ -152,7 +152,8 @@ bool place_is_whole(const struct redis_place *p)
     return !list_empty(&p->links);
 }
 
-bool place_has_choice(const struct redis_place *p)
+/* Its URL has several hosts, or it is told one. */
+static bool place_has_choice(const struct redis_place *p)
 {
     return p->told_only || p->url->hosts_n > 1;
 }

@@ -130,7 +130,6 @@ void place_served(struct redis_place *p);                /* a frame was applied 
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
 bool place_is_up(const struct redis_place *p);           /* some link is up */
 bool place_is_whole(const struct redis_place *p);        /* all that were started are */
-bool place_has_choice(const struct redis_place *p);      /* its URL has several hosts, or it is told one */
 /* Every link asks ROLE now, and `doubted` is called; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);
 

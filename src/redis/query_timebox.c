@@ -10,22 +10,6 @@
 
 static void recent_ask(struct redis_query *r);
 
-/* False: the reply holds something that is no timebox of tallyd's; r is refused. */
-static bool buckets_file(struct redis_query *r, const struct redis_answer *reply)
-{
-    for (size_t i = 0; i + 1 < reply->n; i += 2) {
-        int64_t bucket, hits;
-        if (!answer_integer(&reply->elements[i], &bucket) || !query_score(&reply->elements[i + 1], &hits)) {
-            query_refuse_key(r, buf_slice(&r->key), reply->elements[i].str);
-            return false;
-        }
-        query_put_number(&r->answer, bucket);
-        query_put_number(&r->answer, hits);
-        r->at = bucket;
-    }
-    return true;
-}
-
 static int64_t buckets_left(const struct redis_query *r)
 {
     return r->query->limit - (int64_t)(r->answer.n / 2);
@@ -39,7 +23,17 @@ static void on_buckets(struct redis_link *l, void *arg, const struct redis_answe
         query_fail(r, reply);
         return;
     }
-    if (!buckets_file(r, reply)) return;
+    for (size_t i = 0; i + 1 < reply->n; i += 2) {
+        int64_t bucket, hits;
+        if (!answer_integer(&reply->elements[i], &bucket) || !query_score(&reply->elements[i + 1], &hits)) {
+            /* no timebox of tallyd's */
+            query_refuse_key(r, buf_slice(&r->key), reply->elements[i].str);
+            return;
+        }
+        query_put_number(&r->answer, bucket);
+        query_put_number(&r->answer, hits);
+        r->at = bucket;
+    }
     if (r->query->kind != QUERY_TIMEBOX_RECENT || reply->n < 2 * BUCKETS_A_PIECE || buckets_left(r) == 0) {
         query_finish(r);
         return;
@@ -70,24 +64,20 @@ static void recent_ask(struct redis_query *r)
     redis_link_ask(r->link, 1, on_buckets, r);
 }
 
-/* One command, so it is of one moment, however long the timebox. */
-static void extreme_ask(struct redis_query *r)
-{
-    struct buf *out = redis_link_begin(r->link);
-    request_array(out, 5);
-    request_text(out, r->query->kind == QUERY_TIMEBOX_TOP ? "ZREVRANGE" : "ZRANGE");
-    name_bucket_hits(query_key(r), r->query->name);
-    request_key(out, redis_tag(r->link), buf_slice(&r->key));
-    request_int(out, r->query->offset);
-    request_int(out, last_rank(r->query->offset, r->query->limit));
-    REQUEST_LIT(out, "WITHSCORES");
-    redis_link_ask(r->link, 1, on_buckets, r);
-}
-
 void query_timebox(struct redis_query *r)
 {
     if (r->query->kind == QUERY_TIMEBOX_RECENT)
         recent_ask(r);
-    else
-        extreme_ask(r);
+    else {
+        /* One command, so it is of one moment, however long the timebox. */
+        struct buf *out = redis_link_begin(r->link);
+        request_array(out, 5);
+        request_text(out, r->query->kind == QUERY_TIMEBOX_TOP ? "ZREVRANGE" : "ZRANGE");
+        name_bucket_hits(query_key(r), r->query->name);
+        request_key(out, redis_tag(r->link), buf_slice(&r->key));
+        request_int(out, r->query->offset);
+        request_int(out, last_rank(r->query->offset, r->query->limit));
+        REQUEST_LIT(out, "WITHSCORES");
+        redis_link_ask(r->link, 1, on_buckets, r);
+    }
 }

@@ -96,16 +96,6 @@ static void hold_end(struct quorum *q, const char *why, uint64_t now_ms)
     q->ports.hold(q->ports.arg, false, why);
 }
 
-static void hold_begin(struct quorum *q, uint32_t i, const char *why, uint64_t now_ms)
-{
-    if (q->holding || now_ms < q->words[i].hold_again_ms) return;
-    q->holding = true;
-    q->moved = false;
-    q->holder = i;
-    q->hold_ms = now_ms;
-    q->ports.hold(q->ports.arg, true, why);
-}
-
 /* --- move --- */
 
 static void candidate_forget(struct quorum *q)
@@ -243,19 +233,14 @@ static bool event_is_ours(const struct quorum *q, struct slice text, struct redi
            target_is(&primary, &q->now);
 }
 
-static void switch_heard(struct quorum *q, uint32_t i, struct slice text, uint64_t now_ms)
-{
-    struct slice w[WORDS_MAX];
-    struct redis_target to;
-    if (words_split(text, w) == 5 && slice_eq(w[0], slice_str(q->name)) && target_parse(w[3], w[4], &to))
-        quorum_named(q, i, &to, now_ms);
-}
-
 void quorum_heard(struct quorum *q, uint32_t i, struct slice channel, struct slice text, uint64_t now_ms)
 {
     struct redis_target replica;
     if (slice_eq(channel, SLICE("+switch-master"))) {
-        switch_heard(q, i, text, now_ms);
+        struct slice w[WORDS_MAX];
+        struct redis_target to;
+        if (words_split(text, w) == 5 && slice_eq(w[0], slice_str(q->name)) && target_parse(w[3], w[4], &to))
+            quorum_named(q, i, &to, now_ms);
         return;
     }
     if (!event_is_ours(q, text, &replica)) return;
@@ -266,7 +251,13 @@ void quorum_heard(struct quorum *q, uint32_t i, struct slice channel, struct sli
     if (!slice_starts(channel, SLICE("+failover-state-")) && !slice_eq(channel, SLICE("+selected-slave")) &&
         !slice_eq(channel, SLICE("+promoted-slave")))
         return;
-    hold_begin(q, i, "a failover has begun", now_ms);
+    if (!q->holding && now_ms >= q->words[i].hold_again_ms) {
+        q->holding = true;
+        q->moved = false;
+        q->holder = i;
+        q->hold_ms = now_ms;
+        q->ports.hold(q->ports.arg, true, "a failover has begun");
+    }
     if (replica.host[0] != '\0') candidate_offer(q, &replica, now_ms);
 }
 

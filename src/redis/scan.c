@@ -75,7 +75,10 @@ static bool hash_file(struct batch *b, struct slice *in, struct map *seen)
     return true;
 }
 
-bool packed_file(struct batch *b, struct slice text, struct map *seen)
+/* Small hashes that a claim moved into the registry of their batch: one text, an array of name, {field, value, field, value,
+ * ...}, name, ... as Redis' cmsgpack writes it. Adds each hash with its rows. False: not such a text, or a name is in `seen`
+ * already (as `=<name>`, where each is put); then b has some of it. */
+static bool packed_file(struct batch *b, struct slice text, struct map *seen)
 {
     uint32_t n;
     if (!array_read(&text, &n)) return false;
@@ -162,17 +165,6 @@ static void on_still_there(struct redis_link *l, void *arg, const struct redis_a
     INVARIANT(status == 0);
 }
 
-static void still_there_ask(struct redis_link *l, struct scan *s)
-{
-    struct buf *out = redis_link_begin(l), *name = &s->reading.name;
-    buf_reset(name);
-    name_batch(name, &s->batch->id);
-    request_array(out, 2);
-    REQUEST_LIT(out, "EXISTS");
-    request_key(out, redis_tag(l), buf_slice(name));
-    redis_link_ask(l, 1, on_still_there, s);
-}
-
 /* --- rows --- */
 
 static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
@@ -183,15 +175,6 @@ static bool piece_open(const struct redis_scans *ss)
 {
     if (!ss->gentle) return true;
     return ss->fields < ss->piece.now && (ss->out > 0 || mono_us() >= ss->rest_until_us);
-}
-
-static void piece_asked(struct redis_scans *ss, uint64_t hlen)
-{
-    if (ss->out++ == 0) {
-        ss->asked_us = mono_us();
-        ss->fields = 0;
-    }
-    ss->fields += hlen < ss->piece.now ? (uint32_t)hlen : ss->piece.now;
 }
 
 static void piece_answered(struct redis_scans *ss)
@@ -211,7 +194,12 @@ static void rows_ask(struct scan *s, uint32_t hash, uint64_t cursor)
     buf_reset(name);
     name_claimed(name, batch_hash_name(s->batch, hash), &s->batch->id);
     snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
-    piece_asked(ss, s->batch->hashes[hash].hlen);
+    uint64_t hlen = s->batch->hashes[hash].hlen;
+    if (ss->out++ == 0) {
+        ss->asked_us = mono_us();
+        ss->fields = 0;
+    }
+    ss->fields += hlen < ss->piece.now ? (uint32_t)hlen : ss->piece.now;
     request_array(out, 5);
     REQUEST_LIT(out, "HSCAN");
     request_key(out, redis_tag(ss->link), buf_slice(name));
@@ -254,12 +242,6 @@ static void rows_ask_next(struct scan *s)
     rows_ask(s, s->reading.begun[s->reading.begun_n].hash, s->reading.begun[s->reading.begun_n].cursor);
 }
 
-static void scans_rest(struct redis_scans *ss)
-{
-    uint64_t now_us = mono_us(), us = ss->rest_until_us > now_us ? ss->rest_until_us - now_us : 0;
-    if (!uv_is_active((uv_handle_t *)&ss->rest)) uv_timer_start(&ss->rest, on_scans_rested, us / 1000 + 1, 0);
-}
-
 /* Sends all requests that are allowed now; or, after the last answer, ends. */
 static void rows_go_on(struct scan *s)
 {
@@ -272,10 +254,19 @@ static void rows_go_on(struct scan *s)
     if (s->reading.failed) {
         finish(s, SCAN_LOST);
     } else if (!left) {
-        still_there_ask(ss->link, s);
+        struct redis_link *l = ss->link;
+        struct buf *out = redis_link_begin(l), *name = &s->reading.name;
+        buf_reset(name);
+        name_batch(name, &s->batch->id);
+        request_array(out, 2);
+        REQUEST_LIT(out, "EXISTS");
+        request_key(out, redis_tag(l), buf_slice(name));
+        redis_link_ask(l, 1, on_still_there, s);
     } else {
         list_push(&ss->resting, &s->reading.link);
-        scans_rest(ss);
+        uint64_t now_us = mono_us(), us = ss->rest_until_us > now_us ? ss->rest_until_us - now_us : 0;
+        if (!uv_is_active((uv_handle_t *)&ss->rest))
+            uv_timer_start(&ss->rest, on_scans_rested, us / 1000 + 1, 0);
     }
 }
 
@@ -298,22 +289,19 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
     rows_go_on(s);
 }
 
-/* (!) The cursor of another connection may be that of another server. */
-static void scan_wake(struct scan *s)
-{
-    const struct redis_link *l = s->reading.of->link;
-    if (!redis_link_is_up(l) || l->client_id != s->reading.client_id) fail(s, NULL);
-    rows_go_on(s);
-}
-
 static void on_scans_rested(uv_timer_t *timer)
 {
     struct redis_scans *ss = timer->data;
     struct list now;
     list_init(&now);
     list_move_all(&now, &ss->resting);
-    for (struct list *node; (node = list_pop(&now)) != NULL;)
-        scan_wake(CONTAINER_OF(node, struct scan, reading.link));
+    for (struct list *node; (node = list_pop(&now)) != NULL;) {
+        /* (!) The cursor of another connection may be that of another server. */
+        struct scan *s = CONTAINER_OF(node, struct scan, reading.link);
+        const struct redis_link *l = s->reading.of->link;
+        if (!redis_link_is_up(l) || l->client_id != s->reading.client_id) fail(s, NULL);
+        rows_go_on(s);
+    }
 }
 
 /* --- registry --- */

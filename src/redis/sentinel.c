@@ -392,18 +392,6 @@ static void hear_push(struct redis_link *l, const struct redis_answer *r)
     quorum_heard(&a->ask.s->quorum, index_of(a), r->elements[2].str, r->elements[3].str, a->heard_ms);
 }
 
-static void hear_tick(struct asked *a, uint64_t now_ms)
-{
-    if (!a->hear.open || !redis_link_is_up(&a->hear.link)) return;
-    if (now_ms - a->heard_ms > DEAF_MS) {
-        redis_link_cut(&a->hear.link, "MASTERDOWN nothing is heard");
-    } else if (now_ms - a->hear.asked_ms >= PING_MS) {
-        a->hear.asked_ms = now_ms;
-        request_words(redis_link_begin(&a->hear.link), "PING");
-        redis_link_flush(&a->hear.link);
-    }
-}
-
 /* --- begin and end --- */
 
 static void asked_begin(struct sentinels *s, uint32_t i, const struct redis_target *at)
@@ -431,7 +419,15 @@ static void sentinels_tick(uv_timer_t *timer)
     for (uint32_t i = 0; i < s->quorum.words_n; i++) {
         struct asked *a = &s->all[i];
         if (now_ms - a->ask.asked_ms >= ASK_MS) sentinel_ask(a, now_ms);
-        hear_tick(a, now_ms);
+        if (a->hear.open && redis_link_is_up(&a->hear.link)) {
+            if (now_ms - a->heard_ms > DEAF_MS) {
+                redis_link_cut(&a->hear.link, "MASTERDOWN nothing is heard");
+            } else if (now_ms - a->hear.asked_ms >= PING_MS) {
+                a->hear.asked_ms = now_ms;
+                request_words(redis_link_begin(&a->hear.link), "PING");
+                redis_link_flush(&a->hear.link);
+            }
+        }
     }
     if (place_is_whole(s->place)) quorum_up(&s->quorum, now_ms);
     quorum_tick(&s->quorum, now_ms);

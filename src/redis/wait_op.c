@@ -263,12 +263,6 @@ static bool poll_is_due(const struct redis_waits *ws)
     return !list_empty(&ws->written) && now_ms - ws->asked_ms >= every_ms;
 }
 
-static bool round_is_due(const struct redis_waits *ws)
-{
-    bool over = !ws->aof || list_empty(&ws->written) || mono_ms() - ws->wrote_ms >= ROUND_MS;
-    return !list_empty(&ws->fresh) && over;
-}
-
 static void waits_tick(uv_timer_t *timer)
 {
     struct redis_waits *ws = timer->data;
@@ -280,7 +274,8 @@ static void waits_tick(uv_timer_t *timer)
         return;
     }
     if (ws->busy || !redis_link_is_up(ws->link)) return;
-    bool begins = round_is_due(ws);
+    bool over = !ws->aof || list_empty(&ws->written) || mono_ms() - ws->wrote_ms >= ROUND_MS;
+    bool begins = !list_empty(&ws->fresh) && over;
     if (!begins && !poll_is_due(ws)) return;
     ws->busy = true;
     ws->asked_ms = mono_ms();

@@ -14,21 +14,18 @@ static struct redis_expect *ring_slot(struct redis_link *l, uint32_t i)
     return &l->ring[(l->ring_at + i) & (l->ring_cap - 1)];
 }
 
-static void ring_grow(struct redis_link *l)
-{
-    uint32_t cap = l->ring_cap == 0 ? RING_FIRST : 2 * l->ring_cap;
-    struct redis_expect *bigger = heap_alloc(cap * sizeof *bigger);
-    for (uint32_t i = 0; i < l->ring_n; i++)
-        bigger[i] = *ring_slot(l, i);
-    heap_free(l->ring);
-    l->ring = bigger;
-    l->ring_cap = cap;
-    l->ring_at = 0;
-}
-
 static void ring_push(struct redis_link *l, const struct redis_expect *e)
 {
-    if (l->ring_n == l->ring_cap) ring_grow(l);
+    if (l->ring_n == l->ring_cap) {
+        uint32_t cap = l->ring_cap == 0 ? RING_FIRST : 2 * l->ring_cap;
+        struct redis_expect *bigger = heap_alloc(cap * sizeof *bigger);
+        for (uint32_t i = 0; i < l->ring_n; i++)
+            bigger[i] = *ring_slot(l, i);
+        heap_free(l->ring);
+        l->ring = bigger;
+        l->ring_cap = cap;
+        l->ring_at = 0;
+    }
     *ring_slot(l, l->ring_n) = *e;
     l->ring_n++;
 }
@@ -48,15 +45,6 @@ void wire_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, voi
     if (l->ring_n > l->config.pending_max) link_doom_io(l, "too many requests are pending");
 }
 
-static void refused_push(struct redis_link *l, const struct redis_expect *e)
-{
-    if (l->refused_n == l->refused_cap) {
-        l->refused_cap = l->refused_cap == 0 ? RING_FIRST : 2 * l->refused_cap;
-        l->refused = heap_realloc(l->refused, l->refused_cap * sizeof *l->refused);
-    }
-    l->refused[l->refused_n++] = *e;
-}
-
 struct buf *redis_link_begin(struct redis_link *l)
 {
     if (redis_link_is_up(l)) return &l->out;
@@ -71,7 +59,11 @@ void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *c
         wire_expect(l, replies, cb, arg);
         return;
     }
-    refused_push(l, &(struct redis_expect){.cb = cb, .arg = arg, .replies = replies});
+    if (l->refused_n == l->refused_cap) {
+        l->refused_cap = l->refused_cap == 0 ? RING_FIRST : 2 * l->refused_cap;
+        l->refused = heap_realloc(l->refused, l->refused_cap * sizeof *l->refused);
+    }
+    l->refused[l->refused_n++] = (struct redis_expect){.cb = cb, .arg = arg, .replies = replies};
     link_soon(l);
 }
 
@@ -111,19 +103,59 @@ uint64_t wire_silent_ms(const struct redis_link *l, uint64_t now_ms)
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
-static void crash_points_pass(struct redis_link *l)
-{
-    uint32_t points = l->crash_after;
-    l->crash_after = 0;
-    for (int p = 0; p < CRASH_COUNT; p++)
-        if (points & UINT32_C(1) << p) crash_hit((enum crash_point)p);
-}
-
 _Static_assert(CRASH_COUNT <= 32, "crash_after is a set in 32 bits");
 
 void redis_link_crash_after(struct redis_link *l, enum crash_point p)
 {
     if (__builtin_expect(crash_armed, 0)) l->crash_after |= UINT32_C(1) << p;
+}
+
+/* --- TLS between the link and its socket. The RESP handshake waits in out until the TLS handshake is done, so the link needs no
+ * further state. The reader bounds the bytes of a reply, tls/ those of TLS. --- */
+
+/* A link without TLS: nothing. */
+static void link_tls_start(struct redis_link *l)
+{
+    const struct redis_url *url = l->config.place->url;
+    tls_session_destroy(&l->tls);
+    if (!url->secure) return;
+    PRE(url->tls != NULL);
+    if (l->opened == NULL) l->opened = heap_alloc(INBOX_BYTES + TLS_HELD_MAX);
+    l->tls = tls_session_create(url->tls, l->target.host);
+}
+
+/* What is to be written: all of out in it, once the handshake is through. */
+static struct buf *link_tls_out(struct redis_link *l)
+{
+    if (tls_session_state(l->tls) != TLS_GREETING && l->out.n > 0) {
+        tls_session_put(l->tls, buf_slice(&l->out));
+        buf_reset(&l->out);
+    }
+    return tls_session_out(l->tls);
+}
+
+/* Decrypts what came: its text is in *p; returns how much of it. A session that is over dooms the link. */
+static size_t link_tls_take(struct redis_link *l, const char **p, size_t n)
+{
+    size_t got = tls_session_take(l->tls, *p, n, l->opened);
+    *p = l->opened;
+    if (tls_session_state(l->tls) == TLS_FAILED) {
+        /* A certificate that is refused now will be refused at the next try, so a starting tallyd reports it at once. */
+        char what[TLS_WHY_BYTES + 8];
+        snprintf(what, sizeof what, "TLS: %s", tls_session_why(l->tls));
+        if (tls_session_refused(l->tls))
+            error_set(&l->refusal, ERR_CONFIG, "no TLS with Redis at %s:%d: %s", l->target.host,
+                      l->target.port, tls_session_why(l->tls));
+        link_doom_io(l, what);
+    }
+    if (tls_session_state(l->tls) == TLS_ENDED) link_doom_io(l, uv_strerror(UV_EOF));
+    return got;
+}
+
+const char *link_tls_end_why(const struct redis_link *l, const char *why)
+{
+    if (tls_session_state(l->tls) != TLS_GREETING) return why;
+    return "it does not complete the TLS handshake: is this its port for TLS?";
 }
 
 static void on_written(uv_write_t *req, int status)
@@ -174,7 +206,10 @@ void wire_write(struct redis_link *l)
         }
         buf_reset(out);
     }
-    crash_points_pass(l);
+    uint32_t points = l->crash_after;
+    l->crash_after = 0;
+    for (int p = 0; p < CRASH_COUNT; p++)
+        if (points & UINT32_C(1) << p) crash_hit((enum crash_point)p);
 }
 
 void redis_link_flush(struct redis_link *l)
@@ -193,15 +228,6 @@ void redis_link_flush_now(struct redis_link *l)
     if (redis_link_is_up(l)) wire_write(l);
 }
 
-static void answer(struct redis_link *l, const struct redis_answer *r)
-{
-    struct redis_expect *head = ring_slot(l, 0);
-    uint32_t at = head->at++;
-    struct redis_expect e = *head; /* the callback may move the ring */
-    if (e.at == e.replies) (void)ring_pop(l);
-    e.cb(l, e.arg, r, at);
-}
-
 /* Hands out every whole reply. A callback may doom the connection: then the rest is skipped. */
 static void replies_hand_out(struct redis_link *l)
 {
@@ -212,8 +238,13 @@ static void replies_hand_out(struct redis_link *l)
             l->push(l, r);
         else if (l->ring_n == 0)
             link_doom_io(l, "it sent an answer without a request");
-        else
-            answer(l, r);
+        else {
+            struct redis_expect *head = ring_slot(l, 0);
+            uint32_t at = head->at++;
+            struct redis_expect e = *head; /* the callback may move the ring */
+            if (e.at == e.replies) (void)ring_pop(l);
+            e.cb(l, e.arg, r, at);
+        }
     }
     if (got == READ_GARBAGE) link_doom_io(l, "it answered garbage");
 }
@@ -236,22 +267,6 @@ static void answers_judge(struct redis_link *l)
     }
 }
 
-/* Half of a frame's replies say only that a command was queued. They are skipped here as long as they are exactly that
- * and whole; the reader takes over with the first that is not. Returns how many bytes were skipped. */
-static size_t queued_skip(struct redis_link *l, const char *p, size_t n)
-{
-    size_t used = 0;
-    while (l->ring_n > 0 && redis_reader_is_empty(l->reader)) {
-        struct redis_expect *e = ring_slot(l, 0);
-        struct slice want = e->at == 0 ? SLICE("+OK\r\n") : SLICE("+QUEUED\r\n");
-        bool due = e->transaction && e->at + 1 < e->replies;
-        if (!due || n - used < want.n || memcmp(p + used, want.p, want.n) != 0) break;
-        used += want.n;
-        e->at++;
-    }
-    return used;
-}
-
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct redis_link *l = stream->data;
@@ -265,7 +280,17 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     size_t got = l->tls == NULL ? (size_t)n : link_tls_take(l, &text, (size_t)n);
     l->read_ms = mono_ms();
     l->reading = true;
-    size_t skipped = queued_skip(l, text, got);
+    /* Half of a frame's replies say only that a command was queued. They are skipped here as long as they are exactly that
+     * and whole; the reader takes over with the first that is not. */
+    size_t skipped = 0;
+    while (l->ring_n > 0 && redis_reader_is_empty(l->reader)) {
+        struct redis_expect *e = ring_slot(l, 0);
+        struct slice want = e->at == 0 ? SLICE("+OK\r\n") : SLICE("+QUEUED\r\n");
+        bool due = e->transaction && e->at + 1 < e->replies;
+        if (!due || got - skipped < want.n || memcmp(text + skipped, want.p, want.n) != 0) break;
+        skipped += want.n;
+        e->at++;
+    }
     if (redis_reader_feed(l->reader, text + skipped, got - skipped))
         replies_hand_out(l);
     else
@@ -309,59 +334,6 @@ void wire_close(struct redis_link *l)
     buf_free(&l->out);
     buf_free(&l->writing);
     buf_free(&l->dropped);
-    link_tls_close(l);
-}
-
-/* --- TLS between the link and its socket. The RESP handshake waits in out until the TLS handshake is done, so the link needs no
- * further state. The reader bounds the bytes of a reply, tls/ those of TLS. --- */
-
-void link_tls_start(struct redis_link *l)
-{
-    const struct redis_url *url = l->config.place->url;
-    tls_session_destroy(&l->tls);
-    if (!url->secure) return;
-    PRE(url->tls != NULL);
-    if (l->opened == NULL) l->opened = heap_alloc(INBOX_BYTES + TLS_HELD_MAX);
-    l->tls = tls_session_create(url->tls, l->target.host);
-}
-
-struct buf *link_tls_out(struct redis_link *l)
-{
-    if (tls_session_state(l->tls) != TLS_GREETING && l->out.n > 0) {
-        tls_session_put(l->tls, buf_slice(&l->out));
-        buf_reset(&l->out);
-    }
-    return tls_session_out(l->tls);
-}
-
-/* A certificate that is refused now will be refused at the next try, so a starting tallyd reports it at once. */
-static void link_tls_failed(struct redis_link *l)
-{
-    char what[TLS_WHY_BYTES + 8];
-    snprintf(what, sizeof what, "TLS: %s", tls_session_why(l->tls));
-    if (tls_session_refused(l->tls))
-        error_set(&l->refusal, ERR_CONFIG, "no TLS with Redis at %s:%d: %s", l->target.host, l->target.port,
-                  tls_session_why(l->tls));
-    link_doom_io(l, what);
-}
-
-size_t link_tls_take(struct redis_link *l, const char **p, size_t n)
-{
-    size_t got = tls_session_take(l->tls, *p, n, l->opened);
-    *p = l->opened;
-    if (tls_session_state(l->tls) == TLS_FAILED) link_tls_failed(l);
-    if (tls_session_state(l->tls) == TLS_ENDED) link_doom_io(l, uv_strerror(UV_EOF));
-    return got;
-}
-
-const char *link_tls_end_why(const struct redis_link *l, const char *why)
-{
-    if (tls_session_state(l->tls) != TLS_GREETING) return why;
-    return "it does not complete the TLS handshake: is this its port for TLS?";
-}
-
-void link_tls_close(struct redis_link *l)
-{
     tls_session_destroy(&l->tls);
     heap_free(l->opened);
 }

@@ -299,19 +299,6 @@ static enum err alone_validate(const struct counter *c, struct error *e)
     return code != ERR_NONE ? code : labels_validate(c, e);
 }
 
-static enum err refuse_overlap(const struct counter *c, const char *mine, const struct counter *other,
-                               const char *theirs, const struct buf *both, struct error *e)
-{
-    char name[NAME_BYTES_MAX + 4], other_name[NAME_BYTES_MAX + 4], example[200];
-    return error_set(
-        e, ERR_CONFIG,
-        "counter %s: its %s and the %s of counter %s can be the same name, \"%s\"; change one of the "
-        "two patterns",
-        slice_show(c->name, NAME_BYTES_MAX, name, sizeof name), mine, theirs,
-        slice_show(other->name, NAME_BYTES_MAX, other_name, sizeof other_name),
-        slice_show(buf_slice(both), 190, example, sizeof example));
-}
-
 static enum err overlap_validate(const struct counter *c, const struct counter *other, struct error *e)
 {
     static const char *const names[] = {"key", "lock"};
@@ -323,8 +310,16 @@ static enum err overlap_validate(const struct counter *c, const struct counter *
         size_t a = i / 2, b = i % 2;
         if ((c == other && a >= b) || (a == 1 && !counter_locks(c)) || (b == 1 && !counter_locks(other)))
             continue;
-        if (families_overlap(mine[a], theirs[b], &both))
-            code = refuse_overlap(c, names[a], other, names[b], &both, e);
+        if (families_overlap(mine[a], theirs[b], &both)) {
+            char name[NAME_BYTES_MAX + 4], other_name[NAME_BYTES_MAX + 4], example[200];
+            code = error_set(
+                e, ERR_CONFIG,
+                "counter %s: its %s and the %s of counter %s can be the same name, \"%s\"; change one of the "
+                "two patterns",
+                slice_show(c->name, NAME_BYTES_MAX, name, sizeof name), names[a], names[b],
+                slice_show(other->name, NAME_BYTES_MAX, other_name, sizeof other_name),
+                slice_show(buf_slice(&both), 190, example, sizeof example));
+        }
     }
     buf_free(&both);
     return code;
@@ -369,20 +364,14 @@ static enum err pair_validate(const struct counter *c, const struct counter *oth
     return overlap_validate(c, other, e);
 }
 
-static enum err one_validate(const struct counters *cs, size_t at, struct error *e)
-{
-    const struct counter *c = &cs->all[at];
-    enum err code = alone_validate(c, e);
-    if (code == ERR_NONE) code = overlap_validate(c, c, e);
-    for (size_t i = 0; i < at && code == ERR_NONE; i++)
-        code = pair_validate(c, &cs->all[i], e);
-    return code;
-}
-
 enum err counters_validate(const struct counters *cs, size_t *which, struct error *e)
 {
     for (size_t i = 0; i < cs->n; i++) {
-        enum err code = one_validate(cs, i, e);
+        const struct counter *c = &cs->all[i];
+        enum err code = alone_validate(c, e);
+        if (code == ERR_NONE) code = overlap_validate(c, c, e);
+        for (size_t k = 0; k < i && code == ERR_NONE; k++)
+            code = pair_validate(c, &cs->all[k], e);
         if (code == ERR_NONE) continue;
         *which = i;
         return code;

@@ -109,14 +109,6 @@ static struct moved_key of_samples(const struct counters *cs, struct slice known
     return into(lane_of_name(cs, OP_SERIES, behind_colon(known), lanes), MOVED_SAMPLES, "hash");
 }
 
-static struct moved_key of_token(struct slice key, unsigned lanes)
-{
-    struct slice store = without(key, strlen(KEY_TOKEN_PREFIX));
-    store.n -= behind_colon(store).n;
-    if (store.n > 0) store.n--; /* the colon */
-    return into(lane_of_store(store, lanes), MOVED_TOKEN, "string");
-}
-
 static bool is_own(struct slice key)
 {
     for (size_t i = 0; i < NAME_LEADS_N; i++)
@@ -150,7 +142,12 @@ struct moved_key moved_key_of(const struct counters *cs, struct slice key, unsig
 {
     static const struct slice tokens = SLICE(KEY_TOKEN_PREFIX), samples = SLICE(KEY_SAMPLES_PREFIX),
                               windows = SLICE("statcache:"), buckets = SLICE("tb."), hits = SLICE("pv.");
-    if (slice_starts(key, tokens)) return of_token(key, lanes);
+    if (slice_starts(key, tokens)) {
+        struct slice store = without(key, strlen(KEY_TOKEN_PREFIX));
+        store.n -= behind_colon(store).n;
+        if (store.n > 0) store.n--; /* the colon */
+        return into(lane_of_store(store, lanes), MOVED_TOKEN, "string");
+    }
     if (slice_starts(key, samples)) return of_samples(cs, without(key, samples.n), lanes);
     if (slice_starts(key, buckets) || slice_starts(key, hits))
         return into(lane_of_name(cs, OP_TIMEBOX, without(key, buckets.n), lanes), MOVED_WHOLE, "zset");

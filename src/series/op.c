@@ -119,17 +119,6 @@ static bool series_fits(const struct counters *cs, struct slice name, struct buf
     return true;
 }
 
-static bool box_fits(const struct counters *cs, struct slice name, struct buf *scratch, struct buf *why)
-{
-    if (!could_meet(cs, SLICE("tb.")) && !could_meet(cs, SLICE("pv."))) return true;
-    buf_reset(scratch);
-    name_buckets(scratch, name);
-    if (!op_key_free(cs, buf_slice(scratch), why)) return false;
-    buf_reset(scratch);
-    name_bucket_hits(scratch, name);
-    return op_key_free(cs, buf_slice(scratch), why);
-}
-
 static bool own_fits(const struct counters *cs, struct slice key, struct buf *why)
 {
     char shown[SHOWN + 4];
@@ -164,17 +153,6 @@ static bool event_fits(const struct counters *cs, struct slice name, struct slic
     return op_key_free(cs, buf_slice(scratch), why);
 }
 
-static bool visitors_fit(const struct counters *cs, struct slice name, int64_t day, struct buf *scratch,
-                         struct buf *why)
-{
-    buf_reset(scratch);
-    name_visitors(scratch, name, day);
-    if (!own_fits(cs, buf_slice(scratch), why)) return false;
-    buf_reset(scratch);
-    name_visitors_sketch(scratch, name, day);
-    return op_key_free(cs, buf_slice(scratch), why);
-}
-
 bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice name, struct slice type,
                   int64_t day, struct buf *scratch, struct buf *why)
 {
@@ -186,11 +164,22 @@ bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice nam
     case OP_SERIES:
         return series_fits(cs, name, scratch, why);
     case OP_TIMEBOX:
-        return box_fits(cs, name, scratch, why);
+        if (!could_meet(cs, SLICE("tb.")) && !could_meet(cs, SLICE("pv."))) return true;
+        buf_reset(scratch);
+        name_buckets(scratch, name);
+        if (!op_key_free(cs, buf_slice(scratch), why)) return false;
+        buf_reset(scratch);
+        name_bucket_hits(scratch, name);
+        return op_key_free(cs, buf_slice(scratch), why);
     case OP_EVENT:
         return event_fits(cs, name, type, scratch, why);
     case OP_UNIQ:
-        return visitors_fit(cs, name, day, scratch, why);
+        buf_reset(scratch);
+        name_visitors(scratch, name, day);
+        if (!own_fits(cs, buf_slice(scratch), why)) return false;
+        buf_reset(scratch);
+        name_visitors_sketch(scratch, name, day);
+        return op_key_free(cs, buf_slice(scratch), why);
     }
     UNREACHABLE();
 }
@@ -363,20 +352,6 @@ enum err feeds_validate(const struct counters *cs, size_t *which, enum feed *fee
     return ERR_NONE;
 }
 
-/* One day is checked for all days. */
-static enum err visitors_free(const struct look *at)
-{
-    struct slice none = SLICE("");
-    struct buf day = {0}, sketch = {0};
-    name_visitors(&day, none, DAY_SAMPLE);
-    name_visitors_sketch(&sketch, none, DAY_SAMPLE);
-    enum err code = key_free(at, none, at->name, buf_slice(&day));
-    if (code == ERR_NONE) code = key_free(at, none, at->name, buf_slice(&sketch));
-    buf_free(&day);
-    buf_free(&sketch);
-    return code;
-}
-
 enum err uniq_feed_validate(const struct counters *cs, struct error *e)
 {
     const struct counter *c = cs->ops->uniq_counter;
@@ -401,5 +376,15 @@ enum err uniq_feed_validate(const struct counters *cs, struct error *e)
             SLICE_ARG(c->name), c->key.has_store ? "a" : "no", at.name->has_store ? "does" : "does not");
     enum err code = length_fits(&at);
     if (code == ERR_NONE) code = lead_free(&at);
-    return code != ERR_NONE ? code : visitors_free(&at);
+    /* One day is checked for all days. */
+    if (code != ERR_NONE) return code;
+    struct slice none = SLICE("");
+    struct buf day = {0}, sketch = {0};
+    name_visitors(&day, none, DAY_SAMPLE);
+    name_visitors_sketch(&sketch, none, DAY_SAMPLE);
+    code = key_free(&at, none, at.name, buf_slice(&day));
+    if (code == ERR_NONE) code = key_free(&at, none, at.name, buf_slice(&sketch));
+    buf_free(&day);
+    buf_free(&sketch);
+    return code;
 }

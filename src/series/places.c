@@ -255,16 +255,6 @@ static size_t value_bytes(const struct places *p, uint32_t i, struct slice s)
     return n;
 }
 
-static bool value_fits(const struct places *p, uint32_t i, struct slice value)
-{
-    char digits[PLAIN_BYTES];
-    struct slice plain;
-    if (!value_plain(&p->at[i].type, value, digits, &plain)) return false;
-    for (size_t k = 0; p->at[i].type.kind == VALUE_TEXT && k < value.n; k++)
-        if (!place_takes(p, i, value.p[k])) return false;
-    return true;
-}
-
 bool places_match(const struct places *p, struct slice text, struct slice values[PLACES_MAX])
 {
     struct slice rest = text, tail = p->text[p->n];
@@ -274,7 +264,12 @@ bool places_match(const struct places *p, struct slice text, struct slice values
         size_t n = i + 1 < p->n ? value_bytes(p, i, rest) : rest.n - (tail.n < rest.n ? tail.n : rest.n);
         if (n > rest.n) return false;
         values[i] = slice_of(rest.p, n);
-        if (!value_fits(p, i, values[i])) return false;
+        struct slice value = values[i];
+        char digits[PLAIN_BYTES];
+        struct slice plain;
+        if (!value_plain(&p->at[i].type, value, digits, &plain)) return false;
+        for (size_t k = 0; p->at[i].type.kind == VALUE_TEXT && k < value.n; k++)
+            if (!place_takes(p, i, value.p[k])) return false;
         rest = slice_of(rest.p + n, rest.n - n);
     }
     return slice_eq(rest, tail);
@@ -331,18 +326,6 @@ static struct overlap_spot normal(const struct places *p, struct overlap_spot s)
     return s;
 }
 
-/* An integer's `at`: 1 is the digit 0, otherwise how many digits, and whether they are below, as or above those of HIGHEST. */
-static bool integer_step(uint16_t *at, char c)
-{
-    if (c < '0' || c > '9' || *at == 1) return false;
-    if (*at == 0 && c == '0') return *at = 1, true;
-    unsigned digits = *at == 0 ? 0 : (*at - 2U) / 3 + 1, order = *at == 0 ? 1 : (*at - 2U) % 3;
-    if (digits == HIGHEST_N) return false;
-    if (order == 1) order = c < HIGHEST[digits] ? 0 : c > HIGHEST[digits] ? 2 : 1;
-    *at = (uint16_t)(2 + digits * 3 + order);
-    return true;
-}
-
 /* A text's `at` is its length or, where no name is long enough to pass a text's bound, whether it has a byte: with that there are
  * far fewer spots. */
 static bool value_step(const struct places *p, uint32_t i, uint16_t *at, char c, bool long_names)
@@ -353,7 +336,16 @@ static bool value_step(const struct places *p, uint32_t i, uint16_t *at, char c,
         *at = long_names ? (uint16_t)(*at + 1) : 1;
         return *at <= TEXT_BYTES_MAX && place_takes(p, i, c);
     }
-    if (shape == NULL) return integer_step(at, c);
+    if (shape == NULL) {
+        /* An integer's `at`: 1 is the digit 0, otherwise how many digits, and whether they are below, as or above those of HIGHEST. */
+        if (c < '0' || c > '9' || *at == 1) return false;
+        if (*at == 0 && c == '0') return *at = 1, true;
+        unsigned digits = *at == 0 ? 0 : (*at - 2U) / 3 + 1, order = *at == 0 ? 1 : (*at - 2U) % 3;
+        if (digits == HIGHEST_N) return false;
+        if (order == 1) order = c < HIGHEST[digits] ? 0 : c > HIGHEST[digits] ? 2 : 1;
+        *at = (uint16_t)(2 + digits * 3 + order);
+        return true;
+    }
     char wanted = shape[*at];
     if (wanted == '\0' || (wanted == 'd' ? c < '0' || c > '9' : c != wanted)) return false;
     ++*at;

@@ -42,9 +42,15 @@ static struct zone *zone_of_name(struct zone_table *t, struct slice name)
     return &t->all[t->n++];
 }
 
-/* Each once, as many as there is room for. What could not be told from its neighbours is quoted. */
-static void unknown_note(struct zone_table *t, struct slice name)
+void zone_table_add(struct zone_table *t, struct slice store, struct slice name)
 {
+    struct zone *zone = zone_of_name(t, name);
+    if (zone != NULL) {
+        map_put(&t->stores, store, zone);
+        return;
+    }
+    t->unknown++;
+    /* Each once, as many as there is room for. What could not be told from its neighbours is quoted. */
     char shown[ZONE_NAME_MAX + 4], one[ZONE_NAME_MAX + 8];
     slice_show(name, ZONE_NAME_MAX, shown, sizeof shown);
     bool plain = name.n > 0 && strchr(shown, ' ') == NULL;
@@ -57,17 +63,6 @@ static void unknown_note(struct zone_table *t, struct slice name)
         t->unknown_untold++;
     else
         snprintf(t->unknown_names + at, room, "%s%s", at > 0 ? " " : "", one);
-}
-
-void zone_table_add(struct zone_table *t, struct slice store, struct slice name)
-{
-    struct zone *zone = zone_of_name(t, name);
-    if (zone != NULL) {
-        map_put(&t->stores, store, zone);
-        return;
-    }
-    t->unknown++;
-    unknown_note(t, name);
 }
 
 static const struct zone *zone_of(const struct zone_table *t, struct slice store)

@@ -31,9 +31,13 @@ void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
     s->queue[s->queue_n++] = (struct adopted){.id = *id, .in_recover = in_recover};
 }
 
-/* With a map: to look for each of thousands in the queue would hold up hits. */
-static void adopt_new(struct sync *s, const struct adopt *a)
+static void adopt_file(struct sync *s, const struct adopt *a)
 {
+    bool all = a->ids_n < a->limit;
+    if (!all) s->adopt_at_ms = 0;
+    if (a->mode == ADOPT_INSTANCE && all) s->started = true;
+    if (a->mode == ADOPT_OWN && all) s->own_due = false;
+    /* With a map: to look for each of thousands in the queue would hold up hits. */
     struct map queued;
     map_init(&queued);
     for (uint32_t i = 0; a->ids_n > 0 && i < s->queue_n; i++)
@@ -44,15 +48,6 @@ static void adopt_new(struct sync *s, const struct adopt *a)
             adopt_push(s, id, false);
     }
     map_close(&queued);
-}
-
-static void adopt_file(struct sync *s, const struct adopt *a)
-{
-    bool all = a->ids_n < a->limit;
-    if (!all) s->adopt_at_ms = 0;
-    if (a->mode == ADOPT_INSTANCE && all) s->started = true;
-    if (a->mode == ADOPT_OWN && all) s->own_due = false;
-    adopt_new(s, a);
     if (a->ids_n > 0 || a->unknown != s->unknown)
         log_event(LOG_INFO, "adopted", "batches=%u unknown=%u stale=%d", a->ids_n, a->unknown,
                   a->mode == ADOPT_STALE);
@@ -88,37 +83,6 @@ static void adopt_ask(struct sync *s, enum adopt_mode mode)
     s->ports.adopt(s->ports.arg, &s->adopt);
 }
 
-static void ask_if_time(struct sync *s, uint64_t now_ms)
-{
-    if (s->adopting || !s->redis_up || s->stopping || now_ms < s->adopt_at_ms) return;
-    s->adopt_at_ms = now_ms + s->config.adopt_ms;
-    if (!s->started)
-        adopt_ask(s, ADOPT_INSTANCE);
-    else if (s->own_due)
-        adopt_ask(s, ADOPT_OWN);
-    else if (sync_may_merge(s) && s->queue_n < ADOPT_QUEUE_MAX && HOLDS(RULE_ADOPT))
-        adopt_ask(s, ADOPT_STALE);
-}
-
-/* An adopted batch's fields count only once it is scanned; until then they are bounded by number. */
-static uint32_t scans_under_way(const struct sync *s)
-{
-    uint32_t n = 0;
-    list_for_each (node, &s->runs)
-        n += sm_now(&CONTAINER_OF(node, struct run, link)->sm) == RUN_SCAN;
-    return n;
-}
-
-static void start_queued(struct sync *s)
-{
-    uint32_t scans = scans_under_way(s);
-    while (s->queue_n > 0 && sync_may_merge(s) && !sync_runs_full(s) && s->fields < s->config.fields_max &&
-           scans++ < s->config.scans_max) {
-        struct adopted a = s->queue[--s->queue_n];
-        run_adopted(run_create(s, &a.id), &a);
-    }
-}
-
 uint32_t sync_running(const struct sync *s, struct batch_id **out)
 {
     *out = heap_alloc((s->runs_n + s->queue_n + s->kept_ids.n + 1) * sizeof **out);
@@ -132,19 +96,30 @@ uint32_t sync_running(const struct sync *s, struct batch_id **out)
     return n;
 }
 
-static void beat_if_time(struct sync *s, uint64_t now_ms)
+void adopt_tick(struct sync *s, uint64_t now_ms)
 {
+    if (!s->adopting && s->redis_up && !s->stopping && now_ms >= s->adopt_at_ms) {
+        s->adopt_at_ms = now_ms + s->config.adopt_ms;
+        if (!s->started)
+            adopt_ask(s, ADOPT_INSTANCE);
+        else if (s->own_due)
+            adopt_ask(s, ADOPT_OWN);
+        else if (sync_may_merge(s) && s->queue_n < ADOPT_QUEUE_MAX && HOLDS(RULE_ADOPT))
+            adopt_ask(s, ADOPT_STALE);
+    }
+    /* An adopted batch's fields count only once it is scanned; until then they are bounded by number. */
+    uint32_t scans = 0;
+    list_for_each (node, &s->runs)
+        scans += sm_now(&CONTAINER_OF(node, struct run, link)->sm) == RUN_SCAN;
+    while (s->queue_n > 0 && sync_may_merge(s) && !sync_runs_full(s) && s->fields < s->config.fields_max &&
+           scans++ < s->config.scans_max) {
+        struct adopted a = s->queue[--s->queue_n];
+        run_adopted(run_create(s, &a.id), &a);
+    }
     if (!s->redis_up || s->abandoned || now_ms < s->beat_at_ms) return;
     s->beat_at_ms = now_ms + s->config.beat_ms;
     struct batch_id *ids;
     uint32_t n = sync_running(s, &ids);
     s->ports.beat(s->ports.arg, ids, n);
     heap_free(ids);
-}
-
-void adopt_tick(struct sync *s, uint64_t now_ms)
-{
-    ask_if_time(s, now_ms);
-    start_queued(s);
-    beat_if_time(s, now_ms);
 }

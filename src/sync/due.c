@@ -69,29 +69,12 @@ static int64_t shortest_every_ms(const struct sync *s)
     return least;
 }
 
-/* The index has more than the last page, and less than a claim of that page is left. */
-static bool page_is_claimed(const struct sync *s)
-{
-    return s->behind && s->due_n - s->paced_n < size_now(s);
-}
-
 static bool poll_wanted(const struct sync *s, uint64_t now_ms)
 {
     if (!s->redis_up || !s->started || s->stopping || s->counters->n == 0) return false;
     if (s->due_n + CLAIM_HASHES_MAX > s->config.due_max || s->fields >= s->config.fields_max) return false;
-    return now_ms >= s->poll_at_ms || page_is_claimed(s);
-}
-
-static void poll_begin(struct sync *s, uint64_t now_ms)
-{
-    bool merges = sync_may_merge(s);
-    s->poll_at_ms = now_ms + (merges ? 1 : LOOK_TIMES) * s->config.poll_ms;
-    uint32_t skip = merges ? s->poll.skip : 0;
-    s->poll = (struct due_poll){.skip = skip, .limit = size_page(s), .done = on_polled, .arg = s};
-    s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
-    s->polling = true;
-    s->requests_out++;
-    s->ports.due_poll(s->ports.arg, &s->poll);
+    /* The index has more than the last page, and less than a claim of that page is left. */
+    return now_ms >= s->poll_at_ms || (s->behind && s->due_n - s->paced_n < size_now(s));
 }
 
 /* In turn: a counter with much to claim does not keep the others from what all share. */
@@ -123,7 +106,16 @@ void due_tick(struct sync *s, uint64_t now_ms)
     do {
         bool wanted = !s->polling && poll_wanted(s, now_ms);
         if (wanted && takes_turns(s)) return;
-        if (wanted) poll_begin(s, now_ms);
+        if (wanted) {
+            bool merges = sync_may_merge(s);
+            s->poll_at_ms = now_ms + (merges ? 1 : LOOK_TIMES) * s->config.poll_ms;
+            uint32_t skip = merges ? s->poll.skip : 0;
+            s->poll = (struct due_poll){.skip = skip, .limit = size_page(s), .done = on_polled, .arg = s};
+            s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
+            s->polling = true;
+            s->requests_out++;
+            s->ports.due_poll(s->ports.arg, &s->poll);
+        }
         if (s->polling && takes_turns(s)) return;
     } while (claim_next(s, now_ms));
 }

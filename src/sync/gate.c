@@ -61,18 +61,6 @@ static void redis_ask(struct gate *g)
     g->ports.history(g->ports.arg, &g->read);
 }
 
-/* A ledger keeps its highest gen. */
-static void compare_ledger(struct gate *g, uint64_t highest)
-{
-    if (highest >= g->asked_merged) return;
-    log_event(LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu hits=%lld next=%s",
-              (unsigned long long)highest, (unsigned long long)g->asked_merged,
-              (long long)sync_discarded_above(g->sync, highest),
-              LOGQ("this MySQL lost batches that were merged (a backup, a failover, a dropped tally_ledger): "
-                   "tallyd verify says how much"));
-    g->merged = highest; /* said once */
-}
-
 /* g->text says why. */
 static void look_held(struct gate *g)
 {
@@ -105,7 +93,16 @@ static void look_ours(struct gate *g)
 {
     const struct epoch *epoch = &g->check.look.epoch;
     char realm[33], id[33];
-    compare_ledger(g, g->check.look.highest.gen);
+    /* A ledger keeps its highest gen. */
+    uint64_t highest = g->check.look.highest.gen;
+    if (highest < g->asked_merged) {
+        log_event(
+            LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu hits=%lld next=%s", (unsigned long long)highest,
+            (unsigned long long)g->asked_merged, (long long)sync_discarded_above(g->sync, highest),
+            LOGQ("this MySQL lost batches that were merged (a backup, a failover, a dropped tally_ledger): "
+                 "tallyd verify says how much"));
+        g->merged = highest; /* said once */
+    }
     if (g->check.look.taken) {
         batch_id_hex(&epoch->realm, realm);
         batch_id_hex(&epoch->id, id);
@@ -309,18 +306,14 @@ void gate_merged(struct gate *g, uint64_t gen)
     if (gen > g->merged) g->merged = gen;
 }
 
-/* Also while Redis is not set up as it must be: the epoch is this one's all the same. */
-static void gate_sign(struct gate *g, uint64_t now_ms)
-{
-    if (!checked(g) || (g->rolled_back && !g->unfit) || g->stopped || now_ms < g->sign_at_ms) return;
-    g->sign_at_ms = now_ms + SIGN_MS;
-    g->ports.sign(g->ports.arg);
-}
-
 void gate_tick(struct gate *g)
 {
     uint64_t now_ms = g->ports.mono_ms(g->ports.arg);
-    gate_sign(g, now_ms);
+    /* Also while Redis is not set up as it must be: the epoch is this one's all the same. */
+    if (checked(g) && (!g->rolled_back || g->unfit) && !g->stopped && now_ms >= g->sign_at_ms) {
+        g->sign_at_ms = now_ms + SIGN_MS;
+        g->ports.sign(g->ports.arg);
+    }
     if (g->mysql_up && now_ms >= g->retry_at_ms) gate_ask(g);
 }
 

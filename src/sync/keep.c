@@ -108,32 +108,21 @@ static void kept_discarded(struct discard *d)
     }
 }
 
-static void kept_discard(struct kept *k)
-{
-    struct sync *s = k->sync;
-    k->out = true;
-    k->discard = (struct discard){.batch = &k->batch, .done = kept_discarded, .arg = k};
-    s->requests_out++;
-    s->ports.discard(s->ports.arg, &k->discard);
-}
-
-/* Too old (S17): the process that adopts it scans it again. */
-static void kept_let_go(struct kept *k)
-{
-    char hex[33];
-    batch_id_hex(&k->batch.id, hex);
-    log_event(LOG_WARN, "kept_let_go", "batch=%s", hex);
-    kept_free(k);
-}
-
 static void kept_due(struct kept *k, uint64_t now_ms)
 {
     struct sync *s = k->sync;
     if (k->out || now_ms < k->retry_ms) return;
     if (HOLDS(RULE_GIVE_UP) && now_ms - k->born_ms >= s->config.give_up_ms) {
-        kept_let_go(k);
+        /* Too old (S17): the process that adopts it scans it again. */
+        char hex[33];
+        batch_id_hex(&k->batch.id, hex);
+        log_event(LOG_WARN, "kept_let_go", "batch=%s", hex);
+        kept_free(k);
     } else if (k->due_ms <= s->mysql_seen_ms || !HOLDS(RULE_KEEP_SEEN)) {
-        kept_discard(k);
+        k->out = true;
+        k->discard = (struct discard){.batch = &k->batch, .done = kept_discarded, .arg = k};
+        s->requests_out++;
+        s->ports.discard(s->ports.arg, &k->discard);
     } else if (now_ms >= k->due_ms + ASK_MS && now_ms >= s->kept_ask_ms) {
         s->kept_ask_ms = now_ms + ASK_MS;
         kept_again(k);

@@ -61,18 +61,14 @@ static bool store_owes(const struct store_wait *e, uint64_t now_ms)
     return e->paid_ms > now_ms + OWED_MS;
 }
 
-static bool store_is_refused(const struct store_wait *e, uint64_t now_ms)
-{
-    return e->runs >= STORE_BATCHES_MAX || (e->runs > 0 && now_ms < e->again_ms);
-}
-
 bool refused_waits(const struct sync *s, const struct family *f, struct slice key, bool seldom_too)
 {
     if (f->stores.n == 0) return false;
     const struct store_wait *e = map_get(&f->stores, store_of(f->counter, key));
     if (e == NULL) return false;
     uint64_t now_ms = sync_now(s);
-    return store_is_refused(e, now_ms) || (seldom_too && (store_owes(e, now_ms) || e->locks > 0));
+    return e->runs >= STORE_BATCHES_MAX || (e->runs > 0 && now_ms < e->again_ms) ||
+           (seldom_too && (store_owes(e, now_ms) || e->locks > 0));
 }
 
 static uint64_t again_ms(unsigned tries)
@@ -195,19 +191,6 @@ void refused_over(struct run *r)
 
 /* --- rejects --- */
 
-static void names_drop(struct sync *s, struct family *f)
-{
-    struct slice name;
-    void *value;
-    size_t n = 0;
-    struct slice *drop = heap_alloc((f->names.n + 1) * sizeof *drop);
-    for (size_t at = 0; map_next(&f->names, &at, &name, &value);)
-        if (refused_waits(s, f, name, true)) drop[n++] = name;
-    while (n-- > 0)
-        family_drop(s, f, drop[n]);
-    heap_free(drop);
-}
-
 void refused_rows(struct run *r, const struct chunk *c)
 {
     struct sync *s = r->sync;
@@ -226,7 +209,17 @@ void refused_rows(struct run *r, const struct chunk *c)
         snprintf(e->why, sizeof e->why, "%s", c->text);
         begins |= !owed && store_owes(e, now_ms);
     }
-    if (begins) names_drop(s, f);
+    if (begins) {
+        struct slice name;
+        void *value;
+        size_t n = 0;
+        struct slice *drop = heap_alloc((f->names.n + 1) * sizeof *drop);
+        for (size_t at = 0; map_next(&f->names, &at, &name, &value);)
+            if (refused_waits(s, f, name, true)) drop[n++] = name;
+        while (n-- > 0)
+            family_drop(s, f, drop[n]);
+        heap_free(drop);
+    }
     f->rejects += c->rejected_n > 0 ? c->rows_rejected : 0;
     if (c->rejected_n == 0 || now_ms < f->rejects_told_ms) return;
     f->rejects_told_ms = now_ms + TELL_MS;

@@ -48,12 +48,8 @@ void rest_chunk_answered(struct sync *s)
     t->until_ms = now_ms + 1 + (now_ms - t->sent_ms) * t->eighths / 8;
 }
 
-static bool nobody_rests(const struct sync *s)
-{
-    return !s->size.hits_come || s->stopping || s->runs_n > s->config.runs_max / 4 * 3;
-}
-
 bool rest_over(const struct sync *s)
 {
-    return nobody_rests(s) || (s->rest.out == 0 && sync_now(s) >= s->rest.until_ms);
+    return !s->size.hits_come || s->stopping || s->runs_n > s->config.runs_max / 4 * 3 ||
+           (s->rest.out == 0 && sync_now(s) >= s->rest.until_ms);
 }

@@ -226,13 +226,6 @@ static void run_merge(struct run *r)
     submit_chunks(r);
 }
 
-static void chunk_left(struct run *r, struct chunk *c)
-{
-    if (r->left_now.n == 0) memcpy(r->locked_by, c->locked_by, sizeof r->locked_by);
-    buf_put_slice(&r->left_now, buf_slice(&c->left));
-    buf_free(&c->left);
-}
-
 static void count_chunk(struct run *r, struct chunk *c)
 {
     bool merged =
@@ -243,7 +236,11 @@ static void count_chunk(struct run *r, struct chunk *c)
             r->sync->mysql_seen_ms = r->merge_ms;
     }
     if (c->outcome == MERGE_REFUSED) refused_whole(r, c);
-    if (c->outcome == MERGE_LOCKED) chunk_left(r, c);
+    if (c->outcome == MERGE_LOCKED) {
+        if (r->left_now.n == 0) memcpy(r->locked_by, c->locked_by, sizeof r->locked_by);
+        buf_put_slice(&r->left_now, buf_slice(&c->left));
+        buf_free(&c->left);
+    }
     if (merged && c->rows_merged > 0) refused_passed(r->sync, r->family);
     if (merged && c->rows_rejected > 0) refused_rows(r, c);
     if (merged) {

@@ -71,20 +71,16 @@ void sync_start(struct sync *s)
     s->redis_up = true;
 }
 
-static void resume_runs(struct sync *s, uint64_t now_ms)
-{
-    if (!sync_may_merge(s)) return;
-    for (struct list *node = s->runs.next, *next; node != &s->runs; node = next) {
-        next = node->next;
-        run_resume_if_due(CONTAINER_OF(node, struct run, link), now_ms);
-    }
-}
-
 void sync_tick(struct sync *s)
 {
     uint64_t now_ms = sync_now(s);
     adopt_tick(s, now_ms);
-    resume_runs(s, now_ms);
+    if (sync_may_merge(s)) {
+        for (struct list *node = s->runs.next, *next; node != &s->runs; node = next) {
+            next = node->next;
+            run_resume_if_due(CONTAINER_OF(node, struct run, link), now_ms);
+        }
+    }
     runs_merge_on(s);
     keep_tick(s, now_ms);
     refused_tick(s, now_ms);

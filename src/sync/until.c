@@ -102,8 +102,11 @@ void until_init(struct until *u, struct gate *gate, const struct counters *count
     *u = (struct until){.gate = gate, .counters = counters, .ports = *ports, .every_ms = every_ms};
 }
 
-static void until_begin(struct until *u)
+void until_tick(struct until *u)
 {
+    uint64_t now_ms = u->ports.mono_ms(u->ports.arg);
+    if (u->busy || u->stopped || now_ms < u->at_ms || !gate_open(u->gate)) return;
+    u->at_ms = now_ms + u->every_ms;
     u->until = heap_alloc((u->counters->n + 1) * sizeof *u->until);
     for (size_t i = 0; i < u->counters->n; i++)
         u->until[i] = u->ports.redis_ms(u->ports.arg);
@@ -113,14 +116,6 @@ static void until_begin(struct until *u)
         until_ask_dirty(u);
     else
         ask_batches(u);
-}
-
-void until_tick(struct until *u)
-{
-    uint64_t now_ms = u->ports.mono_ms(u->ports.arg);
-    if (u->busy || u->stopped || now_ms < u->at_ms || !gate_open(u->gate)) return;
-    u->at_ms = now_ms + u->every_ms;
-    until_begin(u);
 }
 
 void until_stop(struct until *u)

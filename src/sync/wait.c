@@ -89,25 +89,6 @@ static void on_dirty(struct due_poll *p)
     if (!more) dirty_done(w);
 }
 
-static void ask_dirty(struct sync_wait *w)
-{
-    struct sync *s = w->sync;
-    uint32_t room = s->config.due_max - (uint32_t)s->due_n;
-    uint32_t limit = room < PAGE_NAMES ? room : PAGE_NAMES;
-    w->poll = (struct due_poll){.before_ms = w->before_ms, .limit = limit, .done = on_dirty, .arg = w};
-    w->asking = true;
-    s->requests_out++;
-    s->ports.due_poll(s->ports.arg, &w->poll);
-}
-
-static void step_key(struct sync_wait *w, struct family *f)
-{
-    if (!w->queued)
-        w->queued = family_add(w->sync, f, w->key, DUE_TIME);
-    else if (!map_has(&f->names, w->key))
-        dirty_done(w);
-}
-
 /* For ALL the index is asked, page by page, until nothing is left in it that was dirty at the call. Names due since
  * then do not matter, and a name may be queued twice. */
 static void step_dirty(struct sync_wait *w)
@@ -115,10 +96,20 @@ static void step_dirty(struct sync_wait *w)
     struct sync *s = w->sync;
     if (w->key.n == 0) pace_release(s);
     hurry(s);
-    if (w->key.n > 0)
-        step_key(w, family_of(s, counters_match(s->counters, w->key)));
-    else if (s->due_n - s->paced_n < CLAIM_HASHES_MAX && s->due_n + CLAIM_HASHES_MAX <= s->config.due_max)
-        ask_dirty(w);
+    if (w->key.n > 0) {
+        struct family *f = family_of(s, counters_match(s->counters, w->key));
+        if (!w->queued)
+            w->queued = family_add(w->sync, f, w->key, DUE_TIME);
+        else if (!map_has(&f->names, w->key))
+            dirty_done(w);
+    } else if (s->due_n - s->paced_n < CLAIM_HASHES_MAX && s->due_n + CLAIM_HASHES_MAX <= s->config.due_max) {
+        uint32_t room = s->config.due_max - (uint32_t)s->due_n;
+        uint32_t limit = room < PAGE_NAMES ? room : PAGE_NAMES;
+        w->poll = (struct due_poll){.before_ms = w->before_ms, .limit = limit, .done = on_dirty, .arg = w};
+        w->asking = true;
+        s->requests_out++;
+        s->ports.due_poll(s->ports.arg, &w->poll);
+    }
 }
 
 /* --- CLAIMS --- */
@@ -156,33 +147,6 @@ static bool is_merged(const struct sync_wait *w, const struct batch_id *id)
     return keep_has(w->sync, id) || (r != NULL && key_is_in(w, r));
 }
 
-static void ids_keep(struct sync_wait *w, const struct standing *a)
-{
-    struct map now;
-    map_init(&now);
-    for (uint32_t i = 0; i < a->ids_n; i++) {
-        struct slice id = id_slice(&a->ids[i]);
-        bool its = w->phase == WAIT_ASK || map_has(&w->ids, id);
-        if (its && !is_merged(w, &a->ids[i])) map_put(&now, id, NULL);
-    }
-    map_close(&w->ids);
-    w->ids = now;
-}
-
-static void standing_file(struct sync_wait *w, const struct standing *a)
-{
-    ids_keep(w, a);
-    w->phase = WAIT_WATCH;
-    if (w->ids.n == 0) wait_end(w, ASK_DONE);
-}
-
-/* (!) A server that took over other data may have lost a batch, and its hashes may be pending again, after we read the
- * index. A server's histories never come back, and a wait does not outlive its links. */
-static bool is_as_begun(const struct sync_wait *w, const struct standing *a)
-{
-    return strcmp(a->replid, w->replid) == 0 || !HOLDS(RULE_SYNC_HISTORY);
-}
-
 static void on_standing(struct standing *a)
 {
     struct sync_wait *w = a->arg;
@@ -191,8 +155,20 @@ static void on_standing(struct standing *a)
     s->requests_out--;
     w->ask_at_ms = sync_now(s) + WATCH_MS;
     if (!a->lost && !w->answered) {
-        if (is_as_begun(w, a)) {
-            standing_file(w, a);
+        /* (!) A server that took over other data may have lost a batch, and its hashes may be pending again, after we read the
+         * index. A server's histories never come back, and a wait does not outlive its links. */
+        if (strcmp(a->replid, w->replid) == 0 || !HOLDS(RULE_SYNC_HISTORY)) {
+            struct map now;
+            map_init(&now);
+            for (uint32_t i = 0; i < a->ids_n; i++) {
+                struct slice id = id_slice(&a->ids[i]);
+                bool its = w->phase == WAIT_ASK || map_has(&w->ids, id);
+                if (its && !is_merged(w, &a->ids[i])) map_put(&now, id, NULL);
+            }
+            map_close(&w->ids);
+            w->ids = now;
+            w->phase = WAIT_WATCH;
+            if (w->ids.n == 0) wait_end(w, ASK_DONE);
         } else {
             wait_end(w, ASK_TRY_AGAIN);
             s->ports.epoch_over(s->ports.arg);

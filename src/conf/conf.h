@@ -58,7 +58,7 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "had hits")                                                                                            \
     S("tokens",                                                                                              \
       "the tokens of CTR.INCRBY and CTR.HIT ... TOKEN. keep: how long Redis remembers one. max: how many it may " \
-      "hold, some 200 bytes each; a user has at most as many as are free. tallyd refuses a new one over "    \
+      "hold, in each lane, some 200 bytes each; a user has at most as many as are free. tallyd refuses a new one over "    \
       "that, and does not count it")                                                                         \
     S("counters.*.sync",                                                                                     \
       "when tallyd merges a hash. hits: when one of its fields has this many. every: at the latest "         \
@@ -315,7 +315,7 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "how long Redis remembers the token of a CTR.INCRBY ... TOKEN")                                        \
     G(TOKENS_MAX, "tokens.max", NUMBER, tokens_max, "1000000", 0, 1000000000, RESTART,                       \
       "an integer from 0 to 1000000000",                                                                     \
-      "how many tokens Redis may hold, some 200 bytes each; a user has at most as many as are free. "        \
+      "how many tokens Redis may hold, in each lane, some 200 bytes each; a user has at most as many as are free. "        \
       "tallyd refuses a new one over that, and does not count it")                                           \
     C(COUNTER_KEY, "counters.*.key", PATTERN, key, NULL, 1, 512, RESTART,                                    \
       "a key such as \"s<store>:unique_visitors:daily\"",                                                    \

@@ -57,18 +57,10 @@ static bool count_read(struct figures *f)
     return true;
 }
 
-static bool part_refuse(struct figures *f, struct slice name)
-{
-    char shown[80];
-    exchange_refuse(f->x, 400, "see /api/counters for its columns",
-                    "\"%s\" is no key column of this counter, or not with such a value",
-                    slice_show(name, 70, shown, sizeof shown));
-    return false;
-}
-
 /* key[<column>]=<value> */
 static bool part_read(struct figures *f, struct slice name, struct slice value)
 {
+    char shown[80];
     struct slice column = name.n > 5 ? slice_of(name.p + 4, name.n - 5) : SLICE("");
     for (uint32_t i = 0; i < f->parts.n; i++) {
         const struct counted_by *part = &f->parts.all[i];
@@ -77,7 +69,10 @@ static bool part_read(struct figures *f, struct slice name, struct slice value)
         f->is[i] = value;
         return true;
     }
-    return part_refuse(f, name);
+    exchange_refuse(f->x, 400, "see /api/counters for its columns",
+                    "\"%s\" is no key column of this counter, or not with such a value",
+                    slice_show(name, 70, shown, sizeof shown));
+    return false;
 }
 
 static bool parts_read(struct figures *f)
@@ -97,18 +92,6 @@ static bool parts_read(struct figures *f)
 
 /* --- one field --- */
 
-static bool field_refuse(struct figures *f, struct slice field)
-{
-    char shown[64];
-    struct buf expected = {0};
-    counter_field_expected(f->counter, &expected);
-    exchange_refuse(f->x, 400, "correct the parameter, or leave it out",
-                    "field is \"%s\", expected " SLICE_FMT, slice_show(field, 50, shown, sizeof shown),
-                    SLICE_ARG(buf_slice(&expected)));
-    buf_free(&expected);
-    return false;
-}
-
 /* The whole field is the last part. */
 static bool field_read(struct figures *f, struct slice field, struct slice *from, struct slice *to)
 {
@@ -118,7 +101,16 @@ static bool field_read(struct figures *f, struct slice field, struct slice *from
                         "this counter's field is %s", field_kind_name(f->counter->field));
         return false;
     }
-    if (!counter_field_valid(f->counter, field)) return field_refuse(f, field);
+    if (!counter_field_valid(f->counter, field)) {
+        char shown[64];
+        struct buf expected = {0};
+        counter_field_expected(f->counter, &expected);
+        exchange_refuse(f->x, 400, "correct the parameter, or leave it out",
+                        "field is \"%s\", expected " SLICE_FMT, slice_show(field, 50, shown, sizeof shown),
+                        SLICE_ARG(buf_slice(&expected)));
+        buf_free(&expected);
+        return false;
+    }
     if (last != f->parts.time) return f->is[last] = field, true;
     bool plain = value_plain(&f->parts.all[last].type, field, f->field, from);
     *to = *from;
@@ -128,19 +120,16 @@ static bool field_read(struct figures *f, struct slice field, struct slice *from
 /* --- times --- */
 
 /* Fields are days and hours of the store's zone. */
-static int64_t now_of(const struct figures *f)
-{
-    int64_t now_s = wall_ms() / 1000;
-    return now_s + zones_clock(f->x->http->ports.zones, f->store, now_s).offset_s;
-}
-
 static bool range_of(struct figures *f, struct slice from, struct slice to)
 {
     static const size_t standards[] = {
         [FIELD_DATE] = DAYS_STANDARD, [FIELD_HOUR] = HOURS_STANDARD, [FIELD_MONTH] = MONTHS_STANDARD};
     char why[160];
+    int64_t now_s = wall_ms() / 1000,
+            offset_s = zones_clock(f->x->http->ports.zones, f->store, now_s).offset_s;
     enum field_kind kind = parts_time_kind(&f->parts);
-    if (range_read(kind, from, to, now_of(f), standards[kind], &f->range, why, sizeof why)) return true;
+    if (range_read(kind, from, to, now_s + offset_s, standards[kind], &f->range, why, sizeof why))
+        return true;
     exchange_refuse(f->x, 400, "correct the range, or leave it out", "%s", why);
     return false;
 }
@@ -324,22 +313,18 @@ static void figures_put_csv(struct figures *f)
     labels_free(&names);
 }
 
-static void figures_answer(struct figures *f)
-{
-    char shown[80];
-    if (!figures_read(f)) return;
-    if (figures_store_known(f))
-        (f->csv ? figures_put_csv : figures_put)(f);
-    else
-        exchange_refuse(f->x, 404, "see /api/stores", "no store \"%s\" has been counted",
-                        slice_show(f->store, 70, shown, sizeof shown));
-}
-
 void run_figures(struct exchange *x, struct worker *w)
 {
+    char shown[80];
     struct beat beat = pulse_beat(&x->http->pulse);
     struct figures f = {.x = x, .w = w, .mysql_up = beat.mysql_up, .redis_up = beat.redis_up};
-    if (figures_question(&f)) figures_answer(&f);
+    if (figures_question(&f) && figures_read(&f)) {
+        if (figures_store_known(&f))
+            (f.csv ? figures_put_csv : figures_put)(&f);
+        else
+            exchange_refuse(x, 404, "see /api/stores", "no store \"%s\" has been counted",
+                            slice_show(f.store, 70, shown, sizeof shown));
+    }
     answer_free(&f.answer);
     buf_free(&f.key);
     buf_free(&f.question);

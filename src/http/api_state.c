@@ -92,21 +92,6 @@ static struct mark mark_read(struct worker *w, struct slice key, uint64_t of)
     return m;
 }
 
-static struct mark mark_get(struct http *h, uint64_t of)
-{
-    pthread_mutex_lock(&h->lock);
-    struct mark m = h->marks[of % MARKS];
-    pthread_mutex_unlock(&h->lock);
-    return m;
-}
-
-static void mark_set(struct http *h, const struct mark *m)
-{
-    pthread_mutex_lock(&h->lock);
-    h->marks[m->of % MARKS] = *m;
-    pthread_mutex_unlock(&h->lock);
-}
-
 /* Of what is pending; 0: it could not be read. A large hash is work for the loop, so its digest is kept for a while, for all
  * who ask. */
 static uint64_t pending_digest(struct http *h, struct worker *w, const struct counter *c, struct slice store)
@@ -116,10 +101,14 @@ static uint64_t pending_digest(struct http *h, struct worker *w, const struct co
     if (!c->key.has_store && c->key.places == NULL) pattern_put(&c->key, store, &key);
     if (key.n > 0 || counter_key(c, store, &key)) {
         uint64_t of = XXH3_64bits(key.p, key.n);
-        m = mark_get(h, of);
+        pthread_mutex_lock(&h->lock);
+        m = h->marks[of % MARKS];
+        pthread_mutex_unlock(&h->lock);
         if (m.of != of || mono_ms() >= m.until_ms) {
             m = mark_read(w, buf_slice(&key), of);
-            mark_set(h, &m);
+            pthread_mutex_lock(&h->lock);
+            h->marks[of % MARKS] = m;
+            pthread_mutex_unlock(&h->lock);
         }
     }
     buf_free(&key);

@@ -75,19 +75,14 @@ static struct cached_answer *entry_of(struct answer_cache *c, struct slice quest
     return NULL;
 }
 
-static struct cached_answer *entry_oldest(struct answer_cache *c)
-{
-    struct cached_answer *oldest = &c->entries[0];
-    for (size_t i = 1; i < CACHED_ANSWERS_MAX; i++)
-        if (c->entries[i].used < oldest->used) oldest = &c->entries[i];
-    return oldest;
-}
-
 void answer_cache_put(struct answer_cache *c, struct slice question, const struct rows_answer *a)
 {
+    struct cached_answer *oldest = &c->entries[0];
     pthread_mutex_lock(&c->lock);
+    for (size_t i = 1; i < CACHED_ANSWERS_MAX; i++)
+        if (c->entries[i].used < oldest->used) oldest = &c->entries[i];
     struct cached_answer *e = entry_of(c, question);
-    if (e == NULL) e = entry_oldest(c);
+    if (e == NULL) e = oldest;
     entry_free(e);
     e->question = heap_strndup(question.p, question.n);
     e->question_n = question.n;

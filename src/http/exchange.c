@@ -86,13 +86,6 @@ static void cell_begin(struct csv *c)
     c->more = true;
 }
 
-static bool wants_quotes(struct slice text)
-{
-    for (size_t i = 0; i < text.n; i++)
-        if (memchr(",\"\r\n", text.p[i], 4) != NULL) return true;
-    return false;
-}
-
 /* Control bytes but TAB, CR and LF, which readers of CSV refuse. */
 static void control_replace(struct buf *text, struct slice from)
 {
@@ -116,7 +109,9 @@ void csv_text(struct csv *c, struct slice text)
     /* Spreadsheets take these for the begin of a formula (OWASP, "CSV Injection"). */
     if (text.n > 0 && memchr("=+-@\t\r", text.p[0], 6) != NULL) buf_put_char(&clean, '\'');
     control_replace(&clean, text);
-    bool quoted = wants_quotes(buf_slice(&clean));
+    bool quoted = false;
+    for (size_t i = 0; i < clean.n; i++)
+        quoted = quoted || memchr(",\"\r\n", clean.p[i], 4) != NULL;
     if (quoted) buf_put_char(c->out, '"');
     for (size_t i = 0; i < clean.n; i++) {
         if (clean.p[i] == '"') buf_put_char(c->out, '"');
@@ -255,26 +250,21 @@ bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name
     return false;
 }
 
-/* Among the door's errors, only those about Redis, MySQL and the service are not the request's fault. */
-static bool is_our_fault(const char *text)
+void exchange_refuse_reply(struct exchange *x, redisReply *reply)
 {
+    /* Only errors about Redis, MySQL and the service are not the request's fault. */
     static const char *const begins[] = {"MASTERDOWN", "TRYAGAIN",   "BUSY",       "LOADING",
                                          "OOM",        "READONLY",   "MISCONF",    "NOREP",
                                          "ERR MySQL",  "ERR tallyd", "ERR merging"};
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (strncmp(text, begins[i], strlen(begins[i])) == 0) return true;
-    return false;
-}
-
-void exchange_refuse_reply(struct exchange *x, redisReply *reply)
-{
     if (reply == NULL) {
         exchange_refuse(x, 503, "ask again in a second",
                         "tallyd does not answer: it is stopping, or very busy");
         return;
     }
     const char *text = reply->type == REDIS_REPLY_ERROR ? reply->str : "ERR not the reply that was expected";
-    bool ours = is_our_fault(text);
+    bool ours = false;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        ours = ours || strncmp(text, begins[i], strlen(begins[i])) == 0;
     exchange_refuse(x, ours ? 503 : 400, ours ? "see tallyd status, and ask again" : "correct the request",
                     "%s", strncmp(text, "ERR ", 4) == 0 ? text + 4 : text);
     freeReplyObject(reply);

@@ -225,24 +225,18 @@ static size_t times_of(const struct figures *f)
     return sums_times(f) ? f->range.n : 1;
 }
 
-/* Is it known which fields of which hashes a row is, and are they few enough? */
-static bool totals_known(const struct figures *f)
-{
-    size_t rows = f->answer.rows.n, cells = rows * times_of(f);
-    size_t hashes = parts_time_in_key(&f->parts) ? cells : f->by_time ? 1 : rows;
-    if (f->counter->key.places == NULL) hashes = 1;
-    return (!f->by_time || f->one) && cells <= CELLS_MOST && hashes <= HASHES_MOST;
-}
-
-/* Exact; for fields of one hash in one moment. */
+/* Exact; for fields of one hash in one moment. Only where it is known which fields of which hashes a row is, and they are few. */
 static void totals_read(struct figures *f)
 {
     char digits[RANGE_FIELD_BYTES];
     struct slice values[PARTS_MAX];
-    if (f->answer.rows.n == 0 || !totals_known(f)) return;
+    size_t rows = f->answer.rows.n, cells = rows * times_of(f);
+    size_t hashes = parts_time_in_key(&f->parts) ? cells : f->by_time ? 1 : rows;
+    if (f->counter->key.places == NULL) hashes = 1;
+    if (rows == 0 || (f->by_time && !f->one) || cells > CELLS_MOST || hashes > HASHES_MOST) return;
     struct totals_asked *t = heap_zalloc(sizeof *t);
     t->f = f;
-    for (size_t i = 0; i < f->answer.rows.n; i++) {
+    for (size_t i = 0; i < rows; i++) {
         figures_values(f, i, values);
         for (size_t k = 0; k < times_of(f); k++) {
             if (sums_times(f)) values[f->parts.time] = slice_of(digits, range_field(&f->range, k, digits));
@@ -250,7 +244,7 @@ static void totals_read(struct figures *f)
         }
     }
     totals_ask(t);
-    for (size_t i = 0; t->failed && i < f->answer.rows.n; i++)
+    for (size_t i = 0; t->failed && i < rows; i++)
         f->answer.rows.all[i].live = (struct figure){0};
     buf_free(&t->key), buf_free(&t->bytes), buf_free(&t->next_key), buf_free(&t->next_field);
     heap_free(t);
@@ -306,15 +300,6 @@ bool figures_read(struct figures *f)
 
 /* --- is there such a store at all? --- */
 
-static bool anything_counted(const struct figures *f)
-{
-    for (size_t i = 0; i < f->answer.rows.n; i++) {
-        const struct row *r = &f->answer.rows.all[i];
-        if (r->stored.value != 0 || r->live.value != 0 || r->pending != 0) return true;
-    }
-    return false;
-}
-
 /* Has the store hits in Redis, in any counter, that no claim has taken? */
 static bool anything_pending(struct figures *f)
 {
@@ -339,7 +324,11 @@ bool figures_store_known(struct figures *f)
 {
     struct error e;
     bool known = true;
-    if (!f->counter->key.has_store || !f->mysql_up || anything_counted(f)) return true;
+    if (!f->counter->key.has_store || !f->mysql_up) return true;
+    for (size_t i = 0; i < f->answer.rows.n; i++) {
+        const struct row *r = &f->answer.rows.all[i];
+        if (r->stored.value != 0 || r->live.value != 0 || r->pending != 0) return true;
+    }
     if (panel_store_known(&f->w->panel, f->store, &known, &e) != ERR_NONE || known) return true;
     return anything_pending(f);
 }

@@ -56,15 +56,6 @@ static void young_put(struct label_cache *c, struct slice key, struct label *lab
     map_init(&c->young);
 }
 
-static struct label *label_find(struct label_cache *c, struct slice key)
-{
-    struct label *found = map_get(&c->young, key);
-    if (found != NULL || (found = map_get(&c->old, key)) == NULL) return found;
-    map_remove(&c->old, key);
-    young_put(c, key, found);
-    return found;
-}
-
 static struct label *label_make(uint64_t now_ms, struct slice name)
 {
     size_t n = name.n;
@@ -107,7 +98,11 @@ static void kept_look(struct label_cache *c, struct asking *a, struct labels *ou
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < out->n; i++) {
         key_put(&key, a->counter, a->ids[i]);
-        const struct label *kept = label_find(c, buf_slice(&key));
+        struct label *kept = map_get(&c->young, buf_slice(&key));
+        if (kept == NULL && (kept = map_get(&c->old, buf_slice(&key))) != NULL) {
+            map_remove(&c->old, buf_slice(&key));
+            young_put(c, buf_slice(&key), kept);
+        }
         if (kept != NULL && kept->named) out->all[i] = text_copy(slice_of(kept->text, kept->n));
         if (kept != NULL && a->now_ms - kept->at_ms < LABELS_AGE_MS) continue;
         a->wanted[a->n] = i;

@@ -237,19 +237,6 @@ static bool is_one(const struct buf *info, const char *name)
     return service_number(info, name, &v) && v == 1;
 }
 
-/* NULL: it did not answer. */
-static void beat_file(struct pulse *p, const struct beat *beat)
-{
-    pthread_mutex_lock(&p->lock);
-    if (beat != NULL) {
-        p->beat = *beat;
-        p->answered_ms = mono_ms();
-    }
-    if (!p->asked) pthread_cond_broadcast(&p->changed);
-    p->asked = true;
-    pthread_mutex_unlock(&p->lock);
-}
-
 static void beat_ask(struct pulse *p)
 {
     struct buf info = {0};
@@ -261,7 +248,14 @@ static void beat_ask(struct pulse *p)
         beat.mysql_up = is_one(&info, "mysql_up");
         service_text(&info, "merges_held", beat.held, sizeof beat.held);
     }
-    beat_file(p, answered ? &beat : NULL);
+    pthread_mutex_lock(&p->lock);
+    if (answered) {
+        p->beat = beat;
+        p->answered_ms = mono_ms();
+    }
+    if (!p->asked) pthread_cond_broadcast(&p->changed);
+    p->asked = true;
+    pthread_mutex_unlock(&p->lock);
     buf_free(&info);
 }
 

@@ -89,7 +89,12 @@ def test_what_is_named_is_there(kinds, pod, container):
     written = yaml.safe_load(config(kinds))
     for path in (written["http"]["tokens"], written["listen"]["control"].removeprefix("unix://")):
         assert os.path.dirname(path) in mounts
-    assert pod["initContainers"][0]["command"][-1] == written["http"]["tokens"]
+    # the kubelet's files are root's, so the pod's user reads them as anybody, and makes one of its own that nobody else may read
+    assert volumes["secret"]["secret"]["defaultMode"] & 0o004
+    install, *how, _, made = pod["initContainers"][0]["command"]
+    assert (install, how, made) == ("install", ["-m", "600"], written["http"]["tokens"])
+    read, = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "config")
+    assert f"{read}/tallyd.yaml" in told("run", "--help")
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert {name: int(written["listen"][name].rpartition(":")[2]) for name in ports} == ports
     assert {port["name"]: (port["port"], port["targetPort"]) for port in kinds["Service"]["spec"]["ports"]} == {
@@ -103,7 +108,22 @@ def test_time_to_stop(kinds, pod, container):
     assert pod["terminationGracePeriodSeconds"] >= asleep + stop + 10
 
 
-def test_configuration(kinds, container, tmp_path):
+def told(*words):
+    return subprocess.run([TALLYD, *words], capture_output=True, text=True, timeout=patience(60), check=True).stdout
+
+
+def test_resources(container):
+    """Quantities as Kubernetes writes them; the limit leaves room beside what tallyd's own limit counts."""
+    bytes_of = {"Mi": 1 << 20, "Gi": 1 << 30}
+    resources = container["resources"]
+    assert re.fullmatch(r"\d+m?", resources["requests"]["cpu"])
+    memory = {name: int(size[:-2]) * bytes_of[size[-2:]] for name, size in
+              (("requests", resources["requests"]["memory"]), ("limits", resources["limits"]["memory"]))}
+    own = int(re.search(r"limits.memory = (\d+)MiB", told("help", "limits.memory"))[1]) << 20
+    assert memory["requests"] <= memory["limits"] and memory["limits"] >= 2 * own, (memory, own)
+
+
+def test_configuration(kinds, pod, container, tmp_path):
     """tallyd takes it, with the environment of the pod; only nothing runs under its names, here on a port where nothing can."""
     written = config(kinds)
     for there, here in (("/run/tallyd", str(tmp_path)), ("redis://redis:6379/0", "redis://127.0.0.1:1/0"), ("mysql:3306", "127.0.0.1:1")):
@@ -116,6 +136,10 @@ def test_configuration(kinds, container, tmp_path):
     done = subprocess.run([TALLYD, "check", "-c", tmp_path / "tallyd.yaml"], capture_output=True, text=True, timeout=patience(60),
                           check=False, env={**os.environ, **named})
     assert done.returncode == 69 and "good configuration with 2 counters" in done.stdout, done.stdout + done.stderr
+    for each in pod["initContainers"][1:]:
+        tried = subprocess.run([TALLYD, *each["args"], "-c", tmp_path / "tallyd.yaml"], capture_output=True, text=True, timeout=patience(60),
+                               check=False, env={**os.environ, **named})
+        assert tried.returncode == 69, (each["name"], tried.stderr)  # as check: only the servers are missing
     assert set(named) == {"TALLYD_INSTANCE", "TALLYD_MYSQL_PASSWORD", "TALLYD_REDIS_PASSWORD"}
 
 

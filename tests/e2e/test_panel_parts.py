@@ -233,6 +233,9 @@ def test_in_the_panel(shop, browser, axe):
         seen(browser, top, [[names[product]] for product in sorted(live, key=live.get, reverse=True)], "the top products")
         assert [int(row[-2]) for row in browser.rows(card("top"))] == sorted(live.values(), reverse=True)
         assert browser.number(f"{card('today')} .big") == by_day[day()]
+        browser.one(f"{card('top')} .total input").send_keys("43\n")
+        seen(browser, lambda: browser.number(f"{card('top')} .total strong"), live["43"], "the total of one product")
+        assert "Total of one product id" in browser.text(f"{card('top')} .total"), browser.text(f"{card('top')} .total")
         seen(browser, lambda: [row[:2] for row in browser.rows("[data-counter=articles][data-count=views]")],
              [["news", "Schal <b> 42"], ["blog", "Mütze 43"]], "views of articles")
         seen(browser, lambda: browser.rows(card("top", "ratings")), [["5", "42", "6", "6"]], "ratings")

@@ -38,7 +38,7 @@ export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** A table with a caption for readers who do not see its place on the page. columns: [{title, number}], rows: arrays of
+/** A table with a caption for readers who do not see its place on the page. columns: [{title, number, means}], rows: arrays of
  * cells. With class "stack" each row becomes a block of its own where the page is narrow (panel.css). A screen reader
  * would then not see a table, so every element states its role. */
 export function table(caption, columns, rows, attributes = {}) {
@@ -50,6 +50,7 @@ export function table(caption, columns, rows, attributes = {}) {
         scope: name === "th" && (role === "rowheader" ? "row" : "col"),
         class: columns[at].number && "number",
         "data-title": columns[at].title,
+        title: role === "columnheader" && columns[at].means,
       },
       content,
     );

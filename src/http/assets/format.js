@@ -155,6 +155,13 @@ export function today(offset = 0) {
   return compactDay(new Date(now.getFullYear(), now.getMonth(), now.getDate() + offset));
 }
 
+/** How many days of this week are before today. A week begins as the reader's locale has it, or on Monday. */
+export function daysOfWeek() {
+  const locale = new Intl.Locale(new Intl.DateTimeFormat(locales).resolvedOptions().locale);
+  const { firstDay } = locale.getWeekInfo?.() ?? locale.weekInfo ?? { firstDay: 1 };
+  return (fieldTime(today()).getDay() - firstDay + 7) % 7;
+}
+
 export function compactDay(date) {
   const two = (part) => String(part).padStart(2, "0");
   return `${String(date.getFullYear()).padStart(4, "0")}${two(date.getMonth() + 1)}${two(date.getDate())}`;

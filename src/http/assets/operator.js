@@ -22,6 +22,22 @@ const SENTINEL_SAYS = { // service.sentinels.each[].state
   refuses: "refuses tallyd",
   unknown_name: "does not know this Redis",
 };
+const MEANS = { // of columns, where the pointer rests
+  "Hashes pending": "Redis hashes with hits that no batch has taken yet",
+  Oldest: "How long the first of these hits has waited",
+  "Complete up to": "Every hit before that moment is in the shop's table",
+  Accepted: "All hits that clients were answered for",
+  "In MySQL": "Hits in the shop's tables",
+  Refused: "Hits in rows that MySQL refused: they wait above, or were dropped",
+  Pending: "Hits in Redis that no batch has taken yet",
+  Claimed: "Hits of the batches on their way to MySQL",
+  Difference: "Accepted less all others: 0, or hits are missing",
+  Adjusted: "Corrected by hand, by tallyd adjust",
+  Hashes: "Redis hashes that the batch took",
+  Rows: "Rows of the table that it adds to",
+  Merged: "Its transactions that MySQL has",
+};
+const number = (title) => ({ title, number: true, means: MEANS[title] });
 const pulses = []; // oldest first; kept while the reader looks at a store
 let past = []; // the same of before, a point every ten seconds
 
@@ -61,6 +77,13 @@ function rateOf(name) {
   const last = pulses.at(-1);
   const first = pulses.find(({ time, started }) => started === last.started && time >= last.time - RATE_OVER_S);
   return first.time === last.time ? null : Math.max(0, (last[name] - first[name]) / (last.time - first.time));
+}
+
+/** What a part says that needs a server which is away; the problem at the top says the rest. */
+function lacks(server) {
+  const { mysql, redis } = pulses.at(-1) ?? {};
+  if ({ mysql, redis }[server] !== "down") return null;
+  return { lacking: `Needs ${server === "mysql" ? "MySQL" : "Redis"}, which is away.` };
 }
 
 export class OperatorView {
@@ -107,6 +130,9 @@ export class OperatorView {
   }
 
   pulse(pulse) {
+    const servers = `${pulse.mysql} ${pulse.redis}`;
+    if (servers !== this.servers) for (const part of [this.rejects, this.books]) part.fresh(); // what it needs is away, or back
+    this.servers = servers;
     this.flow.draw(stepsOf(pulse));
     this.drawCurves();
     this.status.changed();
@@ -282,9 +308,7 @@ export class OperatorView {
           "Each counter",
           [
             { title: "Counter" },
-            { title: "Hashes pending", number: true },
-            { title: "Oldest", number: true },
-            { title: "Complete up to", number: true },
+            ...["Hashes pending", "Oldest", "Complete up to"].map(number),
           ],
           rows,
           { class: "stack" },
@@ -301,11 +325,12 @@ export class OperatorView {
     section.append(this.outcome);
     this.rejects = new Part(body, {
       every: 1000,
-      load: (signal) => get("api/rejects", { limit: 50 }, signal),
-      empty: ({ rejects }) =>
-        rejects.length > 0
+      load: async (signal) => lacks("mysql") || get("api/rejects", { limit: 50 }, signal),
+      empty: ({ lacking, rejects }) =>
+        lacking ??
+        (rejects.length > 0
           ? ""
-          : "None. Rows that MySQL refuses wait here, with the reason, until they are replayed or dropped.",
+          : "None. Rows that MySQL refuses wait here, with the reason, until they are replayed or dropped."),
       draw: ({ rejects, waiting }) => {
         say(
           side,
@@ -348,13 +373,11 @@ export class OperatorView {
     const { section, body, side } = this.card("The books", { "data-part": "books" });
     this.books = new Part(body, {
       every: 10000,
-      load: (signal) => get("api/books", {}, signal),
+      load: async (signal) => lacks("mysql") || lacks("redis") || get("api/books", {}, signal),
+      empty: ({ lacking }) => lacking ?? "",
       draw: ({ counters, balanced, as_of }) => {
         say(side, `as of ${format.clock(as_of)}`);
-        const columns = ["Accepted", "In MySQL", "Refused", "Pending", "Claimed", "Difference", "Adjusted"].map((title) => ({
-          title,
-          number: true,
-        }));
+        const columns = ["Accepted", "In MySQL", "Refused", "Pending", "Claimed", "Difference", "Adjusted"].map(number);
         const rows = counters.map((book) => [
           format.title(book.counter),
           ...["accepted", "merged", "rejected", "pending", "claimed"].map((of) => format.number(book[of])),
@@ -412,10 +435,8 @@ function drawBatches({ standing, oldest: batches }, body, side) {
         [
           { title: "Batch" },
           { title: "Counter" },
-          { title: "Hashes", number: true },
-          { title: "Rows", number: true },
-          { title: "Age", number: true },
-          { title: "Merged" },
+          ...["Hashes", "Rows", "Age"].map(number),
+          { title: "Merged", means: MEANS.Merged },
         ],
         rows,
         { class: "stack" },

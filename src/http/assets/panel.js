@@ -266,12 +266,10 @@ const banners = {
     banners.servers({ mysql, redis });
   },
   servers({ mysql, redis }) {
-    const stored =
-      viewing === "operator"
-        ? ""
-        : this.since
-          ? `: stored figures are as of ${format.clock(this.since)}`
-          : ": stored figures are not known";
+    if (viewing === "operator") return; // its problems say it, with what to do
+    const stored = this.since
+      ? `: stored figures are as of ${format.clock(this.since)}`
+      : ": stored figures are not known";
     this.set(
       "mysql",
       mysql === "down" &&

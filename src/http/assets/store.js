@@ -15,6 +15,7 @@ const FIVE_MINUTES_S = 300;
 const HOUR_S = 3600;
 const DAY_S = 86400;
 const TOP = 10;
+const MOST = 1000; // as the API gives
 const STORED = { name: "Stored", colour: "--bar" };
 const LIVE = { name: "Live", colour: "--bar-pale" };
 const BEFORE = { name: "Before", colour: "--before", thin: true };
@@ -134,6 +135,18 @@ export class StoreView {
     return [path`stores/${this.store}/counters/${counter.name}`, { ...query, count: counter.count }];
   }
 
+  /** By the time, with as many days before them. */
+  async ofRange(counter, which, signal) {
+    const unit = unitOf(counter);
+    const days = daysOf(this.range, counter.time === "hour");
+    const earlier = counter.time === "month" ? null : daysBefore(days); // months differ
+    const [figures, before] = await Promise.all([
+      this.figures(counter, { ...unit.asked(days), ...which }, signal),
+      earlier && this.figures(counter, { ...unit.asked(earlier), ...which }, signal),
+    ]);
+    return { ...figures, before: before?.rows.map(countOf) };
+  }
+
   /* Today */
 
   todays() {
@@ -147,7 +160,7 @@ export class StoreView {
     const { section, body } = this.figureCard(counter, "today");
     this.part(counter, body, {
       load: (signal) =>
-        this.figures(counter, unitOf(counter).asked({ from: format.today(-1), to: format.today() }), signal),
+        this.figures(counter, unitOf(counter).asked({ from: format.today(-7 - format.daysOfWeek()), to: format.today() }), signal),
       draw: (figures) => drawToday(body, figures),
     });
     return section;
@@ -203,7 +216,7 @@ export class StoreView {
     const visitors = this.counters.filter(({ uniques }) => uniques);
     return el(
       "section",
-      { class: "range", "aria-labelledby": "range-title" },
+      { class: "range", "aria-labelledby": "range-title", hidden: timed.length + visitors.length === 0 },
       el("div", { class: "heading" }, this.rangeHeading, this.rangeForm.form),
       el(
         "div",
@@ -223,12 +236,11 @@ export class StoreView {
     const sums = el("p", { class: "sums" });
     const holder = el("div");
     const unit = unitOf(counter);
-    const hourly = counter.time === "hour";
     const chart = this.chart(holder, {
       label: `${titleOf(counter)} by the ${unit.name}`,
       series: [LIVE, STORED, BEFORE],
       kind: "bars",
-      csv: () => this.askOf(counter, unit.asked(daysOf(this.range, hourly))),
+      csv: () => this.askOf(counter, unit.asked(daysOf(this.range, counter.time === "hour"))),
       heading: format.title(unit.name),
       when: unit.when,
       axis: unit.axis,
@@ -237,20 +249,13 @@ export class StoreView {
     this.part(counter, body, {
       ranged: true,
       every: 2000,
-      load: async (signal) => {
-        const days = daysOf(this.range, hourly);
-        const earlier = counter.time === "month" ? null : daysBefore(days); // months differ
-        const [figures, before] = await Promise.all([
-          this.figures(counter, unit.asked(days), signal),
-          earlier && this.figures(counter, unit.asked(earlier), signal),
-        ]);
-        return { ...figures, before: before?.rows.map(countOf) };
-      },
+      load: (signal) => this.ofRange(counter, {}, signal),
       empty: ({ rows }) =>
         rows.every(({ live, stored }) => live === 0 && stored === 0) ? "No hits in these days." : "",
       draw: (figures) => {
         if (!holder.isConnected) body.append(sums, holder);
-        drawSums(sums, figures, unit.name, counter.uniques);
+        const of = `the sum of all ${unit.name}s`;
+        drawSums(sums, figures, counter.uniques ? `${of}: who comes on several counts in each` : of);
         chart.draw(
           figures.rows.map((row, at) => [
             format.fieldTime(row.field),
@@ -337,6 +342,7 @@ export class StoreView {
         rows.length > 0 ? "" : mysql === "down" ? "MySQL is away, and tallyd did not ask it for this before." : none,
       draw: (figures) => {
         say(side, freshness(figures));
+        side.title = MEANS;
         body.replaceChildren(
           scrolling(
             `${titleOf(counter)}, the highest`,
@@ -348,7 +354,47 @@ export class StoreView {
         );
       },
     });
+    section.append(this.total(counter));
     return section;
+  }
+
+  /** Of one item, whether it is among the highest or not. */
+  total(counter) {
+    const timed = counter.time !== null;
+    const column = counter.label_column ?? counter.columns.at(-1);
+    const input = el("input", { autocomplete: "off", spellcheck: "false", required: true, size: "14" });
+    const sums = el("div", { class: "sums" });
+    let chosen = "";
+    const part = this.part(counter, sums, {
+      ranged: timed,
+      every: 2000,
+      load: (signal) => {
+        const which = { [`key[${column}]`]: chosen };
+        if (chosen === "") return null;
+        return timed ? this.ofRange(counter, which, signal) : this.figures(counter, { top: MOST, ...which }, signal);
+      },
+      draw: (figures) =>
+        figures
+          ? drawSums(sums, figures, `${chosen}, ${timed ? "the sum of these days" : "since counting began"}`)
+          : fill(sums),
+    });
+    const onsubmit = (event) => {
+      event.preventDefault();
+      chosen = input.value.trim();
+      part.fresh();
+    };
+    return el(
+      "div",
+      { class: "total" },
+      el(
+        "form",
+        { class: "fields", onsubmit },
+        el("label", {}, `Total of one ${isPlain(counter) ? "item" : format.title(column).toLowerCase()} `, input),
+        el("button", { type: "submit" }, "Show"),
+      ),
+      sums,
+      part.note,
+    );
   }
 
   busiest(counter) {
@@ -448,9 +494,10 @@ const UNITS = {
 };
 const unitOf = ({ time }) => UNITS[time];
 
-function headsOf({ field, columns }) {
-  const plain = columns.length === 1 && (field === "integer" || field === "text");
-  const items = plain ? ["Item"] : columns.map(format.title);
+const isPlain = ({ field, columns }) => columns.length === 1 && (field === "integer" || field === "text");
+
+function headsOf(counter) {
+  const items = isPlain(counter) ? ["Item"] : counter.columns.map(format.title);
   return [...items.map((title) => ({ title })), { title: "Live", number: true }, { title: "Stored", number: true }];
 }
 
@@ -510,16 +557,26 @@ function offer(input, list) {
   input.addEventListener("focus", ask, { once: true });
 }
 
+/** Of several rows; null where one of them is not known. */
+function sumOf(rows) {
+  const of = (which) => (rows.some((row) => row[which] === null) ? null : sum(rows, which));
+  return { live: of("live"), stored: of("stored") };
+}
+
 function drawToday(body, figures) {
-  const day = format.today();
-  const of = (rows) => ({
-    live: rows.some(({ live }) => live === null) ? null : sum(rows, "live"),
-    stored: rows.some(({ stored }) => stored === null) ? null : sum(rows, "stored"),
-  });
-  const now = of(figures.rows.filter(({ field }) => field.startsWith(day)));
-  const before = of(figures.rows.filter(({ field }) => !field.startsWith(day)));
+  const within = (from, to) => {
+    const [first, last] = [format.today(from), format.today(to)];
+    return sumOf(figures.rows.filter(({ field }) => field.slice(0, 8) >= first && field.slice(0, 8) <= last));
+  };
+  const begun = format.daysOfWeek();
+  const up = figures.mysql === "up" && figures.redis === "up";
+  const soFar = ({ live, stored }) => live ?? (up ? stored : null); // live is null in a sum over many hashes
+  const now = within(0, 0);
+  const week = soFar(within(-begun, 0));
+  const last = countOf(within(-7 - begun, -7));
+  const change = format.change(last, week);
   const least = figures.mysql === "down" && now.live !== null;
-  const shown = now.live ?? (figures.mysql === "up" && figures.redis === "up" ? now.stored : null); // a sum over many hashes
+  const shown = soFar(now);
   body.replaceChildren(
     el(
       "p",
@@ -533,7 +590,11 @@ function drawToday(body, figures) {
       el("dt", { title: MEANS }, `Stored, ${freshness(figures)}`),
       el("dd", { "data-stored": now.stored }, format.number(now.stored)),
       el("dt", {}, "Yesterday"),
-      el("dd", {}, format.number(before.live ?? before.stored)),
+      el("dd", {}, format.number(countOf(within(-1, -1)))),
+      el("dt", { title: "From its first day up to today, with the hits that today has so far." }, "This week"),
+      el("dd", { "data-week": week }, format.number(week), change && ` (${change})`),
+      el("dt", { title: "As many days of the week before, the last of them whole." }, "Last week, to the same day"),
+      el("dd", { "data-week": last }, format.number(last)),
     ),
   );
 }
@@ -561,14 +622,13 @@ function comparedWith({ rows, before }, now) {
   return comparison(total, now, rows[0].field.length > 8 ? rows.length / 24 : rows.length);
 }
 
-function drawSums(node, figures, unit, uniques) {
+function drawSums(node, figures, of) {
   const { rows } = figures;
-  const live = rows.some((row) => row.live === null) ? null : sum(rows, "live");
-  const stored = rows.some((row) => row.stored === null) ? null : sum(rows, "stored");
+  const { live, stored } = sumOf(rows);
   fill(
     node,
     el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
-    el("span", {}, uniques ? `the sum of all ${unit}s: who comes on several counts in each` : `the sum of all ${unit}s`),
+    el("span", {}, of),
     comparedWith(figures, live ?? stored),
     el("span", { title: MEANS }, `${format.number(stored)} stored, ${freshness(figures)}`),
   );

@@ -206,6 +206,11 @@ void guard_took(struct session *s, uint32_t requests)
     user_took(payer(s), requests);
 }
 
+void guard_weighed(struct session *s, uint32_t cells)
+{
+    if (s->user != NULL && cells > 1) user_weighed(s->user, cells - 1);
+}
+
 void guard_queued(struct session *s)
 {
     user_queued(payer(s), 1);

@@ -224,7 +224,9 @@ enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
     struct outlet *o = lane_outlet(s);
     if (hit->id.n == 0) return lane_added(s, coalesce_add(c, o, hit->key, hit->field, hit->delta));
     struct slice user = slice_str(s->user != NULL ? s->user->name : "");
-    return lane_added(s, coalesce_add_token(c, o, hit, user));
+    enum add_result got = coalesce_add_token(c, o, hit, user);
+    if (got == ADD_OK) guard_weighed(s, coalesce_token_cells());
+    return lane_added(s, got);
 }
 
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out)

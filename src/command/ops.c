@@ -78,6 +78,7 @@ enum add_result op_add(struct session *s, const struct coalesce_op *op)
     struct coalesce *c = lane_of_op(s, op->kind, op->name);
     enum add_result got = coalesce_op(c, lane_outlet(s), op);
     INVARIANT(got == ADD_OK || got == ADD_FULL || got == ADD_BUSY || got == ADD_DOWN);
+    if (got == ADD_OK) guard_weighed(s, coalesce_op_cells(c, op->kind));
     return lane_added(s, got);
 }
 

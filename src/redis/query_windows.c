@@ -7,8 +7,8 @@
 #include "redis/query_in.h"
 #include "series/names.h"
 
-#define WINDOWS_A_PIECE 300
-#define COUNTED_A_PIECE 75 /* of them, those that are not in the cache */
+#define WINDOWS_A_PIECE 100
+#define COUNTED_A_PIECE 25 /* of them, those that are not in the cache */
 #define SIZES_MAX 32
 
 static uint32_t windows_size(const struct redis_query *r)

@@ -308,6 +308,12 @@ void user_took(struct user *u, uint32_t requests)
     user_queued(u, requests);
 }
 
+void user_weighed(struct user *u, uint32_t more)
+{
+    u->taken += more;
+    u->room -= more < u->room ? more : u->room;
+}
+
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests)
 {
     uint32_t now = (uint32_t)least_of(requests, share_of(all, u));

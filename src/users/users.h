@@ -170,6 +170,7 @@ static inline uint32_t user_room_left(const struct users *all, const struct user
     return u->frame == frame && u->room_of == all->active ? u->room : 0;
 }
 void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
+void user_weighed(struct user *u, uint32_t more);    /* of a frame's room than one for each request */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
 /* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that is sent anyway. */

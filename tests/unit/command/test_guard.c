@@ -217,6 +217,26 @@ static void transactions_of_a_user(void **state)
     conn_close(other);
 }
 
+/* A token takes the room of five hits in a frame, so five of its user's share: other users' hits find room. */
+static void tokens_of_a_user(void **state)
+{
+    (void)state;
+    struct conn *c = conn_open(), *other = conn_open();
+    command_turn(command);
+    say(other, "AUTH bob secret\r\n");
+    proofs_come(other);
+    say(other, "PING\r\n");
+    say(c, "AUTH ann secret\r\n");
+    proofs_come(c);
+    while (c->session.state == SESSION_TAKING)
+        say(c, "CTR.INCRBY s1:views 7 1 TOKEN t\r\n");
+    assert_int_equal(c->session.state, SESSION_PACED);
+    uint32_t share = users.frame_requests / users.active, cells = coalesce_token_cells();
+    assert_int_equal(fake.n, (share + cells - 1) / cells);
+    conn_close(c);
+    conn_close(other);
+}
+
 /* False: the client was told that there were too many guesses. */
 static bool guess_from(const char *peer)
 {
@@ -391,17 +411,12 @@ int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),
-        test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),
-        test(hello_word_by_word),
-        test(transactions_of_a_user),
-        test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost),
-        test(too_many_passwords_wait),
-        test(others_connections_are_an_admins),
-        test(a_quiet_client_becomes_a_user),
-        test(only_own_keys_are_those_of_counters),
+        test(the_oldest_stranger_goes),      test(one_too_many_while_all_ask),
+        test(from_inside_while_all_ask),     test(hello_word_by_word),
+        test(transactions_of_a_user),        test(tokens_of_a_user),
+        test(guessing_from_many_addresses),  test(nobody_costs_what_users_cost),
+        test(too_many_passwords_wait),       test(others_connections_are_an_admins),
+        test(a_quiet_client_becomes_a_user), test(only_own_keys_are_those_of_counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

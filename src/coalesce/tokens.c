@@ -7,8 +7,8 @@
 #include "base/stats.h"
 #include "coalesce/inside.h"
 
-#define TOKEN_QUARTERS                                                                                       \
-    20 /* five cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes 1.6 ms */
+/* Nine cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes as long as one of hits. */
+#define TOKEN_QUARTERS 36
 
 static enum add_result token_fits(const struct coalesce *c, const struct hash_entry *e,
                                   const struct coalesce_token *t)

@@ -87,21 +87,26 @@ static void chunk_put(struct books *b, const struct slice cell[7])
     memcpy(c->batch.bytes, cell[0].p, cell[0].n < sizeof c->batch.bytes ? cell[0].n : sizeof c->batch.bytes);
 }
 
+static enum code_class chunks_read_some(struct db *db, const struct batch_id *ids, size_t n,
+                                        struct books *out)
+{
+    struct buf sql = {0};
+    struct slice cell[7];
+    BUF_LIT(&sql, "SELECT batch, chunk, chunks, total, first_key, last_key, waiting FROM tally_ledger WHERE"
+                  " batch IN ");
+    sql_ids(&sql, ids, n);
+    BUF_LIT(&sql, " ORDER BY batch, chunk");
+    enum code_class class = db_query_free(db, &sql);
+    while (class == CODE_OK && db_row(db, cell, 7))
+        chunk_put(out, cell);
+    return class;
+}
+
 static enum code_class chunks_read(struct db *db, const struct batch_id *ids, size_t n, struct books *out)
 {
     enum code_class class = CODE_OK;
-    for (size_t at = 0; class == CODE_OK && at < n; at += IDS_A_STATEMENT) {
-        struct buf sql = {0};
-        struct slice cell[7];
-        BUF_LIT(&sql,
-                "SELECT batch, chunk, chunks, total, first_key, last_key, waiting FROM tally_ledger WHERE"
-                " batch IN ");
-        sql_ids(&sql, ids + at, n - at < IDS_A_STATEMENT ? n - at : IDS_A_STATEMENT);
-        BUF_LIT(&sql, " ORDER BY batch, chunk");
-        class = db_query_free(db, &sql);
-        while (class == CODE_OK && db_row(db, cell, 7))
-            chunk_put(out, cell);
-    }
+    for (size_t at = 0; class == CODE_OK && at < n; at += IDS_A_STATEMENT)
+        class = chunks_read_some(db, ids + at, n - at < IDS_A_STATEMENT ? n - at : IDS_A_STATEMENT, out);
     return class;
 }
 
@@ -229,6 +234,30 @@ static enum code_class newest_read(struct db *db, const struct batch_id *realm, 
     return class;
 }
 
+static enum code_class epoch_check(struct db *db, struct books_totals *t)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE realm = ");
+    sql_id(&sql, &t->epoch.realm);
+    BUF_LIT(&sql, " AND epoch = ");
+    sql_id(&sql, &t->epoch.id);
+    enum code_class class = db_query_free(db, &sql);
+    t->stale = class == CODE_OK && !db_row(db, &cell, 1);
+    return class;
+}
+
+static enum code_class newer_read(struct db *db, struct books_totals *t)
+{
+    int64_t highest, least = INT64_MAX;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->all[i].gen < least) least = t->all[i].gen;
+    enum code_class class = newest_read(db, &t->epoch.realm, t->counter, least, &highest);
+    for (size_t i = 0; i < t->n; i++)
+        t->all[i].newer = highest > t->all[i].gen;
+    return class;
+}
+
 static bool totals_ask_right(const struct books_totals *t, const struct columns *forms)
 {
     const struct counter *c = t->counter;
@@ -254,24 +283,8 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
     class = snapshot_begin(db);
     if (class == CODE_OK) class = stored_read(db, t, &forms, FIELDS_A_STATEMENT);
     if (class == CODE_POISON) class = stored_read(db, t, &forms, 1);
-    if (class == CODE_OK) {
-        int64_t highest, least = INT64_MAX;
-        for (size_t i = 0; i < t->n; i++)
-            if (t->all[i].gen < least) least = t->all[i].gen;
-        class = newest_read(db, &t->epoch.realm, t->counter, least, &highest);
-        for (size_t i = 0; i < t->n; i++)
-            t->all[i].newer = highest > t->all[i].gen;
-    }
-    if (class == CODE_OK) {
-        struct buf sql = {0};
-        struct slice cell;
-        BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE realm = ");
-        sql_id(&sql, &t->epoch.realm);
-        BUF_LIT(&sql, " AND epoch = ");
-        sql_id(&sql, &t->epoch.id);
-        class = db_query_free(db, &sql);
-        t->stale = class == CODE_OK && !db_row(db, &cell, 1);
-    }
+    if (class == CODE_OK) class = newer_read(db, t);
+    if (class == CODE_OK) class = epoch_check(db, t);
     if (class == CODE_OK && t->ids_n > 0) class = chunks_read(db, t->ids, t->ids_n, &t->books);
     return snapshot_end(db, class, e);
 }
@@ -301,6 +314,17 @@ static enum code_class sum_query(struct db *db, struct books_store *s, const str
     return class;
 }
 
+static enum code_class rejects_query(struct db *db, struct books_store *s)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    BUF_LIT(&sql, "SELECT COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL AND pending_hash = ");
+    sql_hex(&sql, s->key);
+    enum code_class class = db_query_free(db, &sql);
+    if (class == CODE_OK && db_row(db, &cell, 1)) s->rejects = cell_int(cell);
+    return class;
+}
+
 enum err books_store_read(struct db *db, struct books_store *s, struct error *e)
 {
     const struct counter *c = s->counter;
@@ -315,14 +339,7 @@ enum err books_store_read(struct db *db, struct books_store *s, struct error *e)
                          SLICE_ARG(c->table));
     class = snapshot_begin(db);
     if (class == CODE_OK) class = sum_query(db, s, &forms, &row);
-    if (class == CODE_OK) {
-        struct buf sql = {0};
-        struct slice cell;
-        BUF_LIT(&sql, "SELECT COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL AND pending_hash = ");
-        sql_hex(&sql, s->key);
-        class = db_query_free(db, &sql);
-        if (class == CODE_OK && db_row(db, &cell, 1)) s->rejects = cell_int(cell);
-    }
+    if (class == CODE_OK) class = rejects_query(db, s);
     if (class == CODE_OK) class = newest_read(db, &s->realm, c, s->gen, &highest);
     if (class == CODE_OK && s->ids_n > 0) class = chunks_read(db, s->ids, s->ids_n, &s->books);
     s->newer = highest > s->gen;

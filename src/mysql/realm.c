@@ -226,6 +226,15 @@ static enum code_class epoch_write(struct realm_asked *l)
     return db_exec_free(l->db, &sql);
 }
 
+/* Of a realm from before version 4, whose epoch goes on. */
+static enum code_class lanes_write(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    buf_printf(&sql, "UPDATE tally_realms SET lanes = %u WHERE realm = ", l->who->lanes);
+    sql_id(&sql, &l->out->epoch.realm);
+    return db_exec_free(l->db, &sql);
+}
+
 static enum code_class epoch_take(struct realm_asked *l)
 {
     struct realm_look *o = l->out;
@@ -245,13 +254,8 @@ static enum code_class epoch_take(struct realm_asked *l)
     class = books_make(l);
     if (class == CODE_OK && o->taken)
         class = epoch_write(l);
-    else if (class == CODE_OK && o->lanes == 0) {
-        /* Of a realm from before version 4, whose epoch goes on. */
-        struct buf sql = {0};
-        buf_printf(&sql, "UPDATE tally_realms SET lanes = %u WHERE realm = ", l->who->lanes);
-        sql_id(&sql, &l->out->epoch.realm);
-        class = db_exec_free(l->db, &sql);
-    }
+    else if (class == CODE_OK && o->lanes == 0)
+        class = lanes_write(l);
     if (class == CODE_OK && l->question != NOBODY_ASKED && !o->taken) class = life_show(l->db, &o->epoch);
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
 }
@@ -318,6 +322,15 @@ static void may_be_first(struct buf *sql, uint32_t lanes)
         lanes);
 }
 
+/* The one that migrate made (sql/002) has no number yet. */
+static enum code_class first_claim(struct db *db, uint32_t lanes)
+{
+    struct buf sql = {0};
+    buf_printf(&sql, "UPDATE tally_realms r SET lanes = %u WHERE lanes = 0 AND ", lanes);
+    may_be_first(&sql, lanes);
+    return db_exec_free(db, &sql);
+}
+
 static enum code_class first_count(struct db *db, uint32_t lanes, int64_t *free_n, int64_t *taken_n)
 {
     struct buf sql = {0};
@@ -336,13 +349,7 @@ enum err realms_first(struct db *db, uint32_t lanes, struct error *e)
     int64_t free_n, taken_n;
     enum code_class class = first_count(db, lanes, &free_n, &taken_n);
     if (class == CODE_OK && taken_n > 0) return ERR_NONE;
-    if (class == CODE_OK) {
-        /* The one that migrate made (sql/002) has no number yet. */
-        struct buf sql = {0};
-        buf_printf(&sql, "UPDATE tally_realms r SET lanes = %u WHERE lanes = 0 AND ", lanes);
-        may_be_first(&sql, lanes);
-        class = db_exec_free(db, &sql);
-    }
+    if (class == CODE_OK) class = first_claim(db, lanes);
     if (class != CODE_OK) return db_error(db, e);
     return free_n < (int64_t)lanes ? free_make(db, lanes - (uint32_t)free_n, lanes, e) : ERR_NONE;
 }

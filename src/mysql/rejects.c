@@ -214,20 +214,25 @@ static enum code_class replay_key(struct db *db, const struct counter *c, const 
     return CODE_OK;
 }
 
+/* The mark comes first, as the ledger row does in a merge: without it there is nothing to add. */
+static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
+{
+    struct buf sql = {0};
+    BUF_LIT(&sql, "UPDATE tally_rejects SET replayed_at = UTC_TIMESTAMP(3)");
+    which_put(&sql, &(struct rejects_which){.id = &r->id});
+    enum code_class class = db_exec(db, buf_slice(&sql));
+    *ours = class == CODE_OK && db_affected(db) == 1;
+    buf_free(&sql);
+    return class;
+}
+
 static enum code_class replay_transaction(struct db *db, const struct counter *c, const struct columns *forms,
                                           const struct reject *r, struct slice key, int64_t delta, bool *ours,
                                           bool *missing)
 {
     struct buf sql = {0};
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
-    if (class == CODE_OK) {
-        /* The mark comes first, as the ledger row does in a merge: without it there is nothing to add. */
-        BUF_LIT(&sql, "UPDATE tally_rejects SET replayed_at = UTC_TIMESTAMP(3)");
-        which_put(&sql, &(struct rejects_which){.id = &r->id});
-        class = db_exec(db, buf_slice(&sql));
-        *ours = class == CODE_OK && db_affected(db) == 1;
-        buf_free(&sql);
-    }
+    if (class == CODE_OK) class = mark(db, r, ours);
     if (class == CODE_OK && !*ours) return DB_EXEC(db, "ROLLBACK");
     if (class != CODE_OK) return class;
     const struct counter one = counter_of_count(c, counter_count_of(c, r->field));
@@ -256,6 +261,17 @@ static enum code_class replay_try(struct db *db, const struct counter *c, const 
     return class;
 }
 
+static enum code_class reason_set(struct db *db, const struct reject *r, const char *reason)
+{
+    struct buf sql = {0};
+    char shown[300];
+    slice_show(slice_str(reason), sizeof shown - 4, shown, sizeof shown);
+    BUF_LIT(&sql, "UPDATE tally_rejects SET reason = ");
+    sql_hex(&sql, slice_str(shown));
+    which_put(&sql, &(struct rejects_which){.id = &r->id});
+    return db_exec_free(db, &sql);
+}
+
 /* A value that its own row refuses remains, with the new reason; any other error ends the run. */
 static enum err replay_one(struct db *db, const struct reject *r, struct rejects_replay *run, struct error *e)
 {
@@ -279,13 +295,7 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     if (err != ERR_NONE) return err;
     run->refused++;
     if (run->refuse != NULL) run->refuse(run->arg, &r->id, text);
-    struct buf sql = {0};
-    char shown[300];
-    slice_show(slice_str(text), sizeof shown - 4, shown, sizeof shown);
-    BUF_LIT(&sql, "UPDATE tally_rejects SET reason = ");
-    sql_hex(&sql, slice_str(shown));
-    which_put(&sql, &(struct rejects_which){.id = &r->id});
-    return db_exec_free(db, &sql) == CODE_OK ? ERR_NONE : db_error(db, e);
+    return reason_set(db, r, text) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 /* --- many at once --- */
@@ -430,14 +440,20 @@ static bool group_replay(struct db *db, struct replay_group *g)
     return done;
 }
 
+static size_t group_size(const struct page *p, size_t at)
+{
+    size_t n = 1;
+    while (at + n < p->n && slice_eq(p->rows[at + n].counter, p->rows[at].counter) &&
+           memcmp(&p->rows[at + n].realm, &p->rows[at].realm, sizeof p->rows[at].realm) == 0)
+        n++;
+    return n;
+}
+
 static enum err page_replay(struct db *db, const struct page *p, struct rejects_replay *run, struct error *e)
 {
     enum err err = ERR_NONE;
     for (size_t at = 0, n; err == ERR_NONE && at < p->n; at += n) {
-        n = 1;
-        while (at + n < p->n && slice_eq(p->rows[at + n].counter, p->rows[at].counter) &&
-               memcmp(&p->rows[at + n].realm, &p->rows[at].realm, sizeof p->rows[at].realm) == 0)
-            n++;
+        n = group_size(p, at);
         struct replay_group g = {
             .c = counters_find(run->counters, p->rows[at].counter), .rows = &p->rows[at], .n = n};
         bool done = n > 1 && group_replay(db, &g);

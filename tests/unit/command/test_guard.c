@@ -217,7 +217,7 @@ static void transactions_of_a_user(void **state)
     conn_close(other);
 }
 
-/* A token takes the room of five hits in a frame, so five of its user's share: other users' hits find room. */
+/* A token takes the room of several hits in a frame, so as many of its user's share: other users' hits find room. */
 static void tokens_of_a_user(void **state)
 {
     (void)state;

@@ -219,6 +219,16 @@ static size_t under_way(void)
     return n;
 }
 
+static size_t workers_busy(void)
+{
+    pthread_mutex_lock(&http->pool.lock);
+    size_t n = 0;
+    for (size_t i = 0; i < POOL_WORKERS; i++)
+        n += http->pool.workers[i].busy;
+    pthread_mutex_unlock(&http->pool.lock);
+    return n;
+}
+
 static bool stops(void)
 {
     pthread_mutex_lock(&http->pool.lock);
@@ -236,7 +246,7 @@ static void who_waits_for_a_worker_is_refused_at_the_end(void **state)
     begin(0, false);
     for (size_t i = 0; i < POOL_OF_ONE + WAITING; i++)
         fds[i] = ask("/api/boxes/none");
-    while (services_n < POOL_OF_ONE + 1 || under_way() < POOL_OF_ONE + WAITING)
+    while (workers_busy() < POOL_OF_ONE || under_way() < POOL_OF_ONE + WAITING)
         pause_ms(1);
     http_stop(http);
     while (!stops())

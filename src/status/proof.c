@@ -146,8 +146,8 @@ static enum err lane_prove(struct ask *a, struct db *db, const struct proof_limi
     return code;
 }
 
-/* An old primary may be back as one, and stand before the new one in redis.url. */
-static bool is_elsewhere(struct ask *a, uint32_t lane, unsigned tries, struct error *e)
+/* Goes on to another primary: an old one may be back as one, and stand before the new one in redis.url. False: there is none. */
+static bool next_primary(struct ask *a, uint32_t lane, unsigned tries, struct error *e)
 {
     struct redis_place *p = &a->at.places[lane];
     char before[RUN_ID_BYTES];
@@ -166,7 +166,7 @@ enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *lim
         sums_init(&lane, sums->counters);
         if (i != a->lane) code = ask_lane(a, i, e);
         if (code == ERR_NONE) code = lane_prove(a, db, limits, &lane, e);
-        for (unsigned n = 1; code == ERR_NONE && lane.realm != REALM_OURS && is_elsewhere(a, i, n, e); n++) {
+        for (unsigned n = 1; code == ERR_NONE && lane.realm != REALM_OURS && next_primary(a, i, n, e); n++) {
             sums_close(&lane);
             sums_init(&lane, sums->counters);
             code = lane_prove(a, db, limits, &lane, e);

@@ -228,20 +228,16 @@ static const char *realm_advice(const struct sums *s)
     switch (s->realm) {
     case REALM_BEHIND:
         return "Redis does not know claims that MySQL has merged: it lost data (FLUSHALL, FLUSHDB, an empty "
-               "server, an older "
-               "copy), and what was counted since with them, or another server is the primary. Next: `tallyd "
-               "status`, and "
-               "`tallyd recover --help` (--accept-rollback).\n";
+               "server, an older copy), and what was counted since with them, or another server is the "
+               "primary. Next: `tallyd status`, and `tallyd recover --help` (--accept-rollback).\n";
     case REALM_STRANGER:
         return "Redis does not say which it is (it has no tally:realm), and MySQL counts for others: it lost "
-               "everything, or is "
-               "one more. Next: `tallyd status`, then `tallyd recover --help` (--accept-rollback) or `tallyd "
-               "migrate --help` "
-               "(--another-redis).\n";
+               "everything, or is one more. Next: `tallyd status`, then `tallyd recover --help` "
+               "(--accept-rollback) or `tallyd migrate --help` (--another-redis).\n";
     case REALM_UNKNOWN:
         return "MySQL does not count for this Redis (its tally:realm is not in tally_realms). Next: see that "
-               "redis.url and "
-               "mysql.url belong together; otherwise `tallyd recover --help` (--accept-rollback).\n";
+               "redis.url and mysql.url belong together; otherwise `tallyd recover --help` "
+               "(--accept-rollback).\n";
     default:
         return "";
     }

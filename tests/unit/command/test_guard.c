@@ -186,17 +186,25 @@ static void queue(struct conn *c, int n)
         say(c, "HINCRBY s1:views 7 1\r\n");
 }
 
+/* Both are active. */
+static struct conn *ann_beside_bob(struct conn **bob)
+{
+    struct conn *ann = conn_open();
+    *bob = conn_open();
+    command_turn(command);
+    say(*bob, "AUTH bob secret\r\n");
+    proofs_come(*bob);
+    say(*bob, "PING\r\n");
+    say(ann, "AUTH ann secret\r\n");
+    proofs_come(ann);
+    return ann;
+}
+
 /* While others are active a transaction is bounded, and takes its share of frames. */
 static void transactions_of_a_user(void **state)
 {
     (void)state;
-    struct conn *c = conn_open(), *other = conn_open();
-    command_turn(command);
-    say(other, "AUTH bob secret\r\n");
-    proofs_come(other);
-    say(other, "PING\r\n");
-    say(c, "AUTH ann secret\r\n");
-    proofs_come(c);
+    struct conn *other, *c = ann_beside_bob(&other);
     say(c, "MULTI\r\n");
     queue(c, MULTI_MOST);
     buf_reset(&c->said);
@@ -221,13 +229,7 @@ static void transactions_of_a_user(void **state)
 static void tokens_of_a_user(void **state)
 {
     (void)state;
-    struct conn *c = conn_open(), *other = conn_open();
-    command_turn(command);
-    say(other, "AUTH bob secret\r\n");
-    proofs_come(other);
-    say(other, "PING\r\n");
-    say(c, "AUTH ann secret\r\n");
-    proofs_come(c);
+    struct conn *other, *c = ann_beside_bob(&other);
     while (c->session.state == SESSION_TAKING)
         say(c, "CTR.INCRBY s1:views 7 1 TOKEN t\r\n");
     assert_int_equal(c->session.state, SESSION_PACED);

@@ -227,8 +227,8 @@ bool user_is_same(const struct user *a, const struct user *b)
 static void budget_fill(struct user *u, uint64_t now_ms)
 {
     int64_t most = (int64_t)u->burst * 1000;
+    if (now_ms <= u->budget_ms) return;
     uint64_t gone_ms = now_ms - u->budget_ms;
-    if (gone_ms == 0) return;
     u->budget_ms = now_ms;
     u->budget_milli += gone_ms > 3600000 ? most : (int64_t)gone_ms * u->rate;
     if (u->budget_milli > most) u->budget_milli = most;
@@ -268,16 +268,22 @@ void user_allow(struct user *u, uint64_t now_ms, bool rides)
     u->room = 0;
 }
 
+/* Also of a look that is some milliseconds older than the user's last. */
+static bool is_active(const struct user *u, uint64_t now_ms)
+{
+    return now_ms < u->active_ms + ACTIVE_MS;
+}
+
 static uint32_t room_in(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
 {
     if (u->frame != frame) {
-        if (now_ms - all->active_ms >= ACTIVE_MS) {
+        if (now_ms >= all->active_ms + ACTIVE_MS) {
             all->active_ms = now_ms;
-            all->active = now_ms - all->stranger.active_ms < ACTIVE_MS;
+            all->active = is_active(&all->stranger, now_ms);
             for (size_t i = 0; i < all->n; i++)
-                all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
+                all->active += is_active(&all->all[i], now_ms);
         }
-        if (now_ms - u->active_ms >= ACTIVE_MS) all->active++;
+        if (!is_active(u, now_ms)) all->active++;
         u->active_ms = now_ms;
         u->frame = frame;
         u->taken = (uint32_t)least_of(u->ahead, share_whole(all));

@@ -160,6 +160,26 @@ static void test_budget(void **state)
     users_close(&u);
 }
 
+/* One client's look may be of an earlier millisecond than another's: that is no hour in which a burst came back, and nobody is
+ * idle by it. */
+static void test_an_earlier_look(void **state)
+{
+    (void)state;
+    struct users u;
+    struct user *a = one_user(&u, 1000, 400), *b = user_find(&u, SLICE("b"));
+    uint64_t now = 100000, half = users_limits_default.frame_requests / 2;
+    assert_int_equal(user_room(&u, b, 1, now + 5), UINT32_MAX);
+    assert_int_equal(user_room(&u, a, 1, now + 5), half);
+    user_took(a, 400);
+    assert_int_equal(user_room(&u, a, 2, now + 4), 0);
+    user_allow(a, now + 3, false);
+    assert_int_equal(user_room(&u, a, 3, now + 4), 0);
+    assert_int_equal(user_room(&u, b, 3, now + 2000), UINT32_MAX);
+    assert_int_equal(user_room(&u, a, 4, now + 1999), half);
+    assert_int_equal(user_room(&u, b, 5, now + 1998), half);
+    users_close(&u);
+}
+
 /* A single user may have all of a frame; with another one, half of what makes a short frame; each frame anew. */
 static void test_share(void **state)
 {
@@ -311,7 +331,7 @@ int main(void)
         cmocka_unit_test(test_commands), cmocka_unit_test(test_budget),
         cmocka_unit_test(test_share),    cmocka_unit_test(test_share_of_transactions),
         cmocka_unit_test(test_guesses),  cmocka_unit_test(test_passwords),
-        cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_costs),    cmocka_unit_test(test_an_earlier_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

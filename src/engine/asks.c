@@ -9,7 +9,10 @@
 
 /* --- CTR.PENDING --- */
 
-#define PART_ITEMS 256 /* of an answer of megabytes in a turn of the loop: hits wait for its end */
+#define PENDING_BYTES_A_MS 4096
+/* Of an answer of megabytes in a turn of the loop: hits wait for its end. */
+#define PART_ITEMS 256
+#define PART_BYTES 16384
 
 struct pending_task {
     struct redis_hash redis;
@@ -37,8 +40,11 @@ static bool part_give(struct pending_task *task)
     struct slice items[PART_ITEMS];
     q->items = items;
     q->items_at = task->given;
-    for (q->items_n = 0; q->items_n < PART_ITEMS && task->given < a->n; task->given++)
-        items[q->items_n++] = QUERY_TEXT(a, &a->values[task->given]);
+    size_t bytes = 0;
+    for (q->items_n = 0; q->items_n < PART_ITEMS && bytes < PART_BYTES && task->given < a->n; task->given++) {
+        items[q->items_n] = QUERY_TEXT(a, &a->values[task->given]);
+        bytes += items[q->items_n++].n;
+    }
     if (task->given < a->n) return q->part(q), true;
     q->done(q);
     query_answer_free(&task->redis.answer);
@@ -54,10 +60,42 @@ bool asks_turn(struct core *c)
     return !list_empty(&c->givings);
 }
 
-void asks_abandon(struct core *c)
+static void pending_rested(uv_timer_t *timer)
 {
+    struct core *c = timer->data;
+    c->pending_out = false;
+    pending_next(c);
+}
+
+/* While hits come, a Redis gives so much of pending hashes and no more: whoever reads a large one again and again delays no hit. */
+static void pending_rest(struct core *c, uint32_t bytes)
+{
+    bool rests = sync_hits_come(c->sync) && !uv_is_closing((uv_handle_t *)&c->pending_timer);
+    c->pending_owed = rests ? c->pending_owed + bytes : 0;
+    uint64_t ms = c->pending_owed / PENDING_BYTES_A_MS;
+    c->pending_owed %= PENDING_BYTES_A_MS;
+    if (ms == 0)
+        pending_rested(&c->pending_timer);
+    else
+        uv_timer_start(&c->pending_timer, pending_rested, ms, 0);
+}
+
+void asks_init(struct core *c)
+{
+    list_init(&c->pendings.first);
+    list_init(&c->givings);
+    list_init(&c->reads.first);
+    uv_timer_init(c->loop, &c->pending_timer);
+    c->pending_timer.data = c;
+}
+
+void asks_close(struct core *c, uv_close_cb closed)
+{
+    bool rested = uv_is_active((uv_handle_t *)&c->pending_timer);
     while (asks_turn(c)) {
     }
+    uv_close((uv_handle_t *)&c->pending_timer, closed);
+    if (rested) pending_rested(&c->pending_timer);
 }
 
 /* The user's next piece is of the same hash, so that it holds one at a time. */
@@ -65,7 +103,7 @@ static void pending_came(struct redis_hash *h, bool more)
 {
     struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
     struct core *c = task->core;
-    c->pending_out = false;
+    uint32_t bytes = h->piece_bytes;
     if (more)
         turns_push_again(&c->pendings, &task->turn);
     else {
@@ -73,9 +111,9 @@ static void pending_came(struct redis_hash *h, bool more)
         q->items_all = task->redis.answer.n;
         q->outcome = task->redis.outcome;
         q->text = task->redis.text;
-        if (part_give(task)) list_push(&task->core->givings, &task->giving);
+        if (part_give(task)) list_push(&c->givings, &task->giving);
     }
-    pending_next(c);
+    pending_rest(c, bytes);
 }
 
 void ask_pending(struct core *c, struct pending_request *q)

@@ -61,7 +61,9 @@ struct core {
     struct redis_link wait_link, waitaof_link;
     struct redis_waits waits, waitaofs; /* of clients */
     struct turns pendings;              /* CTR.PENDINGs that wait: users take turns, a piece each */
-    bool pending_out;                   /* a piece is being read */
+    bool pending_out;                   /* a piece is being read, or a rest follows it */
+    uv_timer_t pending_timer;           /* of the rest */
+    uint32_t pending_owed;              /* bytes that were read and not rested for */
     struct list givings; /* those that were read: their clients get a part in each turn of the loop */
     struct turns reads;  /* of series, timeboxes, events and visitors that wait, likewise */
     struct read_task *reading[READS_AT_ONCE];

@@ -176,9 +176,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     wire_sync(c);
     wire_gate(c);
     wire_totals(c, &l->totals);
-    list_init(&c->pendings.first);
-    list_init(&c->givings);
-    list_init(&c->reads.first);
+    asks_init(c);
     cleaner_init(&l->cleaner, c);
     c->name = (struct name){
         .link = &c->sync_link, .host = c->config.host, .taken = name_taken, .refused = name_refused};
@@ -387,6 +385,11 @@ static void cleaner_closed(struct cleaner *c)
     maybe_closed(CONTAINER_OF(c, struct lane, cleaner));
 }
 
+static void asks_closed(uv_handle_t *timer)
+{
+    maybe_closed(CONTAINER_OF(timer, struct lane, core.pending_timer));
+}
+
 static void finder_closed(void *lane)
 {
     maybe_closed(lane);
@@ -394,9 +397,9 @@ static void finder_closed(void *lane)
 
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
-    asks_abandon(&l->core);
     l->closed = closed;
-    l->open = 7 + FENCE_LINKS;
+    l->open = 8 + FENCE_LINKS;
+    asks_close(&l->core, asks_closed);
     if (l->core.sentinels != NULL)
         sentinels_close(l->core.sentinels, finder_closed, l);
     else

@@ -17,6 +17,6 @@ extern const struct slice lua_query_events, lua_query_timebox, lua_query_visitor
 extern const struct slice lua_clean_events, lua_clean_series, lua_clean_windows;
 /* for merging, status and verify */
 extern const struct slice lua_books, lua_copy_read, lua_dirty_move, lua_gen_raise, lua_history, lua_lanes,
-    lua_move, lua_pending, lua_status_size, lua_store, lua_total;
+    lua_move, lua_status_size, lua_store, lua_total;
 
 #endif

@@ -74,7 +74,7 @@ static void hash_end(struct redis_hash *h, enum ask_outcome outcome)
     h->came(h, false);
 }
 
-static void hash_begin(struct redis_hash *h, const struct redis_link *l)
+static void hash_begin(struct redis_hash *h)
 {
     heap_free(h->places);
     h->places = NULL;
@@ -83,7 +83,6 @@ static void hash_begin(struct redis_hash *h, const struct redis_link *l)
     query_answer_free(&h->answer);
     h->answer = (struct query_answer){0};
     h->cursor = 0;
-    h->client_id = l->client_id;
     h->begun++;
 }
 
@@ -129,59 +128,63 @@ static void hash_field_file(struct redis_hash *h, struct slice field, struct sli
         *place = (struct hash_place){hash, (uint32_t)h->answer.n - 1};
 }
 
-/* False: the hash is another one than in the piece before. */
-static bool hash_piece_file(struct redis_hash *h, const struct redis_link *l, const struct redis_answer *r)
+static void hash_piece_file(struct redis_hash *h, const struct redis_answer *list)
 {
-    char since[sizeof h->since];
-    const struct redis_answer *list = &r->elements[2];
-    slice_show(r->elements[0].str, sizeof since - 4, since, sizeof since);
-    if (h->cursor == 0) memcpy(h->since, since, sizeof since);
-    if (strcmp(h->since, since) != 0 || h->client_id != l->client_id) return false;
     size_t before = h->answer.texts.n;
     for (size_t i = 0; i + 1 < list->n; i += 2)
         hash_field_file(h, list->elements[i].str, list->elements[i + 1].str);
-    uint32_t less = (uint32_t)(h->piece * PIECE_BYTES / (h->answer.texts.n - before + 1));
+    h->piece_bytes = (uint32_t)(h->answer.texts.n - before);
+    uint32_t less = h->piece * PIECE_BYTES / (h->piece_bytes + 1);
     h->piece = less > PIECE_FIELDS ? PIECE_FIELDS : less < PIECE_LEAST ? PIECE_LEAST : less;
-    return num_parse_u64(r->elements[1].str, &h->cursor);
 }
 
-static void on_hash_piece(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void hash_piece_end(struct redis_hash *h)
 {
-    struct redis_hash *h = arg;
-    (void)at;
-    if (r == NULL) return hash_end(h, ASK_REDIS_DOWN);
-    if (!answer_is_array(r, 3) || r->elements[2].type != REDIS_ARRAY) {
-        answer_why(r, h->text, sizeof h->text);
-        return hash_end(h, ASK_FAILED);
-    }
-    bool same = hash_piece_file(h, l, r);
     if (h->answer.texts.n + h->answer.n / 2 * FIELD_BYTES > h->bytes_max)
         snprintf(h->text, sizeof h->text,
                  "ERR more than %u bytes are pending (limits.memory); ask for single fields with CTR.TOTAL",
                  h->bytes_max);
-    else if (!same && h->begun >= BEGUN_MAX)
+    else if (!h->same && h->begun >= BEGUN_MAX)
         snprintf(h->text, sizeof h->text, "TRYAGAIN the hash was claimed during every read; ask again");
     if (h->text[0] != '\0') return hash_end(h, ASK_FAILED);
-    if (!same) hash_begin(h, l);
-    if (same && h->cursor == 0)
+    if (!h->same) hash_begin(h);
+    if (h->same && h->cursor == 0)
         hash_end(h, ASK_DONE);
     else
         h->came(h, true);
 }
 
+/* The score, the fields, the score again: it is the same hash as in the piece before, and was while the fields were read. */
+static void on_hash_piece(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_hash *h = arg;
+    const struct redis_answer *list;
+    struct slice cursor, since = SLICE("");
+    if (r == NULL) return hash_end(h, ASK_REDIS_DOWN);
+    if (at == 0) h->piece_bytes = 0;
+    if (at != 1 && (answer_is(r, REDIS_NIL) || answer_scan(r, "s", &since))) {
+        if (at == 0 && h->cursor == 0) {
+            slice_show(since, sizeof h->since - 4, h->since, sizeof h->since);
+            h->client_id = l->client_id;
+            h->same = true;
+        }
+        h->same = h->same && h->client_id == l->client_id && slice_eq(since, slice_str(h->since));
+    } else if (at == 1 && answer_scan(r, "(sa)", &cursor, &list) && num_parse_u64(cursor, &h->cursor)) {
+        if (h->same) hash_piece_file(h, list);
+    } else if (h->text[0] == '\0') {
+        answer_why(r, h->text, sizeof h->text);
+    }
+    if (at == 2) hash_piece_end(h);
+}
+
 void redis_hash(struct redis_link *l, struct redis_hash *h)
 {
-    struct buf *out = redis_link_begin(l);
-    char cursor[24];
     if (h->begun == 0) {
         h->piece = PIECE_FIELDS;
-        hash_begin(h, l);
+        hash_begin(h);
     }
-    snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)h->cursor);
-    request_eval(out, lua_pending, 2, 2);
-    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
-    request_key(out, redis_tag(l), h->key);
-    request_text(out, cursor);
-    request_int(out, h->piece);
-    redis_link_ask(l, 1, on_hash_piece, h);
+    redis_write(l, "ZSCORE {}" KEY_DIRTY " %.*s", SLICE_ARG(h->key));
+    redis_write(l, "HSCAN {}%.*s %llu COUNT %u", SLICE_ARG(h->key), (unsigned long long)h->cursor, h->piece);
+    redis_write(l, "ZSCORE {}" KEY_DIRTY " %.*s", SLICE_ARG(h->key));
+    redis_link_ask(l, 3, on_hash_piece, h);
 }

@@ -22,6 +22,7 @@ struct redis_hash {
     enum ask_outcome outcome; /* at the end: ASK_DONE, ASK_REDIS_DOWN, or ASK_FAILED: text says why */
     char text[200];
     struct query_answer answer; /* field, value, field, value ...; the asker's to free after the end */
+    uint32_t piece_bytes;       /* that the last piece brought */
     /* private */
     uint32_t piece; /* fields to be asked for at once */
     /* By the hash of a field: where the answer has its value; 0: free. Nothing to be freed one by one at the end. */
@@ -31,6 +32,7 @@ struct redis_hash {
     uint64_t cursor;
     int64_t client_id; /* of the link that has the cursor */
     char since[40];    /* the hash has counts since, as the index says; "": it is not there */
+    bool same;         /* as it was when the read began */
     uint32_t begun;
 };
 void redis_hash(struct redis_link *l, struct redis_hash *h);

@@ -93,6 +93,8 @@ GUARDS = {
                                "jobs_under_way(p, turn->who) > POOL_WORKERS", "test_attacks.py", "tops_of_a_stores_token"),
     "one piece of CTR.PENDING": ("src/engine/asks.c", "struct turn *turn = c->pending_out ? NULL : turns_pop(&c->pendings);",
                                  "struct turn *turn = turns_pop(&c->pendings);", "test_attacks.py", "pending_of_a_big_hash"),
+    "rests of CTR.PENDING": ("src/engine/asks.c", "bool rests = sync_hits_come(c->sync) &&", "bool rests = c == NULL &&",
+                             "test_attacks.py", "pending_of_a_big_hash"),
     "totals in turn": ("src/sync/total.c", "t->turn.who = q->who;", "t->turn.who = q->who == t ? t : NULL;",
                        "test_attacks.py", "totals_of_many_fields"),
     "reads in turn": ("src/engine/asks.c", "if (is_reading(c, turn->who)) continue;", "if (is_reading(c, turn->who) && c == NULL) continue;",

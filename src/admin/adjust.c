@@ -1,7 +1,7 @@
 /* admin/adjust.c - `tallyd adjust` and `tallyd adjust list`. */
 #include "admin/choice.h"
 #include "admin/human.h"
-#include "mysql/books.h"
+#include "status/status.h"
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -85,15 +85,12 @@ static enum err figure_read(const char *option, const char *text, int64_t *out, 
 static void row_put(void *arg, const struct adjustment *row)
 {
     struct adjusting *a = arg;
-    char id[ADJUST_ID_BYTES_MAX + 4], when[HUMAN_BYTES], counter[NAME_BYTES_MAX + 1], key[SHOWN + 4],
-        field[SHOWN + 4], reason[ADJUST_REASON_BYTES_MAX + 4], set[48] = "";
+    char set[48] = "";
     if (row->sets) snprintf(set, sizeof set, ", set to %lld", (long long)row->set_to);
-    buf_printf(&a->text, "%s  %s  %s  %s  %s  %+lld%s\n    %s\n",
-               slice_show(row->id, ADJUST_ID_BYTES_MAX, id, sizeof id), human_time(row->adjusted_ms, when),
-               slice_show(row->counter, NAME_BYTES_MAX, counter, sizeof counter),
-               slice_show(row->key, SHOWN, key, sizeof key),
-               slice_show(row->field, SHOWN, field, sizeof field), (long long)row->delta, set,
-               slice_show(row->reason, ADJUST_REASON_BYTES_MAX, reason, sizeof reason));
+    buf_printf(&a->text, "%s  %s  %s  %s  %s  %+lld%s\n    %s\n", SLICE_SHOW(row->id, ADJUST_ID_BYTES_MAX),
+               human_time(row->adjusted_ms, HUMAN), SLICE_SHOW(row->counter, NAME_BYTES_MAX),
+               SLICE_SHOW(row->key, SHOWN), SLICE_SHOW(row->field, SHOWN), (long long)row->delta, set,
+               SLICE_SHOW(row->reason, ADJUST_REASON_BYTES_MAX));
 }
 
 static void row_json(void *arg, const struct adjustment *row)
@@ -105,10 +102,7 @@ static void row_json(void *arg, const struct adjustment *row)
     json_slice(j, "key", row->key);
     json_slice(j, "field", row->field);
     json_int(j, "delta", row->delta);
-    if (row->sets)
-        json_int(j, "set_to", row->set_to);
-    else
-        json_null(j, "set_to");
+    figure_json(j, "set_to", (struct figure){row->sets, row->set_to});
     json_slice(j, "reason", row->reason);
     json_int(j, "adjusted_at", row->adjusted_ms / 1000);
     json_close(j, '}');
@@ -195,13 +189,7 @@ static enum err adjusting_run(const struct call *call, const struct setup *setup
 
 enum err verb_adjust(const struct call *call)
 {
-    struct conf conf;
-    struct setup setup;
     struct error e;
     if (asked_right(call, &e) != ERR_NONE) return call_failed(&e);
-    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    enum err code = adjusting_run(call, &setup);
-    setup_close(&setup);
-    conf_free(&conf);
-    return code;
+    return call_configured(call, adjusting_run);
 }

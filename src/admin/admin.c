@@ -121,7 +121,7 @@ static enum err option_read(int argc, char **argv, int *at, int verb, struct cal
     return ERR_NONE;
 }
 
-static int verb_find(const char *name)
+int verb_find(const char *name)
 {
     for (size_t i = 0; i < verbs_n; i++)
         if (strcmp(verbs[i].name, name) == 0) return (int)i;
@@ -222,6 +222,18 @@ bool call_load_without(const struct call *call, const char *const *without, stru
 bool call_load(const struct call *call, struct conf *conf, struct setup *setup)
 {
     return call_load_without(call, NULL, conf, setup);
+}
+
+enum err call_configured(const struct call *call,
+                         enum err (*run)(const struct call *call, const struct setup *setup))
+{
+    struct conf conf;
+    struct setup setup;
+    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
+    enum err code = run(call, &setup);
+    setup_close(&setup);
+    conf_free(&conf);
+    return code;
 }
 
 enum err verb_run(const struct call *call)

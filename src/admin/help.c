@@ -72,24 +72,17 @@ void help_verb(const struct verb *verb, struct buf *out)
     conf_help(out);
 }
 
-static const struct verb *verb_named(const char *name)
-{
-    for (size_t i = 0; i < verbs_n; i++)
-        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
-    return NULL;
-}
-
 enum err verb_help(const struct call *call)
 {
     struct buf out = {0};
     struct error e;
     char shown[64];
     const char *nearest = NULL;
-    const struct verb *verb = call->words_n == 0 ? NULL : verb_named(call->words[0]);
+    int verb = call->words_n == 0 ? -1 : verb_find(call->words[0]);
     if (call->words_n == 0)
         help_all(&out);
-    else if (verb != NULL)
-        help_verb(verb, &out);
+    else if (verb >= 0)
+        help_verb(&verbs[verb], &out);
     else if (!conf_help_of(slice_str(call->words[0]), &out, &nearest)) {
         slice_show(slice_str(call->words[0]), 40, shown, sizeof(shown));
         error_set(&e, ERR_USAGE, "there is no option or verb \"%s\"%s%s%s", shown,
@@ -108,23 +101,22 @@ static void option_word(void *arg, const struct conf_text *t)
     buf_printf(arg, " %s", t->path);
 }
 
-/* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
-static void words_put(const struct verb *v, struct buf *out)
-{
-    for (const char *p = v->words; p != NULL && *p != '\0'; p++)
-        buf_put_char(out, *p == '|' ? ' ' : *p);
-    if (v->words != NULL) return;
-    for (size_t i = 0; i < verbs_n; i++)
-        buf_printf(out, "%s%s", i > 0 ? " " : "", verbs[i].name);
-    conf_describe(option_word, out);
-}
-
 static void verbs_put(char between, struct buf *out)
 {
     for (size_t i = 0; i < verbs_n; i++) {
         if (i > 0) buf_put_char(out, between);
         buf_put_slice(out, slice_str(verbs[i].name));
     }
+}
+
+/* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
+static void words_put(const struct verb *v, struct buf *out)
+{
+    for (const char *p = v->words; p != NULL && *p != '\0'; p++)
+        buf_put_char(out, *p == '|' ? ' ' : *p);
+    if (v->words != NULL) return;
+    verbs_put(' ', out);
+    conf_describe(option_word, out);
 }
 
 /* After an option that takes something, nothing else is offered. */

@@ -10,6 +10,11 @@
 /* --- numbers as people read them. Each writes into out, terminated, and returns it. --- */
 
 #define HUMAN_BYTES 32
+#define HUMAN                                                                                                \
+    (char[HUMAN_BYTES])                                                                                      \
+    {                                                                                                        \
+        0                                                                                                    \
+    } /* such a place, of the block that it stands in */
 
 char *human_count(int64_t n, char out[HUMAN_BYTES]);      /* 1,234,567 */
 char *human_span(int64_t ms, char out[HUMAN_BYTES]);      /* 0.4 s, 12 s, 3 min 12 s, 4 h 3 min, 2 d 5 h */

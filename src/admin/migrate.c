@@ -23,25 +23,6 @@ static enum err print(const struct call *call, const struct setup *setup)
     return ERR_NONE;
 }
 
-/* One table after the other: each CREATE TABLE waits for locks, which may take long on a busy server. */
-static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t *made, struct error *e)
-{
-    struct bar bar;
-    enum err code = ERR_NONE;
-    bar_init(&bar, stdout, "making tables");
-    *made = 0;
-    for (size_t i = 0; code == ERR_NONE && i < cs->n; i++) {
-        const struct counters one = {.all = &cs->all[i], .n = 1, .ops = cs->ops};
-        uint32_t created = 0;
-        if (bar.terminal) bar_show(&bar, i, cs->n);
-        code = schema_migrate_tables(db, &one, &created, e);
-        *made += created;
-    }
-    if (bar.terminal && code == ERR_NONE) bar_show(&bar, cs->n, cs->n);
-    bar_end(&bar);
-    return code;
-}
-
 /* --- a ledger that was dropped: which batches it would have known --- */
 
 struct ledgerless {
@@ -110,12 +91,24 @@ static enum err apply_own(struct db *db, const struct call *call, const struct s
     return ERR_NONE;
 }
 
-static enum err apply_tables(struct db *db, const struct setup *setup, struct error *e)
+/* One table after the other: each CREATE TABLE waits for locks, which may take long on a busy server. */
+static enum err apply_tables(struct db *db, const struct counters *cs, struct error *e)
 {
-    uint32_t created;
-    enum err code = tables_apply(db, &setup->counters, &created, e);
+    struct bar bar;
+    enum err code = ERR_NONE;
+    uint32_t made = 0;
+    bar_init(&bar, stdout, "making tables");
+    for (size_t i = 0; code == ERR_NONE && i < cs->n; i++) {
+        const struct counters one = {.all = &cs->all[i], .n = 1, .ops = cs->ops};
+        uint32_t created = 0;
+        if (bar.terminal) bar_show(&bar, i, cs->n);
+        code = schema_migrate_tables(db, &one, &created, e);
+        made += created;
+    }
+    if (bar.terminal && code == ERR_NONE) bar_show(&bar, cs->n, cs->n);
+    bar_end(&bar);
     if (code == ERR_NONE)
-        printf("of the %zu tables that the configuration names, %u were made\n", setup->counters.n, created);
+        printf("of the %zu tables that the configuration names, %u were made\n", cs->n, made);
     return code;
 }
 
@@ -146,7 +139,7 @@ static enum err apply(struct db *db, const struct call *call, const struct setup
             call->another_redis ? realms_free_make(db, setup->lanes, e) : realms_first(db, setup->lanes, e);
     if (code == ERR_NONE && call->another_redis)
         printf("MySQL now counts for one more Redis: the next one without a tally:realm\n");
-    if (code == ERR_NONE && call->tables) code = apply_tables(db, setup, e);
+    if (code == ERR_NONE && call->tables) code = apply_tables(db, &setup->counters, e);
     if (code == ERR_NONE && call->views) code = apply_views(db, setup, e);
     return code;
 }
@@ -159,17 +152,10 @@ static enum err connect_and_apply(const struct call *call, const struct setup *s
     struct db *db = db_create(&patient);
     enum err code = db_open(db) == CODE_OK ? apply(db, call, setup, &e) : db_error(db, &e);
     db_destroy(&db);
-    if (code == ERR_NONE) return ERR_NONE;
-    return call_failed(&e);
+    return code == ERR_NONE ? code : call_failed(&e);
 }
 
 enum err verb_migrate(const struct call *call)
 {
-    struct conf conf;
-    struct setup setup;
-    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    enum err code = call->print ? print(call, &setup) : connect_and_apply(call, &setup);
-    setup_close(&setup);
-    conf_free(&conf);
-    return code;
+    return call_configured(call, call->print ? print : connect_and_apply);
 }

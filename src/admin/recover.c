@@ -17,8 +17,7 @@
 
 static void found_print(const char *kind, struct slice name)
 {
-    char shown[NAME_SHOWN + 8];
-    printf("%s%s%s\n", kind, kind[0] == '\0' ? "" : " ", slice_show(name, NAME_SHOWN, shown, sizeof(shown)));
+    printf("%s%s%s\n", kind, kind[0] == '\0' ? "" : " ", SLICE_SHOW(name, NAME_SHOWN));
 }
 
 static void recovered_print(const struct admin_recovered *r, bool dry_run)
@@ -69,27 +68,14 @@ static enum err recover_alone(const struct call *call, const struct conf *conf)
     return got.held > 0 ? ERR_FAILED : ERR_NONE;
 }
 
-/* The number after `name:` at the start of a line of INFO; 0 when no line has it. */
-static uint64_t info_number(const char *info, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *line = info; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n' ? 1 : 0;
-        uint64_t value;
-        if (strncmp(line, name, n) == 0 && line[n] == ':' &&
-            num_parse_u64(slice_of(line + n + 1, strspn(line + n + 1, "0123456789")), &value))
-            return value;
-    }
-    return 0;
-}
-
 static void progress_ask(redisContext *link, struct bar *bar)
 {
-    redisReply *reply = redisCommand(link, "INFO");
-    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
-        recover_progress(bar, info_number(reply->str, "recover_done"),
-                         info_number(reply->str, "recover_total"));
-    freeReplyObject(reply);
+    struct buf info = {0};
+    int64_t done = 0, total = 0;
+    if (service_info(link, &info) && service_number(&info, "recover_done", &done) &&
+        service_number(&info, "recover_total", &total))
+        recover_progress(bar, (uint64_t)done, (uint64_t)total);
+    buf_free(&info);
 }
 
 /* Waits for the answer of `link`, and asks `beside` how far it is. NULL: the service went away. */
@@ -171,16 +157,6 @@ static enum err recover_through(redisContext *link, const struct call *call, con
     return code;
 }
 
-static enum err secure_refuse(void)
-{
-    struct error e;
-    error_set(
-        &e, ERR_CONFIG,
-        "tallyd runs, but verbs cannot use any address at which it listens (tls://, users, proxies): %s",
-        SERVICE_SECURE_NEXT);
-    return call_failed(&e);
-}
-
 enum err verb_recover(const struct call *call)
 {
     struct conf conf;
@@ -189,9 +165,15 @@ enum err verb_recover(const struct call *call)
     setup_close(&setup);
     bool alone = call->reject_unknown || call->accept_rollback || call->take_over;
     bool secure = false;
+    struct error e;
     redisContext *link = alone ? NULL : service_connect(&conf, &secure);
+    if (secure && link == NULL)
+        error_set(
+            &e, ERR_CONFIG,
+            "tallyd runs, but verbs cannot use any address at which it listens (tls://, users, proxies): %s",
+            SERVICE_SECURE_NEXT);
     enum err code = link != NULL ? recover_through(link, call, &conf)
-                    : secure     ? secure_refuse()
+                    : secure     ? call_failed(&e)
                                  : recover_alone(call, &conf);
     if (link != NULL) redisFree(link);
     conf_free(&conf);

@@ -62,13 +62,12 @@ static enum err ids_read(struct rejects *r, struct error *e)
 {
     r->ids = heap_alloc(r->call->words_n * sizeof(*r->ids));
     for (size_t i = 1; i < r->call->words_n; i++) {
-        char shown[64];
         struct slice word = slice_str(r->call->words[i]);
         if (reject_id_read(word, &r->ids[r->ids_n++])) continue;
         return error_set(
             e, ERR_USAGE,
             "\"%s\" is not an ID: `tallyd rejects list` shows them, <32 hex digits>-<chunk>-<row>",
-            slice_show(word, 60, shown, sizeof(shown)));
+            SLICE_SHOW(word, 60));
     }
     return ERR_NONE;
 }
@@ -116,23 +115,18 @@ static void on_row(void *arg, const struct reject *row)
     if (r->call->json)
         reject_json(&r->json, row, &r->setup->counters);
     else {
-        char id[REJECT_ID_BYTES], key[KEY_SHOWN + 4], field[FIELD_SHOWN + 4], delta[FIELD_SHOWN + 4],
-            when[HUMAN_BYTES];
-        char counter[NAME_BYTES_MAX + 1], reason[304];
+        char id[REJECT_ID_BYTES];
         reject_id_write(&row->id, id);
-        buf_printf(&r->text, "%s  %s  %s  %s  %s  %s\n    %s\n", id, human_time(row->rejected_ms, when),
-                   slice_show(row->counter, NAME_BYTES_MAX, counter, sizeof(counter)),
-                   slice_show(row->pending_hash, KEY_SHOWN, key, sizeof(key)),
-                   slice_show(row->field, FIELD_SHOWN, field, sizeof(field)),
-                   slice_show(row->delta, FIELD_SHOWN, delta, sizeof(delta)),
-                   slice_show(row->reason, 300, reason, sizeof(reason)));
+        buf_printf(&r->text, "%s  %s  %s  %s  %s  %s\n    %s\n", id, human_time(row->rejected_ms, HUMAN),
+                   SLICE_SHOW(row->counter, NAME_BYTES_MAX), SLICE_SHOW(row->pending_hash, KEY_SHOWN),
+                   SLICE_SHOW(row->field, FIELD_SHOWN), SLICE_SHOW(row->delta, FIELD_SHOWN),
+                   SLICE_SHOW(row->reason, 300));
     }
 }
 
 static void on_reason(void *arg, const struct reject_reason *one)
 {
     struct rejects *r = arg;
-    char n[HUMAN_BYTES], when[HUMAN_BYTES], counter[NAME_BYTES_MAX + 1], key[KEY_SHOWN + 4], reason[304];
     r->done += one->rows;
     if (r->call->json) {
         json_open(&r->json, NULL, '{');
@@ -145,15 +139,14 @@ static void on_reason(void *arg, const struct reject_reason *one)
         json_close(&r->json, '}');
         return;
     }
-    buf_printf(&r->text, "%s row%s of %s, the last %s, as %s\n    %s\n", human_count((int64_t)one->rows, n),
-               one->rows == 1 ? "" : "s", slice_show(one->counter, NAME_BYTES_MAX, counter, sizeof counter),
-               human_time(one->newest_ms, when), slice_show(one->key, KEY_SHOWN, key, sizeof key),
-               slice_show(one->reason, 300, reason, sizeof reason));
+    buf_printf(&r->text, "%s row%s of %s, the last %s, as %s\n    %s\n",
+               human_count((int64_t)one->rows, HUMAN), one->rows == 1 ? "" : "s",
+               SLICE_SHOW(one->counter, NAME_BYTES_MAX), human_time(one->newest_ms, HUMAN),
+               SLICE_SHOW(one->key, KEY_SHOWN), SLICE_SHOW(one->reason, 300));
 }
 
 static void list_end(struct rejects *r)
 {
-    char n[HUMAN_BYTES];
     if (r->call->json) {
         json_close(&r->json, ']');
         json_int(&r->json, "waiting", (int64_t)r->of);
@@ -163,7 +156,7 @@ static void list_end(struct rejects *r)
         BUF_LIT(&r->text, "No row waits.\n");
     } else if (r->done < r->of) {
         buf_printf(&r->text, "These are %s%" PRIu64 " of %s; --limit N shows more.\n",
-                   r->call->by != NULL ? "" : "the oldest ", r->done, human_count((int64_t)r->of, n));
+                   r->call->by != NULL ? "" : "the oldest ", r->done, human_count((int64_t)r->of, HUMAN));
     }
 }
 
@@ -295,7 +288,6 @@ static enum err replay_some(struct rejects *r, const struct rejects_which *which
 
 static void replay_end(struct rejects *r)
 {
-    char n[HUMAN_BYTES], again[HUMAN_BYTES];
     if (r->call->json) {
         json_close(&r->json, ']');
         json_int(&r->json, "replayed", (int64_t)r->replayed);
@@ -304,8 +296,8 @@ static void replay_end(struct rejects *r)
         buf_put_char(&r->text, '\n');
         return;
     }
-    buf_printf(&r->text, "%s row%s replayed, %s refused again\n", human_count((int64_t)r->replayed, n),
-               r->replayed == 1 ? "" : "s", human_count((int64_t)r->refused, again));
+    buf_printf(&r->text, "%s row%s replayed, %s refused again\n", human_count((int64_t)r->replayed, HUMAN),
+               r->replayed == 1 ? "" : "s", human_count((int64_t)r->refused, HUMAN));
 }
 
 static enum err replay(struct rejects *r, struct error *e)
@@ -336,7 +328,6 @@ static enum err drop_some(struct rejects *r, const struct rejects_which *which, 
 
 static enum err drop(struct rejects *r, struct error *e)
 {
-    char n[HUMAN_BYTES];
     enum err code = each(r, drop_some, e);
     if (r->call->json) {
         json_open(&r->json, NULL, '{');
@@ -345,11 +336,11 @@ static enum err drop(struct rejects *r, struct error *e)
         json_close(&r->json, '}');
         buf_put_char(&r->text, '\n');
     } else if (r->call->yes) {
-        buf_printf(&r->text, "%s row%s dropped\n", human_count((int64_t)r->dropped, n),
+        buf_printf(&r->text, "%s row%s dropped\n", human_count((int64_t)r->dropped, HUMAN),
                    r->dropped == 1 ? "" : "s");
     } else {
         buf_printf(&r->text, "%s row%s would be dropped for good. Nothing was dropped: --yes does it\n",
-                   human_count((int64_t)r->dropped, n), r->dropped == 1 ? "" : "s");
+                   human_count((int64_t)r->dropped, HUMAN), r->dropped == 1 ? "" : "s");
     }
     if (code != ERR_NONE) return code;
     return r->missing > 0 ? ERR_FAILED : ERR_NONE;
@@ -391,13 +382,7 @@ static enum err rejects_run(const struct call *call, const struct setup *setup)
 
 enum err verb_rejects(const struct call *call)
 {
-    struct conf conf;
-    struct setup setup;
     struct error e;
     if (words_check(call, &e) != ERR_NONE) return call_failed(&e);
-    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    enum err code = rejects_run(call, &setup);
-    setup_close(&setup);
-    conf_free(&conf);
-    return code;
+    return call_configured(call, rejects_run);
 }

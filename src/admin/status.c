@@ -1,6 +1,6 @@
 /* admin/status.c - `tallyd status`. */
+#include "status/status.h"
 #include "admin/human.h"
-#include "admin/screen.h"
 #include "admin/verbs.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -40,19 +40,17 @@ static char *figure_span(struct figure f, bool known, char out[HUMAN_BYTES])
 static void service_put(struct screen *c)
 {
     const struct status_service *v = &c->s->service;
-    char up[HUMAN_BYTES], hits[HUMAN_BYTES], rate[HUMAN_BYTES], refused[HUMAN_BYTES], open[HUMAN_BYTES],
-        known[HUMAN_BYTES];
     if (!v->up) {
         buf_printf(c->out, "%-10s %s: %s\n", "tallyd", v->secure ? "?" : "down", v->why);
         return;
     }
     buf_printf(c->out, "%-10s up %s, version %s, pid %" PRId64 ", instance %s%s%s\n", "tallyd",
-               human_span(v->uptime_s * 1000, up), v->version, v->pid, v->instance,
+               human_span(v->uptime_s * 1000, HUMAN), v->version, v->pid, v->instance,
                v->stopping ? ", stopping" : "", v->recovering ? ", recovering" : "");
     buf_printf(c->out, "%-10s %s counted, %s a second, %s repeated, %s refused, %s connection%s\n", "hits",
-               human_count(v->stats.hits - v->stats.tokens_known, hits), figure_text(v->hits_per_s, rate),
-               human_count(v->stats.tokens_known, known), human_count(v->stats.hits_refused, refused),
-               human_count(v->connections, open), v->connections == 1 ? "" : "s");
+               human_count(v->stats.hits - v->stats.tokens_known, HUMAN), figure_text(v->hits_per_s, HUMAN),
+               human_count(v->stats.tokens_known, HUMAN), human_count(v->stats.hits_refused, HUMAN),
+               human_count(v->connections, HUMAN), v->connections == 1 ? "" : "s");
 }
 
 /* All links are on one server; this look may have been at another one. */
@@ -60,13 +58,12 @@ static void links_put(struct screen *c)
 {
     const struct status_service *v = &c->s->service;
     const struct status_redis *r = &c->s->redis;
-    char moved[HUMAN_BYTES];
     if (!v->up || v->redis_server[0] == '\0') return;
     buf_printf(c->out, "%-10s links on %s, role %s, run_id %.8s", "", v->redis_server,
                strcmp(v->redis_run_id, r->run_id) == 0 ? r->role : "?", v->redis_run_id);
     if (!v->redis_up) buf_printf(c->out, ", not all up (%s)", v->redis_links);
     if (v->redis_moved_ms.known)
-        buf_printf(c->out, ", moved %s ago", human_span(v->redis_moved_ms.value, moved));
+        buf_printf(c->out, ", moved %s ago", human_span(v->redis_moved_ms.value, HUMAN));
     buf_put_char(c->out, '\n');
 }
 
@@ -102,14 +99,13 @@ static void lanes_put(struct screen *c)
 static void redis_show(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
-    char used[HUMAN_BYTES], most[HUMAN_BYTES];
     lanes_put(c);
     if (!r->up) {
         buf_printf(c->out, "%-10s down: %s\n", "Redis", r->why);
         return;
     }
-    buf_printf(c->out, "%-10s up, version %s, %s", "Redis", r->version, human_bytes(r->memory_bytes, used));
-    if (r->memory_most_bytes > 0) buf_printf(c->out, " of %s", human_bytes(r->memory_most_bytes, most));
+    buf_printf(c->out, "%-10s up, version %s, %s", "Redis", r->version, human_bytes(r->memory_bytes, HUMAN));
+    if (r->memory_most_bytes > 0) buf_printf(c->out, " of %s", human_bytes(r->memory_most_bytes, HUMAN));
     buf_printf(c->out, ", AOF %s%s, %" PRId64 " replica%s\n", r->aof_on ? r->fsync : "off",
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
     links_put(c);
@@ -138,31 +134,29 @@ static void mysql_put(struct screen *c)
 static void backlog_put(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
-    char n[HUMAN_BYTES], oldest[HUMAN_BYTES];
     if (!r->up) {
         buf_printf(c->out, "%-10s ? (Redis)\n", "waiting");
         return;
     }
-    buf_printf(c->out, "%-10s %s hash%s to be merged", "waiting", human_count(r->dirty, n),
+    buf_printf(c->out, "%-10s %s hash%s to be merged", "waiting", human_count(r->dirty, HUMAN),
                r->dirty == 1 ? "" : "es");
     if (r->oldest_ms.known)
-        buf_printf(c->out, ", the oldest hit for %s", human_span(r->oldest_ms.value, oldest));
+        buf_printf(c->out, ", the oldest hit for %s", human_span(r->oldest_ms.value, HUMAN));
     if (!r->sorted) BUF_LIT(c->out, "; too many to tell apart by counter");
     buf_put_char(c->out, '\n');
 }
 
 static void counter_put(struct screen *c, const struct status_counter *of)
 {
-    char name[COUNTER_WIDTH + 1], dirty[HUMAN_BYTES], oldest[HUMAN_BYTES], until[HUMAN_BYTES],
-        merged[HUMAN_BYTES], rejected[HUMAN_BYTES], rejects[HUMAN_BYTES];
+    char name[COUNTER_WIDTH + 1], until[HUMAN_BYTES];
     bool none_waits = c->s->redis.up && c->s->redis.sorted;
     snprintf(until, sizeof(until), "%s", of->complete_until_ms.known ? "not yet" : "?");
     if (of->complete_until_ms.known && of->complete_until_ms.value > 0)
         human_time(of->complete_until_ms.value, until);
-    buf_printf(c->out, TABLE, slice_show(of->counter->name, COUNTER_WIDTH, name, sizeof(name)),
-               figure_text(of->dirty, dirty), figure_span(of->oldest_ms, none_waits, oldest), until,
-               figure_text(of->merged, merged), figure_text(of->rejected, rejected),
-               figure_text(of->rejects, rejects));
+    buf_printf(c->out, TABLE, slice_show(of->counter->name, COUNTER_WIDTH, name, sizeof name),
+               figure_text(of->dirty, HUMAN), figure_span(of->oldest_ms, none_waits, HUMAN), until,
+               figure_text(of->merged, HUMAN), figure_text(of->rejected, HUMAN),
+               figure_text(of->rejects, HUMAN));
 }
 
 static void counters_put(struct screen *c)
@@ -176,31 +170,30 @@ static void counters_put(struct screen *c)
 
 static void batch_put(struct screen *c, const struct status_batch *b)
 {
-    char id[33], age[HUMAN_BYTES], fields[HUMAN_BYTES], chunks[HUMAN_BYTES], merged[HUMAN_BYTES],
-        progress[80] = "-";
+    char id[33], progress[80] = "-";
     batch_id_hex(&b->id, id);
     if (b->chunks.known)
-        snprintf(progress, sizeof(progress), "%s/%s", figure_text(b->chunks_merged, merged),
-                 figure_text(b->chunks, chunks));
+        snprintf(progress, sizeof(progress), "%s/%s", figure_text(b->chunks_merged, HUMAN),
+                 figure_text(b->chunks, HUMAN));
     buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged\n", id, b->counter,
-               figure_text(b->fields, fields), progress);
-    buf_printf(c->out, "    oldest hit %s, owner %s%s%s\n", human_span(b->age_ms, age), b->owner,
+               figure_text(b->fields, HUMAN), progress);
+    buf_printf(c->out, "    oldest hit %s, owner %s%s%s\n", human_span(b->age_ms, HUMAN), b->owner,
                b->held[0] != '\0' ? ", HELD: " : "", b->held);
 }
 
 static void batches_put(struct screen *c)
 {
     const struct status *s = c->s;
-    char n[HUMAN_BYTES];
     buf_put_char(c->out, '\n');
     if (!s->redis.up) {
         buf_printf(c->out, "%-10s ? (Redis)\n", "batches");
         return;
     }
     buf_printf(c->out, "%-10s %s on the way to MySQL", "batches",
-               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, n));
+               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, HUMAN));
     if (s->service.stats.batches_kept > 0)
-        buf_printf(c->out, ", %s of them merged, and kept", human_count(s->service.stats.batches_kept, n));
+        buf_printf(c->out, ", %s of them merged, and kept",
+                   human_count(s->service.stats.batches_kept, HUMAN));
     buf_printf(c->out, "%s\n", s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
     for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++)
         batch_put(c, &s->batches[i]);
@@ -304,18 +297,19 @@ static enum err look_print(const struct call *call, const struct status *s)
     return code == ERR_NONE ? status_judge(s, problem_ignore, NULL) : code;
 }
 
-static enum err look_once(const struct call *call, const struct source *where)
+static enum err look_once(const struct call *call, const struct setup *setup)
 {
+    const struct source where = setup_source(setup);
     const struct status_how how = {.rate_ms = RATE_MS, .books = true};
     struct status s;
-    status_probe(where, &how, &s);
+    status_probe(&where, &how, &s);
     enum err code = look_print(call, &s);
     status_close(&s);
     return code;
 }
 
 /* Until SIGINT, SIGTERM, or the end of the reader of stdout; then the verdict of the last look. */
-static enum err look_again_and_again(const struct call *call, const struct source *where)
+static enum err look_again_and_again(const struct call *call, const struct setup *setup)
 {
     const struct timespec pause = {.tv_sec = call->watch_s};
     sigset_t stop;
@@ -326,19 +320,12 @@ static enum err look_again_and_again(const struct call *call, const struct sourc
     sigprocmask(SIG_BLOCK, &stop, NULL);
     signal(SIGPIPE, SIG_IGN);
     do
-        code = look_once(call, where);
+        code = look_once(call, setup);
     while (!ferror(stdout) && sigtimedwait(&stop, NULL, &pause) < 0);
     return code;
 }
 
 enum err verb_status(const struct call *call)
 {
-    struct conf conf;
-    struct setup setup;
-    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    const struct source where = setup_source(&setup);
-    enum err code = call->watch_s > 0 ? look_again_and_again(call, &where) : look_once(call, &where);
-    setup_close(&setup);
-    conf_free(&conf);
-    return code;
+    return call_configured(call, call->watch_s > 0 ? look_again_and_again : look_once);
 }

@@ -34,21 +34,9 @@ struct call { /* one command line, read */
 
 /* What fails is said on stderr, with `tallyd: ` before it. Each returns the code that the process exits with.
  */
-enum err verb_run(const struct call *call);
-enum err verb_check(const struct call *call);
-enum err verb_suggest(const struct call *call);
-enum err verb_migrate(const struct call *call);
-enum err verb_status(const struct call *call);
-enum err verb_verify(const struct call *call);
-enum err verb_rejects(const struct call *call);
-enum err verb_adjust(const struct call *call);
-enum err verb_recover(const struct call *call);
-enum err verb_move(const struct call *call);
-enum err verb_hash(const struct call *call);
-enum err verb_dev(const struct call *call);
-enum err verb_completion(const struct call *call);
-enum err verb_manual(const struct call *call);
-enum err verb_help(const struct call *call);
+typedef enum err verb_fn(const struct call *call);
+verb_fn verb_run, verb_check, verb_suggest, verb_migrate, verb_status, verb_verify, verb_rejects, verb_adjust,
+    verb_recover, verb_move, verb_hash, verb_dev, verb_completion, verb_manual, verb_help;
 
 /* Reads the configuration and what follows from it, and reports every problem. False: there was one; else the caller
  * closes both. */
@@ -56,6 +44,9 @@ bool call_load(const struct call *call, struct conf *conf, struct setup *setup) 
 /* The same but for these groups (conf_load). */
 bool call_load_without(const struct call *call, const char *const *without, struct conf *conf,
                        struct setup *setup) MUST_CHECK;
+/* For a verb that needs no more: runs it with both, closes them, and returns what it returns; ERR_CONFIG: there was a problem. */
+enum err call_configured(const struct call *call,
+                         enum err (*run)(const struct call *call, const struct setup *setup));
 /* `tallyd: <text>` on stderr; returns e->code. */
 enum err call_failed(const struct error *e);
 /* Writes text to stdout and frees it. ERR_FAILED: it could not be written (a full disk behind a redirection, say). */
@@ -67,10 +58,11 @@ struct verb {
         words; /* what its first word may be, '|' between them, before the first: it may be left out; NULL: none */
     const char *further; /* what words may follow that one, for usage: "[ID ...]"; NULL: none */
     const char *summary, *help;
-    enum err (*run)(const struct call *call);
+    verb_fn *run;
 };
 extern const struct verb verbs[];
 extern const size_t verbs_n;
+int verb_find(const char *name); /* its index; -1: there is none */
 
 enum option_kind {
     OPTION_SWITCH,  /* a bool */
@@ -103,6 +95,14 @@ bool option_of(const struct option *o, int verb);
  * none was given (--help, --version). call->words points into argv, in which this call moves the words together. */
 enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *version,
                    struct error *e) MUST_CHECK;
+
+/* Of `tallyd status`: a look (status/status.h) as one screen of text; pure. */
+struct status;
+struct screen_style {
+    bool colour;      /* escapes of a terminal around what is not well */
+    size_t lines_max; /* batches and problems are cut so that it has no more; 0: no bound */
+};
+void screen_put(const struct status *s, const struct screen_style *style, struct buf *out);
 
 void help_all(struct buf *out);
 void help_verb(const struct verb *verb, struct buf *out);

@@ -20,23 +20,18 @@ static void problem_found(void *arg, const char *what, const char *next)
 {
     struct store_report *r = arg;
     r->problems_n++;
-    if (!r->json) {
+    if (r->json)
+        problem_json(&r->of_problems, what, next);
+    else
         buf_printf(&r->problems, "! %s\n  -> %s\n", what, next);
-        return;
-    }
-    json_open(&r->of_problems, NULL, '{');
-    json_text(&r->of_problems, "what", what);
-    json_text(&r->of_problems, "next", next);
-    json_close(&r->of_problems, '}');
 }
 
 static void store_text(struct store_report *r, const struct store_proof *p)
 {
     const sum_t columns[] = {p->stored, p->pending, p->claimed, p->stored + p->pending + p->claimed};
     char text[48];
-    char key[204];
     buf_printf(&r->text, "%-24s",
-               slice_show(p->counter->key.places != NULL ? p->key : p->counter->name, 200, key, sizeof key));
+               SLICE_SHOW(p->counter->key.places != NULL ? p->key : p->counter->name, 200));
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         sum_write(columns[i], text);
         buf_printf(&r->text, " %13s", text);
@@ -275,19 +270,15 @@ static enum err verify_all(const struct call *call, const struct setup *setup, c
     return code;
 }
 
-enum err verb_verify(const struct call *call)
+static enum err verify(const struct call *call, const struct setup *setup)
 {
-    struct conf conf;
-    struct setup setup;
     const struct counter *only;
     struct error e;
-    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    enum err code = choice_counter(call, &setup, &only, &e);
-    if (code != ERR_NONE)
-        call_failed(&e);
-    else
-        code = (call->store != NULL || call->key != NULL ? verify_store : verify_all)(call, &setup, only);
-    setup_close(&setup);
-    conf_free(&conf);
-    return code;
+    if (choice_counter(call, setup, &only, &e) != ERR_NONE) return call_failed(&e);
+    return (call->store != NULL || call->key != NULL ? verify_store : verify_all)(call, setup, only);
+}
+
+enum err verb_verify(const struct call *call)
+{
+    return call_configured(call, verify);
 }

@@ -66,7 +66,7 @@ static const char *state_of(const struct service *s)
     return "counts and merges";
 }
 
-/* Service.c: the one line of `systemctl status` */
+/* The one line of `systemctl status`: the worst first, then what moves. */
 static void service_status(const struct service *s, char *out, size_t size)
 {
     snprintf(out, size, "%s; clients %lld, hits %lld, rows merged %lld, fields on their way %lld",
@@ -114,7 +114,6 @@ static void listen_closed(void *arg)
     ((struct service *)arg)->listen_closed = true;
 }
 
-/* Service.c */
 static void service_drain_tick(struct service *s, uint64_t now_ms)
 {
     bool late = now_ms >= s->stop_by_ms;
@@ -296,5 +295,3 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     if (s->failure.code != ERR_NONE) *e = s->failure;
     return s->failure.code;
 }
-
-/* The state of the service in one line: the worst first, then what moves. */

@@ -116,11 +116,10 @@ enum err service_start(struct service *s,
                        struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
 void service_begin(struct service *s);   /* all is there: the machines run */
 
-/* wire_*.c: the ports of one room given by another */
+/* wire.c: the ports of one room given by another */
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 
-/* wire.c */
 void wire_http_init(struct service *s);
 enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */
 void wire_http_reload(struct service *s, struct conf *wanted); /* takes the tokens out of it */
@@ -128,14 +127,12 @@ void wire_http_stop(struct service *s);
 bool wire_http_over(const struct service *s); /* it has ended, or never was */
 void wire_http_close(struct service *s);      /* when the loop is over */
 
-/* wire.c */
 void wire_zones_init(struct service *s);
 enum err wire_zones_begin(struct service *s, struct error *e); /* reads store_zone */
 void wire_zones_reload(struct service *s);
 void wire_zones_stop(struct service *s);
 void wire_zones_close(struct service *s); /* when the loop is over */
 
-/* wire.c */
 void wire_users_init(struct service *s);
 enum err wire_users_listen(struct service *s, struct error *e); /* listen.control */
 void wire_users_pace(void *arg);                                /* command_ports.pace */

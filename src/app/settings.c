@@ -11,13 +11,18 @@
 
 #define EVERY_MS (24 * 3600 * UINT64_C(1000))
 
+/* `tallyd check` names all. */
+static enum err first_of(struct buf *problems, struct error *e)
+{
+    error_set(e, ERR_CONFIG, "%.*s", (int)strcspn(problems->p, "\n"), problems->p);
+    buf_free(problems);
+    return ERR_CONFIG;
+}
+
 enum err certificates_load(struct settings *s, struct error *e)
 {
     struct buf problems = {0};
-    if (setup_doors(&s->setup, &problems)) return ERR_NONE;
-    error_set(e, ERR_CONFIG, "%.*s", (int)strcspn(problems.p, "\n"), problems.p);
-    buf_free(&problems);
-    return ERR_CONFIG;
+    return setup_doors(&s->setup, &problems) ? ERR_NONE : first_of(&problems, e);
 }
 
 static void warn_log(void *arg, const char *text)
@@ -61,22 +66,11 @@ void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms)
     one_say(s->setup.sentinels.access.tls, "redis.sentinel.tls");
 }
 
-/* The first of the problems; `tallyd check` names all. */
-static enum err setup_first(const struct conf *conf, struct setup *out, struct error *e)
-{
-    struct buf problems = {0};
-    if (setup_init(out, conf, &problems)) return ERR_NONE;
-    const char *end = memchr(problems.p, '\n', problems.n);
-    error_set(e, ERR_CONFIG, "%.*s", (int)(end == NULL ? problems.n : (size_t)(end - problems.p)),
-              problems.p);
-    buf_free(&problems);
-    return ERR_CONFIG;
-}
-
 enum err settings_build(const struct conf *conf, struct settings *out, struct error *e)
 {
     *out = (struct settings){.conf = conf};
-    if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
+    struct buf problems = {0};
+    if (!setup_init(&out->setup, conf, &problems)) return first_of(&problems, e);
     snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
     char boot[40] = "unknown", space[64] = "unknown";
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");

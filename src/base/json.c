@@ -23,13 +23,6 @@ void json_close(struct json *j, char bracket)
     j->comma = true;
 }
 
-static bool continues(struct slice s, size_t at, size_t n)
-{
-    for (size_t i = 1; i < n; i++)
-        if (at + i >= s.n || ((uint8_t)s.p[at + i] & 0xC0) != 0x80) return false;
-    return true;
-}
-
 /* How many bytes the character at s.p[at] has; 0: not a character (RFC 3629: no overlong forms, no surrogates). */
 static size_t character_bytes(struct slice s, size_t at)
 {
@@ -39,7 +32,8 @@ static size_t character_bytes(struct slice s, size_t at)
                : a >= 0xE0 && a < 0xF0 ? 3
                : a >= 0xF0 && a < 0xF5 ? 4
                                        : 0;
-    if (n == 0 || !continues(s, at, n)) return 0;
+    for (size_t i = 1; i < n; i++)
+        if (at + i >= s.n || ((uint8_t)s.p[at + i] & 0xC0) != 0x80) return 0;
     bool overlong = (a == 0xE0 && b < 0xA0) || (a == 0xF0 && b < 0x90);
     bool beyond = (a == 0xED && b > 0x9F) || (a == 0xF4 && b > 0x8F);
     return overlong || beyond ? 0 : n;
@@ -86,6 +80,14 @@ void json_slice(struct json *j, const char *key, struct slice text)
         at += n == 0 ? 1 : n;
     }
     buf_put_char(j->out, '"');
+}
+
+void json_slice_or_null(struct json *j, const char *key, struct slice text)
+{
+    if (text.p == NULL)
+        json_null(j, key);
+    else
+        json_slice(j, key, text);
 }
 
 void json_text(struct json *j, const char *key, const char *text)

@@ -14,6 +14,7 @@ struct json {
 void json_open(struct json *j, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct json *j, char bracket);                 /* '}' or ']' */
 void json_slice(struct json *j, const char *key, struct slice text);
+void json_slice_or_null(struct json *j, const char *key, struct slice text); /* null: its p is NULL */
 void json_text(struct json *j, const char *key, const char *text);
 void json_int(struct json *j, const char *key, int64_t v);
 void json_bool(struct json *j, const char *key, bool v);

@@ -54,18 +54,9 @@ static struct refused *refusal_of(const char *reason)
     return free;
 }
 
-static void refusal_log(struct refused *r, uint64_t now_ms)
-{
-    if (r->logged_at_ms != 0 && now_ms - r->logged_at_ms < LOG_EVERY_MS) return;
-    r->logged_at_ms = now_ms;
-    log_event(LOG_WARN, "hits_refused", "reason=%s hits=%llu all=%llu why=%s", r->reason,
-              (unsigned long long)r->not_logged, (unsigned long long)r->all, LOGQ(r->text));
-    r->not_logged = 0;
-}
-
 void refusals_add(uint64_t n, struct slice error, struct slice key, const char *peer)
 {
-    char reason[sizeof all->reason], shown[100], named[120] = "", whole[4 * ERROR_SHOWN + 4];
+    char reason[sizeof all->reason], named[120] = "", whole[4 * ERROR_SHOWN + 4];
     if (n == 0) return;
     if (error.n > 0 && error.p[0] == '-') error = slice_of(error.p + 1, error.n - 1);
     const char *end = memchr(error.p, '\r', error.n);
@@ -81,11 +72,15 @@ void refusals_add(uint64_t n, struct slice error, struct slice key, const char *
     if (r->told_at_ms != 0 && now_ms - r->told_at_ms < TELL_EVERY_MS)
         return; /* a flood of them costs the loop little */
     r->told_at_ms = now_ms;
-    if (key.n > 0) snprintf(named, sizeof named, " (key '%s')", slice_show(key, 40, shown, sizeof shown));
+    if (key.n > 0) snprintf(named, sizeof named, " (key '%s')", SLICE_SHOW(key, 40));
     slice_show(error, ERROR_SHOWN, whole, sizeof whole);
     snprintf(r->text, sizeof r->text, "%.250s%.90s%s%.47s", whole,
              strstr(whole, "key '") != NULL ? "" : named, peer[0] != '\0' ? ", from " : "", peer);
-    refusal_log(r, now_ms);
+    if (r->logged_at_ms != 0 && now_ms - r->logged_at_ms < LOG_EVERY_MS) return;
+    r->logged_at_ms = now_ms;
+    log_event(LOG_WARN, "hits_refused", "reason=%s hits=%llu all=%llu why=%s", r->reason,
+              (unsigned long long)r->not_logged, (unsigned long long)r->all, LOGQ(r->text));
+    r->not_logged = 0;
 }
 
 const struct refused *refusals_at(uint32_t at)

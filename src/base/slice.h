@@ -65,6 +65,8 @@ bool slice_ends(struct slice s, struct slice suffix);
 /* Writes s into out for an error or log text: at most `most` bytes of it, what is not printable ASCII (CR and LF
  * too) as '?', then "..." where it was cut. out holds size bytes, at least 4, and is always terminated. Returns out. */
 char *slice_show(struct slice s, size_t most, char *out, size_t size);
+/* The same in memory of the block that it stands in; most is a constant. */
+#define SLICE_SHOW(s, most) slice_show(s, most, (char[(most) + 4]){0}, (most) + 4)
 
 /* Integers as Redis reads and writes them, and hex. */
 

@@ -339,7 +339,6 @@ static bool file_read(struct slice name, struct buf *out)
 enum err zone_load(struct slice name, struct zone *out, struct error *e)
 {
     struct buf bytes = {0};
-    char shown[80];
     *out = (struct zone){.n = 0};
     bool utc = slice_eq(name, SLICE("UTC"));
     bool read = utc || (name_valid(name) && file_read(name, &bytes) && zone_read(buf_slice(&bytes), out));
@@ -349,7 +348,7 @@ enum err zone_load(struct slice name, struct zone *out, struct error *e)
                          "\"%s\" is not a time zone of this system, expected a name such as Europe/Berlin; "
                          "the names are in " ZONE_DIRECTORY
                          " (package tzdata; old names as US/Eastern: tzdata-legacy)",
-                         slice_show(name, ZONE_NAME_MAX, shown, sizeof shown));
+                         SLICE_SHOW(name, ZONE_NAME_MAX));
     memcpy(out->name, name.p, name.n);
     return ERR_NONE;
 }

@@ -69,8 +69,8 @@ bool answer_begin(struct session *s, const struct query *q, struct buf *out)
     size_t bytes = bytes_of(s, q);
     if (s->answer.late) {
         s->answer.late = false;
-        reply_error(out, "TRYAGAIN answers that wait to be read leave no room for this one (limits.memory)");
-        return false;
+        return reply_error(
+            out, "TRYAGAIN answers that wait to be read leave no room for this one (limits.memory)");
     }
     if (s->answer.making) return true; /* it has waited */
     look(c);

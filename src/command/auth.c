@@ -179,10 +179,7 @@ static enum taken auth_begin(struct session *s, const struct auth_words *w, stru
 {
     const struct command_config *config = &s->command->config;
     struct user *u = user_find(config->users, w->name);
-    if (u != NULL && prover_knows(config->prover, u, w->password)) {
-        auth_right(s, u, w, out);
-        return TAKEN;
-    }
+    if (u != NULL && prover_knows(config->prover, u, w->password)) return auth_right(s, u, w, out), TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
     words_keep(s, w);
     if (prove(s, w)) {
@@ -201,7 +198,6 @@ static enum taken auth_begin(struct session *s, const struct auth_words *w, stru
 static uint32_t hello_option(struct session *s, const struct request *r, uint32_t i, struct auth_words *w,
                              struct buf *why)
 {
-    char shown[4 * SHOWN_BYTES];
     uint32_t words = r->args_n - i;
     if (slice_ieq(r->args[i], SLICE("auth")) && words >= 3 && !w->has_auth) {
         w->has_auth = s->door != DOOR_OPEN;
@@ -218,8 +214,7 @@ static uint32_t hello_option(struct session *s, const struct request *r, uint32_
         if (!w->has_auth) client_text_set(&s->name, w->client);
         return 2;
     }
-    reply_errorf(why, "ERR Syntax error in HELLO option '%s'",
-                 slice_show(r->args[i], SHOWN_BYTES, shown, sizeof(shown)));
+    reply_errorf(why, "ERR Syntax error in HELLO option '%s'", SLICE_SHOW(r->args[i], SHOWN_BYTES));
     return 0;
 }
 
@@ -227,14 +222,9 @@ static bool hello_version(const struct request *r, int *resp, struct buf *out)
 {
     int64_t version;
     if (r->args_n == 1) return true;
-    if (!num_parse(r->args[1], &version)) {
-        reply_error(out, "ERR Protocol version is not an integer or out of range");
-        return false;
-    }
-    if (version != 2 && version != 3) {
-        reply_error(out, "NOPROTO unsupported protocol version");
-        return false;
-    }
+    if (!num_parse(r->args[1], &version))
+        return reply_error(out, "ERR Protocol version is not an integer or out of range");
+    if (version != 2 && version != 3) return reply_error(out, "NOPROTO unsupported protocol version");
     *resp = (int)version;
     return true;
 }
@@ -275,14 +265,8 @@ static void auth_without_users(const struct request *r, struct buf *out)
 
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 {
-    if (r->args_n > 3) {
-        words_syntax(out);
-        return TAKEN;
-    }
-    if (s->door == DOOR_OPEN) {
-        auth_without_users(r, out);
-        return TAKEN;
-    }
+    if (r->args_n > 3) return words_syntax(out), TAKEN;
+    if (s->door == DOOR_OPEN) return auth_without_users(r, out), TAKEN;
     bool named = r->args_n == 3;
     const struct auth_words w = {.name = named ? r->args[1] : SLICE("default"),
                                  .password = r->args[named ? 2 : 1]};

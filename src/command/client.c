@@ -66,8 +66,7 @@ enum taken run_reset(struct session *s, const struct request *r, struct buf *out
 /* On keys that only increments change, an optimistic lock would be of no use. */
 enum taken run_watch(struct session *s, const struct request *r, struct buf *out)
 {
-    (void)s;
-    (void)r;
+    (void)s, (void)r;
     reply_error(out, "ERR WATCH is not supported: increments need no optimistic lock, send MULTI without it");
     return TAKEN;
 }
@@ -75,8 +74,7 @@ enum taken run_watch(struct session *s, const struct request *r, struct buf *out
 /* Libraries send it before they return a connection to their pool. */
 enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out)
 {
-    (void)s;
-    (void)r;
+    (void)s, (void)r;
     reply_simple(out, "OK");
     return TAKEN;
 }
@@ -93,12 +91,10 @@ static bool is_plain(struct slice text)
 bool client_name_fits(struct slice name, struct buf *out)
 {
     if (!is_plain(name))
-        reply_error(out, "ERR Client names cannot contain spaces, newlines or special characters.");
-    else if (name.n > CLIENT_NAME_MAX)
-        reply_error(out, "ERR Client names cannot be longer than 256 bytes.");
-    else
-        return true;
-    return false;
+        return reply_error(out, "ERR Client names cannot contain spaces, newlines or special characters.");
+    if (name.n > CLIENT_NAME_MAX)
+        return reply_error(out, "ERR Client names cannot be longer than 256 bytes.");
+    return true;
 }
 
 void client_text_set(struct buf *b, struct slice text)
@@ -128,12 +124,10 @@ static enum taken run_getname(struct session *s, const struct request *r, struct
 /* Redis 7.2; client libraries send it unasked. */
 static enum taken run_setinfo(struct session *s, const struct request *r, struct buf *out)
 {
-    char shown[4 * SHOWN_BYTES];
     bool is_name = slice_ieq(r->args[2], SLICE("lib-name"));
     const char *what = is_name ? "lib-name" : "lib-ver";
     if (!is_name && !slice_ieq(r->args[2], SLICE("lib-ver")))
-        reply_errorf(out, "ERR Unrecognized option '%s'",
-                     slice_show(r->args[2], SHOWN_BYTES, shown, sizeof(shown)));
+        reply_errorf(out, "ERR Unrecognized option '%s'", SLICE_SHOW(r->args[2], SHOWN_BYTES));
     else if (!is_plain(r->args[3]))
         reply_errorf(out, "ERR %s cannot contain spaces, newlines or special characters.", what);
     else if (r->args[3].n > CLIENT_NAME_MAX)

@@ -103,13 +103,10 @@ enum taken run_client_info(struct session *s, const struct request *r, struct bu
 static bool type_read(struct slice word, bool *normal, struct buf *out)
 {
     static const char *const others[] = {"MASTER", "REPLICA", "SLAVE", "PUBSUB"};
-    char shown[4 * SHOWN_BYTES];
     bool is_type = *normal = word_is(word, "NORMAL");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         is_type |= word_is(word, others[i]);
-    if (!is_type)
-        reply_errorf(out, "ERR Unknown client type '%s'",
-                     slice_show(word, SHOWN_BYTES, shown, sizeof(shown)));
+    if (!is_type) reply_errorf(out, "ERR Unknown client type '%s'", SLICE_SHOW(word, SHOWN_BYTES));
     return is_type;
 }
 
@@ -137,10 +134,7 @@ enum taken run_client_list(struct session *s, const struct request *r, struct bu
     bool normal = true;
     if (r->args_n > 3 && word_is(r->args[2], "ID")) return list_named(s, r, out);
     bool typed = r->args_n == 4 && word_is(r->args[2], "TYPE");
-    if (r->args_n > 2 && !typed) {
-        words_syntax(out);
-        return TAKEN;
-    }
+    if (r->args_n > 2 && !typed) return words_syntax(out), TAKEN;
     if (typed && !type_read(r->args[3], &normal, out)) return TAKEN;
     for (struct session *at = session_after(c, &c->sessions); normal && at != NULL;
          at = session_after(c, &at->place))
@@ -158,12 +152,10 @@ struct victims { /* p NULL, 0: all */
 
 static bool user_read(const struct session *s, struct slice word, struct slice *user, struct buf *out)
 {
-    char shown[4 * SHOWN_BYTES];
     const struct users *users = s->command->config.users;
     bool is_user = slice_eq(word, SLICE("default")) || (users != NULL && user_find(users, word) != NULL);
     *user = word;
-    if (!is_user)
-        reply_errorf(out, "ERR No such user '%s'", slice_show(word, SHOWN_BYTES, shown, sizeof(shown)));
+    if (!is_user) reply_errorf(out, "ERR No such user '%s'", SLICE_SHOW(word, SHOWN_BYTES));
     return is_user;
 }
 
@@ -180,8 +172,7 @@ static bool victims_option(const struct session *s, struct slice name, struct sl
     }
     if (!word_is(name, "ID")) return words_syntax(out);
     if (num_parse(value, &f->id) && f->id > 0) return true;
-    reply_error(out, "ERR client-id should be greater than 0");
-    return false;
+    return reply_error(out, "ERR client-id should be greater than 0");
 }
 
 static bool victims_read(const struct session *s, const struct request *r, struct victims *f, struct buf *out)

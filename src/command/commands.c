@@ -146,8 +146,7 @@ enum taken run_command(struct session *s, const struct request *r, struct buf *o
 
 static enum taken run_command_count(struct session *s, const struct request *r, struct buf *out)
 {
-    (void)s;
-    (void)r;
+    (void)s, (void)r;
     reply_int(out, (int64_t)specs_count(specs));
     return TAKEN;
 }
@@ -248,10 +247,7 @@ static enum taken run_command_list(struct session *s, const struct request *r, s
     struct filter f;
     struct buf names = {0};
     size_t n = 0;
-    if (!filter_read(r, &f)) {
-        words_syntax(out);
-        return TAKEN;
-    }
+    if (!filter_read(r, &f)) return words_syntax(out), TAKEN;
     for (const struct spec *at = specs; at->name != NULL; at++)
         n += list_put(&f, at, &names);
     reply_array(out, n);

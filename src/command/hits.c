@@ -1,5 +1,5 @@
-/* command/hits.c - increments: HINCRBY, CTR.INCRBY, which may have a token, and CTR.HIT, whose field is today. Their replies come
- * with the frame (coalesce/). */
+/* command/hits.c - increments: HINCRBY, CTR.INCRBY, which may have a token, and CTR.HIT, whose field is today; and what writes to
+ * series, timeboxes, events and visitors, which goes into the frame as a hit does. Their replies come with the frame (coalesce/). */
 #include "base/refusals.h"
 #include "base/stats.h"
 #include "command/inside.h"
@@ -34,7 +34,7 @@ void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
 {
     struct slice store;
     const struct counter *other = counter_but_for_store(s, key, &store);
-    char shown[4 * SHOWN_BYTES], before[4 * PREFIX_MOST + 4], after[4 * SHOWN_BYTES];
+    char shown[4 * SHOWN_BYTES];
     struct slice rest = key_behind_prefix(s, key), prefix = slice_of(key.p, key.n - rest.n);
     slice_show(key, SHOWN_BYTES, shown, sizeof(shown));
     if (other != NULL)
@@ -42,7 +42,7 @@ void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
             out,
             "ERR no counter is configured for key '%s': '%s' is no integer, as the stores of counter "
             "'" SLICE_FMT "' are (counters.*.store: text)",
-            shown, slice_show(store, SHOWN_BYTES, after, sizeof after), SLICE_ARG(other->name));
+            shown, SLICE_SHOW(store, SHOWN_BYTES), SLICE_ARG(other->name));
     else if (rest.n == 0)
         reply_errorf(out, "ERR no counter is configured for key '%s'", shown);
     else
@@ -50,8 +50,7 @@ void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
                      "ERR no counter is configured for key '%s', but one is for '%s': take the prefix '%s' "
                      "out of the client, or put it "
                      "into the counter's key",
-                     shown, slice_show(rest, SHOWN_BYTES, after, sizeof after),
-                     slice_show(prefix, PREFIX_MOST, before, sizeof before));
+                     shown, SLICE_SHOW(rest, SHOWN_BYTES), SLICE_SHOW(prefix, PREFIX_MOST));
 }
 
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out)
@@ -61,17 +60,16 @@ const struct counter *hit_counter(struct session *s, struct slice key, struct bu
     return c;
 }
 
-void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
+bool hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
 {
     const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
     PRE(c != NULL);
-    char shown[4 * SHOWN_BYTES];
     struct buf expected = {0};
     counter_field_expected(c, &expected);
     reply_errorf(out, "ERR field '%s' of counter '" SLICE_FMT "' is not " SLICE_FMT,
-                 slice_show(field, SHOWN_BYTES, shown, sizeof(shown)), SLICE_ARG(c->name),
-                 SLICE_ARG(buf_slice(&expected)));
+                 SLICE_SHOW(field, SHOWN_BYTES), SLICE_ARG(c->name), SLICE_ARG(buf_slice(&expected)));
     buf_free(&expected);
+    return false;
 }
 
 static bool is_of_today(const struct request *r)
@@ -187,11 +185,11 @@ static bool today_read(struct session *s, const struct request *r, struct coales
     if (!token_read(r, at, hit, out)) return false;
     const struct counter *c = hit_counter(s, hit->key, out);
     if (c == NULL || today_of(s, c, hit->key, &hit->field)) return c != NULL;
-    reply_errorf(out,
-                 "ERR counter '" SLICE_FMT "' counts by %s, so it has no field of today; CTR.HIT is for "
-                 "counters by date, hour or month, use HINCRBY",
-                 SLICE_ARG(c->name), field_kind_name(c->field));
-    return false;
+    return reply_errorf(out,
+                        "ERR counter '" SLICE_FMT
+                        "' counts by %s, so it has no field of today; CTR.HIT is for "
+                        "counters by date, hour or month, use HINCRBY",
+                        SLICE_ARG(c->name), field_kind_name(c->field));
 }
 
 /* INCR key, INCRBY key n: of a counter whose key says all. */
@@ -205,9 +203,8 @@ static bool incr_read(struct session *s, const struct request *r, struct coalesc
     }
     const struct counter *c = hit_counter(s, hit->key, out);
     if (c == NULL || c->field == FIELD_NONE) return c != NULL;
-    reply_errorf(out, "ERR counter '" SLICE_FMT "' counts by field: send HINCRBY key field n",
-                 SLICE_ARG(c->name));
-    return false;
+    return reply_errorf(out, "ERR counter '" SLICE_FMT "' counts by field: send HINCRBY key field n",
+                        SLICE_ARG(c->name));
 }
 
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out)
@@ -233,21 +230,103 @@ enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_token hit;
     size_t before = out->n;
-    if (!hit_read(s, r, &hit, out)) {
-        hit_refused(s, r->args[1], out, before);
-        return TAKEN;
-    }
+    if (!hit_read(s, r, &hit, out)) return hit_refused(s, r->args[1], out, before), TAKEN;
     return hit_end(s, r, hit_add(s, &hit), out);
 }
 
 enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out)
 {
     if (got == ADD_OK) return TAKEN;
-    if (got != ADD_FULL) {
-        hit_refuse(s, r, got, out);
-        return TAKEN;
-    }
+    if (got != ADD_FULL) return hit_refuse(s, r, got, out), TAKEN;
     coalesce_park(lane_coalesce(s), lane_outlet(s));
     session_wait(s, SESSION_PARKED);
     return LEFT;
+}
+
+/* ---- SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD ---- */
+
+/* SERIES.INCRBY name n [AT s], BOX.INCRBY name n [AT s] */
+static bool incrby_read(const struct session *s, const struct request *r, struct coalesce_op *op,
+                        struct buf *out)
+{
+    return word_delta(s, r->args[2], &op->n, out) && words_options(r, op, NULL, out);
+}
+
+/* EVENT.ADD name type [AT s] [ID id] */
+static bool event_read(const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    op->type = r->args[2];
+    return words_options(r, op, &op->id, out);
+}
+
+/* UNIQ.ADD name day visitor. A visitor that is an integer from 0 on may have a bit; any other is a text. */
+static bool visitor_read(const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    if (!word_day(r->args[2], &op->at, out) || !word_text("a visitor", r->args[3], out)) return false;
+    if (!num_parse(r->args[3], &op->visitor) || op->visitor < 0) op->id = r->args[3];
+    return true;
+}
+
+static bool op_words(const struct session *s, const struct request *r, struct coalesce_op *op,
+                     struct buf *out)
+{
+    switch (r->args[0].p[0] | 0x20) { /* the command table has it, so it is one of four */
+    case 's':
+        op->kind = OP_SERIES;
+        return incrby_read(s, r, op, out);
+    case 'b':
+        op->kind = OP_TIMEBOX;
+        return incrby_read(s, r, op, out);
+    case 'e':
+        op->kind = OP_EVENT;
+        return event_read(r, op, out);
+    case 'u':
+        op->kind = OP_UNIQ;
+        if (s->user != NULL && s->command->config.counters->ops->uniq_growth > 0)
+            op->user = slice_str(s->user->name);
+        return visitor_read(r, op, out);
+    default:
+        UNREACHABLE();
+    }
+}
+
+bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    *op = (struct coalesce_op){.name = r->args[1], .type = NO_TYPE, .at = COALESCE_NOW};
+    return op_words(s, r, op, out) && names_fit(s, op->kind, op->name, op->type, op->at, out);
+}
+
+/* The cleaner would delete an event older than events.keep at once, and its windows would be counted without their
+ * other events, which are gone already. */
+static bool event_is_kept(const struct session *s, int64_t at, struct buf *out)
+{
+    int64_t keep_s = s->command->config.counters->ops->events_keep_s;
+    if (at >= redis_now_s(s) - keep_s) return true;
+    return reply_errorf(out, "ERR time %lld is too long ago: events are kept for %lld s (events.keep)",
+                        (long long)at, (long long)keep_s);
+}
+
+bool op_in_time(const struct session *s, const struct coalesce_op *op, struct buf *out)
+{
+    if (op->at == COALESCE_NOW) return true;
+    if (op->kind == OP_UNIQ) return day_begun(s, op->at, out);
+    return (op->kind != OP_EVENT || event_is_kept(s, op->at, out)) && second_begun(s, op->at, out);
+}
+
+enum add_result op_add(struct session *s, const struct coalesce_op *op)
+{
+    struct coalesce *c = lane_of_op(s, op->kind, op->name);
+    enum add_result got = coalesce_op(c, lane_outlet(s), op);
+    INVARIANT(got == ADD_OK || got == ADD_FULL || got == ADD_BUSY || got == ADD_DOWN);
+    if (got == ADD_OK) guard_weighed(s, coalesce_op_cells(c, op->kind));
+    return lane_added(s, got);
+}
+
+enum taken op_run(struct session *s, const struct request *r, struct buf *out)
+{
+    struct coalesce_op op;
+    size_t before = out->n;
+    if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out))
+        return hit_refused(s, r->args[1], out, before), TAKEN;
+    return hit_end(s, r, op_add(s, &op), out);
 }

@@ -1,31 +1,27 @@
 /* command/inside.h - what the files of command/ share.
- *   session.c  the parse loop, the way of a hit, replies
- *   state.c    what a session waits for
+ *   session.c  the parse loop, the way of a hit, replies, what a session waits for
  *   lanes.c    which lane a request is of
  *   fan.c      what a client asks of all lanes
  *   order.c    replies of several lanes in the order of requests
  *   table.c    the command table, what a request must look like
  *   words.c    checks of arguments
  *   guard.c    what a client may do, and how much of it
- *   hits.c     HINCRBY, CTR.INCRBY, CTR.HIT, INCR and its like
- *   ops.c      SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
+ *   hits.c     HINCRBY, CTR.INCRBY, CTR.HIT, INCR and its like; SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
  *   multi.c    MULTI, EXEC, DISCARD
- *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
+ *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER, WAIT, WAITAOF
  *   total.c    CTR.TOTAL, HGET, HMGET, GET
  *   keyspace.c EXPIRE and the like, EXISTS, TTL; what a counter's key refuses
- *   wait.c     WAIT, WAITAOF
  *   answers.c  memory of their answers
  *   halves.c   requests of which a part has come
  *   shares.c   memory that clients make tallyd hold
- *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
+ *   reads.c    SERIES.GET, BOX.TOP, EVENT.RANGE, UNIQ.COUNT and the like
  *   auth.c     AUTH, HELLO
  *   client.c   PING, CLIENT and other commands about one connection
  *   clients.c  CLIENT INFO, LIST and KILL
  *   tracking.c CLIENT TRACKING and the like
  *   server.c   TIME, ROLE, CONFIG, <command> HELP
- *   info.c     INFO
- *   commands.c COMMAND: the command table as clients read it
- *   calls.c    how often each command was called, and how long that took */
+ *   info.c     INFO; how often each command was called, and how long that took
+ *   commands.c COMMAND: the command table as clients read it */
 #ifndef COMMAND_INSIDE_H
 #define COMMAND_INSIDE_H
 
@@ -46,7 +42,7 @@ enum taken {
 };
 
 /* Runs one request whose argument count is right; appends its reply to out. */
-typedef enum taken (*run_fn)(struct session *s, const struct request *r, struct buf *out);
+typedef enum taken run_fn(struct session *s, const struct request *r, struct buf *out);
 
 enum spec_flag {
     SPEC_QUEUES = 1,  /* may be queued in a MULTI */
@@ -67,7 +63,7 @@ struct spec {
     const char *name; /* lower case */
     int arity;        /* with the name (and the subcommand); negative: at least that many */
     unsigned flags;
-    run_fn run; /* NULL: has subcommands */
+    run_fn *run; /* NULL: has subcommands */
     const char *group;
     const char *summary;     /* for COMMAND DOCS and HELP */
     const struct spec *subs; /* ends with a name of NULL */
@@ -137,11 +133,10 @@ struct command {
     } lasts; /* total.c: for OR STALE */
 };
 
-/* calls.c */
-uint64_t calls_all(const struct command *c);
+/* info.c */
+run_fn run_info;
 uint64_t calls_us(const struct calls *k); /* what all took, estimated; 0: none was timed yet */
 void calls_tick(struct command *c, uint64_t now_ms);
-uint64_t calls_per_s(const struct command *c);
 /* Runs spec, which is `whole` or a subcommand of it, and counts it if it is TAKEN. */
 enum taken calls_run(struct session *s, const struct spec *whole, const struct spec *spec,
                      const struct request *r, struct buf *out);
@@ -173,19 +168,6 @@ bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
 const char *
 spec_is_strange(const struct request *r); /* why it is of no Redis client; NULL: it may be of one */
-
-/* state.c */
-bool state_blocks(enum session_state state); /* nothing is taken, but it goes on */
-void session_state(struct session *s, enum session_state state);
-void session_wait(struct session *s, enum session_state state); /* pauses the client */
-void session_go_on(struct session *s);                          /* ends that: SESSION_TAKING */
-enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
-/* The request under way gets no answer. */
-static inline bool session_is_quiet(const struct session *s)
-{
-    return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
-}
-void session_replies_next(struct session *s); /* a request is through */
 
 /* lanes.c */
 #define AHEAD EXPECT_MAX /* hits that are looked up together: their reads of memory overlap */
@@ -219,6 +201,16 @@ uint64_t lanes_frame(const struct command *c); /* another one when any lane coll
 bool lanes_collect(const struct command *c);
 
 /* session.c */
+void session_state(struct session *s, enum session_state state);
+void session_wait(struct session *s, enum session_state state); /* pauses the client */
+void session_go_on(struct session *s);                          /* ends that: SESSION_TAKING */
+enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
+/* The request under way gets no answer. */
+static inline bool session_is_quiet(const struct session *s)
+{
+    return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
+}
+void session_replies_next(struct session *s);              /* a request is through */
 void session_refuse(struct session *s, const char *error); /* the last it gets: it is closed */
 /* A reply after all that is owed, which is not empty. False: no room for it. */
 bool reply_behind(struct session *s, struct slice reply);
@@ -243,8 +235,7 @@ void guard_took_at_once(struct session *s, uint32_t requests); /* its transactio
 uint32_t guard_multi_max(const struct session *s);             /* commands in a transaction; of every door */
 
 /* auth.c */
-enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
-enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
+run_fn run_hello, run_auth;
 extern const struct spec acl_specs[];
 
 /* hits.c */
@@ -252,7 +243,7 @@ int64_t hit_second(const struct session *s); /* Redis' own, from 1970 on: of tod
 /* Key, field and n of r, and its token (id.n = 0: none), checked except for what coalesce knows. */
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
-enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
+run_fn hit_run, op_run;
 /* The end of a request that writes: taken, refused, or parked until there is room. */
 enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out);
 
@@ -265,17 +256,19 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
 void hit_refuse_key(struct session *s, struct slice key,
                     struct buf *out); /* the error line for a key of no counter */
-/* The error line for a field that is not of its counter's kind. */
-void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
+/* The error line for a field that is not of its counter's kind; always false. */
+bool hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
+/* What r asks for; its bytes are r's. Its time is for op_in_time(). */
+bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
+bool op_in_time(const struct session *s, const struct coalesce_op *op, struct buf *out);
+enum add_result op_add(struct session *s, const struct coalesce_op *op); /* ADD_OK, _FULL, _BUSY or _DOWN */
 
 /* multi.c */
 /* A request between MULTI and EXEC. */
 enum taken multi_take(struct session *s, const struct request *r, struct buf *out);
 void multi_free(struct session *s);
 int64_t multi_queued(const struct session *s, size_t *bytes); /* requests, -1: no transaction */
-enum taken run_multi(struct session *s, const struct request *r, struct buf *out);
-enum taken run_exec(struct session *s, const struct request *r, struct buf *out);
-enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
+run_fn run_multi, run_exec, run_discard;
 
 /* asks.c */
 /* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
@@ -285,9 +278,7 @@ bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
 /* The error line, without '-', of a request that is not ASK_DONE. */
 const char *ask_refusal(const struct session *s, enum ask_outcome outcome, const char *text);
 void ask_end(struct session *s); /* frees s->key; last: s may be gone after it */
-enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
-enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
-enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
+run_fn run_pending, run_sync, run_recover, run_wait, run_waitaof;
 
 /* fan.c: the request in s->ask, of all lanes; its done() is called once */
 void fan_sync(struct session *s);
@@ -336,61 +327,30 @@ bool day_begun(const struct session *s, int64_t day, struct buf *out);
 bool names_fit(struct session *s, enum op_kind kind, struct slice name, struct slice type, int64_t day,
                struct buf *out);
 
-/* ops.c */
-enum taken op_run(struct session *s, const struct request *r, struct buf *out);
-/* What r asks for; its bytes are r's. Its time is for op_in_time(). */
-bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
-bool op_in_time(const struct session *s, const struct coalesce_op *op, struct buf *out);
-enum add_result op_add(struct session *s, const struct coalesce_op *op); /* ADD_OK, _FULL, _BUSY or _DOWN */
-
-/* series.c, timeboxes.c, events.c, uniques.c */
-enum taken run_series_get(struct session *s, const struct request *r, struct buf *out);
-enum taken run_series_list(struct session *s, const struct request *r, struct buf *out);
-enum taken run_box_recent(struct session *s, const struct request *r, struct buf *out);
-enum taken run_box_top(struct session *s, const struct request *r, struct buf *out);
-enum taken run_box_bottom(struct session *s, const struct request *r, struct buf *out);
-enum taken run_event_range(struct session *s, const struct request *r, struct buf *out);
-enum taken run_event_count(struct session *s, const struct request *r, struct buf *out);
-enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out);
-
 /* reads.c */
-/* Asks, once the name fits a kind. q's name and type are borrowed for the call. */
-enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out);
+run_fn run_series_get, run_series_list, run_box_recent, run_box_extreme, run_event_range, run_event_count,
+    run_uniq_count;
 
 /* total.c: CTR.TOTAL, HGET, HMGET, GET */
 void lasts_init(struct command *c);
 void lasts_close(struct command *c);
-enum taken run_total(struct session *s, const struct request *r, struct buf *out);
+run_fn run_total;
 
 /* keyspace.c */
-enum taken run_expire(struct session *s, const struct request *r, struct buf *out); /* and PERSIST */
-enum taken run_exists(struct session *s, const struct request *r, struct buf *out);
-enum taken run_ttl(struct session *s, const struct request *r, struct buf *out); /* and PTTL */
+run_fn run_expire, run_exists, run_ttl; /* PERSIST and PTTL, too */
 /* The error line, without '-', for a command of Redis' that would set or delete a count; NULL: r is none of those, or
  * not of a counter's key that s may name. */
 const char *counter_refusal(const struct session *s, const struct request *r);
 
-/* wait.c */
-enum taken run_wait(struct session *s, const struct request *r, struct buf *out);
-enum taken run_waitaof(struct session *s, const struct request *r, struct buf *out);
-
 /* client.c */
 extern const struct spec client_specs[];
-enum taken run_ping(struct session *s, const struct request *r, struct buf *out);
-enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
+run_fn run_ping, run_echo, run_select, run_quit, run_reset, run_watch, run_unwatch;
 bool client_name_fits(struct slice name, struct buf *out);
 void client_text_set(struct buf *b, struct slice text); /* a name of the client or its library */
-enum taken run_select(struct session *s, const struct request *r, struct buf *out);
-enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
-enum taken run_reset(struct session *s, const struct request *r, struct buf *out);
-enum taken run_watch(struct session *s, const struct request *r, struct buf *out);
-enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out);
 
 /* clients.c */
 struct session *client_find(struct command *c, int64_t id); /* NULL: none has this id */
-enum taken run_client_info(struct session *s, const struct request *r, struct buf *out);
-enum taken run_client_list(struct session *s, const struct request *r, struct buf *out);
-enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out);
+run_fn run_client_info, run_client_list, run_client_kill;
 
 /* tracking.c */
 void tracking_off(struct session *s);
@@ -401,22 +361,14 @@ static inline int64_t tracking_redirect(const struct session *s)
 {
     return (s->tracking & TRACKING_ON) != 0 ? (int64_t)s->redirect : -1;
 }
-enum taken run_tracking(struct session *s, const struct request *r, struct buf *out);
-enum taken run_caching(struct session *s, const struct request *r, struct buf *out);
-enum taken run_getredir(struct session *s, const struct request *r, struct buf *out);
-enum taken run_trackinginfo(struct session *s, const struct request *r, struct buf *out);
+run_fn run_tracking, run_caching, run_getredir, run_trackinginfo;
 
 /* server.c */
 extern const struct spec config_specs[];
-enum taken run_help(struct session *s, const struct request *r, struct buf *out);
-enum taken run_time(struct session *s, const struct request *r, struct buf *out);
-enum taken run_role(struct session *s, const struct request *r, struct buf *out);
-
-/* info.c */
-enum taken run_info(struct session *s, const struct request *r, struct buf *out);
+run_fn run_help, run_time, run_role;
 
 /* commands.c */
 extern const struct spec command_specs[];
-enum taken run_command(struct session *s, const struct request *r, struct buf *out);
+run_fn run_command;
 
 #endif

@@ -16,10 +16,9 @@ enum { OPTION_NX = 1, OPTION_XX = 2, OPTION_GT = 4, OPTION_LT = 8, OPTIONS = 4 }
 static unsigned option_of(struct slice word, struct buf *out)
 {
     static const char *const names[OPTIONS] = {"NX", "XX", "GT", "LT"};
-    char shown[4 * SHOWN_BYTES];
     for (unsigned i = 0; i < OPTIONS; i++)
         if (word_is(word, names[i])) return 1U << i;
-    reply_errorf(out, "ERR Unsupported option %s", slice_show(word, SHOWN_BYTES, shown, sizeof shown));
+    reply_errorf(out, "ERR Unsupported option %s", SLICE_SHOW(word, SHOWN_BYTES));
     return 0;
 }
 
@@ -32,12 +31,10 @@ static bool expire_options(const struct request *r, struct buf *out)
         all |= option;
     }
     if ((all & OPTION_NX) != 0 && all != OPTION_NX)
-        reply_error(out, "ERR NX and XX, GT or LT options at the same time are not compatible");
-    else if ((all & OPTION_GT) != 0 && (all & OPTION_LT) != 0)
-        reply_error(out, "ERR GT and LT options at the same time are not compatible");
-    else
-        return true;
-    return false;
+        return reply_error(out, "ERR NX and XX, GT or LT options at the same time are not compatible");
+    if ((all & OPTION_GT) != 0 && (all & OPTION_LT) != 0)
+        return reply_error(out, "ERR GT and LT options at the same time are not compatible");
+    return true;
 }
 
 /* The name says the unit, and whether it is a time or a while from now. */
@@ -49,8 +46,7 @@ static bool expire_time(const struct session *s, const struct request *r, struct
     int64_t from = slice_ends(slice_str(name), SLICE("at")) ? 0 : ports->redis_ms(ports->arg);
     if (!word_int(r->args[2], &at, out)) return false;
     if (!__builtin_mul_overflow(at, unit, &at) && !__builtin_add_overflow(at, from, &at)) return true;
-    reply_errorf(out, "ERR invalid expire time in '%s' command", name);
-    return false;
+    return reply_errorf(out, "ERR invalid expire time in '%s' command", name);
 }
 
 enum taken run_expire(struct session *s, const struct request *r, struct buf *out)

@@ -34,10 +34,7 @@ int64_t multi_queued(const struct session *s, size_t *bytes)
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;
-    if (s->multi != NULL) {
-        reply_error(out, "ERR MULTI calls can not be nested");
-        return TAKEN;
-    }
+    if (s->multi != NULL) return reply_error(out, "ERR MULTI calls can not be nested"), TAKEN;
     s->multi = heap_zalloc(sizeof(*s->multi));
     s->broken = false;
     reply_simple(out, "OK");
@@ -47,10 +44,7 @@ enum taken run_multi(struct session *s, const struct request *r, struct buf *out
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;
-    if (s->multi == NULL) {
-        reply_error(out, "ERR DISCARD without MULTI");
-        return TAKEN;
-    }
+    if (s->multi == NULL) return reply_error(out, "ERR DISCARD without MULTI"), TAKEN;
     multi_free(s);
     reply_simple(out, "OK");
     return TAKEN;
@@ -61,9 +55,7 @@ static bool lane_fits(const struct session *s, struct buf *out)
 {
     struct multi *m = s->multi;
     if (m->writes == 0) m->lane = s->lane;
-    if (m->lane == s->lane) return true;
-    reply_error(out, "CROSSSLOT Keys in request don't hash to the same slot");
-    return false;
+    return m->lane == s->lane || reply_error(out, "CROSSSLOT Keys in request don't hash to the same slot");
 }
 
 /* |n| is at most limits.hit and multi_max bounds their number, so the sum cannot overflow. */
@@ -73,9 +65,7 @@ static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf
     m->writes++;
     m->cells += cells;
     m->weight += n < 0 ? -n : n;
-    if (m->weight <= COALESCE_ROOM_WEIGHT) return true;
-    reply_error(out, TOO_LARGE);
-    return false;
+    return m->weight <= COALESCE_ROOM_WEIGHT || reply_error(out, TOO_LARGE);
 }
 
 /* False: the increment could not be counted; the error is in out. */
@@ -87,10 +77,7 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
     bool has_token = hit.id.n > 0;
     enum add_result got =
         has_token ? coalesce_try_token(c, &hit) : coalesce_try(c, hit.key, hit.field, hit.delta);
-    if (got != ADD_OK) {
-        hit_refuse(s, r, got, out);
-        return false;
-    }
+    if (got != ADD_OK) return hit_refuse(s, r, got, out), false;
     return lane_fits(s, out) && weight_fits(s, has_token ? coalesce_token_cells() : 1, hit.delta, out);
 }
 
@@ -98,10 +85,8 @@ static bool op_takes(struct session *s, const struct request *r, struct buf *out
 {
     struct coalesce_op op;
     size_t before = out->n;
-    if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out)) {
-        hit_refused(s, r->args[1], out, before);
-        return false;
-    }
+    if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out))
+        return hit_refused(s, r->args[1], out, before), false;
     struct coalesce *c = lane_of_op(s, op.kind, op.name);
     return lane_fits(s, out) && weight_fits(s, coalesce_op_cells(c, op.kind), op.n, out);
 }
@@ -111,21 +96,17 @@ static bool queue_holds(const struct session *s, const struct request *r, struct
     const struct command_config *config = &s->command->config;
     uint32_t most = guard_multi_max(s);
     if (s->multi->n >= most)
-        reply_errorf(out, TOO_LARGE ": at most %u commands; send more than one transaction", most);
-    else if (s->multi->requests.n + r->raw.n > config->multi_bytes_max)
-        reply_errorf(out, TOO_LARGE ": at most %u bytes; send more than one transaction",
-                     config->multi_bytes_max);
-    else
-        return true;
-    return false;
+        return reply_errorf(out, TOO_LARGE ": at most %u commands; send more than one transaction", most);
+    if (s->multi->requests.n + r->raw.n > config->multi_bytes_max)
+        return reply_errorf(out, TOO_LARGE ": at most %u bytes; send more than one transaction",
+                            config->multi_bytes_max);
+    return true;
 }
 
 static bool queue_takes(struct session *s, const struct spec *spec, const struct request *r, struct buf *out)
 {
-    if ((spec->flags & SPEC_QUEUES) == 0) {
-        reply_error(out, "ERR Command not allowed inside a transaction");
-        return false;
-    }
+    if ((spec->flags & SPEC_QUEUES) == 0)
+        return reply_error(out, "ERR Command not allowed inside a transaction");
     if (!queue_holds(s, r, out)) return false;
     if ((spec->flags & SPEC_OP) != 0) return op_takes(s, r, out);
     return (spec->flags & SPEC_HIT) == 0 || hit_takes(s, r, out);
@@ -164,16 +145,12 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
         coalesce_room(c, cells, m->requests.n + (size_t)REPLY_BYTES_MAX * (m->n + 1), &never))
         return TAKEN;
     *refused = true;
-    if (never) {
-        reply_error(out, "EXECABORT Transaction discarded because it does not fit into one frame; send "
-                         "fewer commands");
-        return TAKEN;
-    }
-    if (coalesce_full(c, lane_outlet(s)) == ADD_BUSY) {
-        reply_error(out,
-                    "EXECABORT Transaction discarded because of: BUSY Redis does not keep up; try again");
-        return TAKEN;
-    }
+    const char *why =
+        never ? "EXECABORT Transaction discarded because it does not fit into one frame; send fewer commands"
+        : coalesce_full(c, lane_outlet(s)) == ADD_BUSY
+            ? "EXECABORT Transaction discarded because of: BUSY Redis does not keep up; try again"
+            : NULL;
+    if (why != NULL) return reply_error(out, why), TAKEN;
     coalesce_park(c, lane_outlet(s));
     session_wait(s, SESSION_PARKED);
     return LEFT;
@@ -253,10 +230,7 @@ static void exec_all(struct session *s)
 enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;
-    if (s->multi == NULL) {
-        reply_error(out, "ERR EXEC without MULTI");
-        return TAKEN;
-    }
+    if (s->multi == NULL) return reply_error(out, "ERR EXEC without MULTI"), TAKEN;
     bool refused = s->broken;
     if (refused)
         reply_error(out, "EXECABORT Transaction discarded because of previous errors.");

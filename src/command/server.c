@@ -21,8 +21,7 @@ enum taken run_time(struct session *s, const struct request *r, struct buf *out)
 
 enum taken run_role(struct session *s, const struct request *r, struct buf *out)
 {
-    (void)s;
-    (void)r;
+    (void)s, (void)r;
     reply_array(out, 3);
     reply_bulk_str(out, "master");
     reply_int(out, 0); /* its replication offset */

@@ -16,6 +16,50 @@
 #include "command/inside.h"
 #include "protocol/hit.h"
 
+/* ---- what it waits for, and CLIENT REPLY ---- */
+
+/* Nothing is taken, but it goes on. */
+static bool state_blocks(enum session_state state)
+{
+    return state != SESSION_TAKING && state != SESSION_ENDING;
+}
+
+void session_state(struct session *s, enum session_state state)
+{
+    s->command->blocked_n += state_blocks(state);
+    s->command->blocked_n -= state_blocks(s->state);
+    s->state = state;
+}
+
+void session_wait(struct session *s, enum session_state state)
+{
+    session_state(s, state);
+    s->command->config.client.pause(s->conn);
+}
+
+void session_go_on(struct session *s)
+{
+    session_state(s, SESSION_TAKING);
+    s->command->config.client.resume(s->conn);
+}
+
+enum taken session_barrier(struct session *s)
+{
+    if (s->outlet->waiting == 0) return TAKEN;
+    session_wait(s, SESSION_BARRIER);
+    return LEFT;
+}
+
+void session_replies_next(struct session *s)
+{
+    if (s->replies == REPLIES_SKIP)
+        s->replies = REPLIES_ON;
+    else if (s->replies == REPLIES_SKIP_NEXT)
+        s->replies = REPLIES_SKIP;
+}
+
+/* ---- begin and end ---- */
+
 struct command *command_create(const struct command_config *config)
 {
     PRE(config->client.offer != NULL && config->busy_ms > 0);
@@ -120,12 +164,6 @@ static void reply_close(struct session *s, struct buf *out)
 
 /* ---- requests ---- */
 
-/* A client that wants no replies gets empty answers from frames, so order and barriers remain. */
-static void hush(struct session *s, uint32_t n)
-{
-    if (n > 0 && !s->gone) coalesce_hush(lane_coalesce(s), lane_outlet(s), n);
-}
-
 static void strange_log(struct session *s, const char *why)
 {
     static struct log_seldom line;
@@ -159,7 +197,9 @@ static enum taken run(struct session *s, const struct request *r)
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = calls_run(s, whole, spec, r, out);
     }
-    if (session_is_quiet(s)) hush(s, s->outlet->waiting - owed);
+    /* A client that wants no replies gets empty answers from frames, so order and barriers remain. */
+    if (session_is_quiet(s) && s->outlet->waiting > owed && !s->gone)
+        coalesce_hush(lane_coalesce(s), lane_outlet(s), s->outlet->waiting - owed);
     reply_close(s, out);
     if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
     return taken;

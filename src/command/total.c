@@ -159,19 +159,14 @@ static bool fields_fit(struct session *s, const struct request *r, const struct 
                        struct buf *out)
 {
     const struct counter *c = w->counter;
-    if (w->words - 2 > TOTAL_FIELDS_ASKED_MAX) {
-        reply_errorf(out, "ERR too many fields: at most %d at once", TOTAL_FIELDS_ASKED_MAX);
-        return false;
-    }
-    if (w->words == 2 && c->field != FIELD_NONE) {
-        reply_errorf(out, "ERR counter '" SLICE_FMT "' counts by field: send HGET key field",
-                     SLICE_ARG(c->name));
-        return false;
-    }
+    if (w->words - 2 > TOTAL_FIELDS_ASKED_MAX)
+        return reply_errorf(out, "ERR too many fields: at most %d at once", TOTAL_FIELDS_ASKED_MAX);
+    if (w->words == 2 && c->field != FIELD_NONE)
+        return reply_errorf(out, "ERR counter '" SLICE_FMT "' counts by field: send HGET key field",
+                            SLICE_ARG(c->name));
     for (uint32_t i = 2; i < w->words; i++) {
         if (counter_field_valid(c, r->args[i])) continue;
-        hit_refuse_field(s, r->args[1], r->args[i], out);
-        return false;
+        return hit_refuse_field(s, r->args[1], r->args[i], out);
     }
     return true;
 }
@@ -192,12 +187,10 @@ static bool range_fits(struct session *s, const struct request *r, struct total_
     if (w->words != 6 || !word_is(r->args[4], "TO")) return words_syntax(out);
     for (uint32_t i = 0; i < 2; i++) {
         if (value_plain(&type, r->args[3 + 2 * i], digits[i], &ends[i])) continue;
-        hit_refuse_field(s, r->args[1], r->args[3 + 2 * i], out);
-        return false;
+        return hit_refuse_field(s, r->args[1], r->args[3 + 2 * i], out);
     }
     if (range_read(w->counter->field, ends[0], ends[1], 0, 0, &w->range, why, sizeof why)) return true;
-    reply_errorf(out, "ERR %s", why);
-    return false;
+    return reply_errorf(out, "ERR %s", why);
 }
 
 /* Key and fields one after the other in s->key; the slices have memory of their own. */

@@ -15,15 +15,10 @@ struct options {
 
 static bool redirect_read(struct session *s, struct slice word, struct options *o, struct buf *out)
 {
-    if (o->redirect != 0)
-        reply_error(out, "ERR A client can only redirect to a single other client");
-    else if (!word_int(word, &o->redirect, out))
-        return false;
-    else if (client_find(s->command, o->redirect) == NULL)
-        reply_error(out, "ERR The client ID you want redirect to does not exist");
-    else
-        return true;
-    return false;
+    if (o->redirect != 0) return reply_error(out, "ERR A client can only redirect to a single other client");
+    if (!word_int(word, &o->redirect, out)) return false;
+    if (client_find(s->command, o->redirect) != NULL) return true;
+    return reply_error(out, "ERR The client ID you want redirect to does not exist");
 }
 
 static bool option_read(struct session *s, const struct request *r, uint32_t *i, struct options *o,
@@ -86,14 +81,8 @@ enum taken run_tracking(struct session *s, const struct request *r, struct buf *
         if (!option_read(s, r, &i, &o, out)) return TAKEN;
     bool on = word_is(r->args[2], "ON");
     const char *why = on ? conflict(s, &o) : NULL;
-    if (!on && !word_is(r->args[2], "OFF")) {
-        words_syntax(out);
-        return TAKEN;
-    }
-    if (why != NULL) {
-        reply_error(out, why);
-        return TAKEN;
-    }
+    if (!on && !word_is(r->args[2], "OFF")) return words_syntax(out), TAKEN;
+    if (why != NULL) return reply_error(out, why), TAKEN;
     tracking_off(s);
     if (on) s->tracking = TRACKING_ON | o.tracking, s->redirect = (uint64_t)o.redirect;
     reply_simple(out, "OK");

@@ -9,17 +9,13 @@
 
 bool word_int(struct slice w, int64_t *v, struct buf *out)
 {
-    if (num_parse(w, v)) return true;
-    reply_error(out, "ERR value is not an integer or out of range");
-    return false;
+    return num_parse(w, v) || reply_error(out, "ERR value is not an integer or out of range");
 }
 
 static bool word_least(struct slice w, int64_t least, int64_t *v, struct buf *out)
 {
     if (!word_int(w, v, out)) return false;
-    if (*v >= least) return true;
-    reply_error(out, "ERR value is out of range, must be positive");
-    return false;
+    return *v >= least || reply_error(out, "ERR value is out of range, must be positive");
 }
 
 bool word_positive(struct slice w, int64_t *v, struct buf *out)
@@ -37,24 +33,23 @@ bool word_delta(const struct session *s, struct slice w, int64_t *v, struct buf 
     int64_t most = coalesce_hit_max(s->command->config.lanes[0]);
     if (!word_int(w, v, out)) return false;
     if (*v <= most && *v >= -most) return true;
-    reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way (limits.hit)",
-                 SLICE_ARG(w), (long long)most);
-    return false;
+    return reply_errorf(out,
+                        "ERR increment '" SLICE_FMT "' is too large: at most %lld either way (limits.hit)",
+                        SLICE_ARG(w), (long long)most);
 }
 
 bool word_second(struct slice w, int64_t *v, struct buf *out)
 {
     if (!word_int(w, v, out)) return false;
     if (*v >= 0) return true;
-    reply_errorf(out, "ERR time '" SLICE_FMT "' is before 1970; times are seconds since then", SLICE_ARG(w));
-    return false;
+    return reply_errorf(out, "ERR time '" SLICE_FMT "' is before 1970; times are seconds since then",
+                        SLICE_ARG(w));
 }
 
 bool word_text(const char *what, struct slice w, struct buf *out)
 {
     if (w.n >= 1 && w.n <= OP_TEXT_BYTES_MAX) return true;
-    reply_errorf(out, "ERR %s is 1 to %d bytes", what, OP_TEXT_BYTES_MAX);
-    return false;
+    return reply_errorf(out, "ERR %s is 1 to %d bytes", what, OP_TEXT_BYTES_MAX);
 }
 
 bool word_token(struct slice w, struct buf *out)
@@ -63,21 +58,16 @@ bool word_token(struct slice w, struct buf *out)
     for (size_t i = 0; i < w.n && is_good; i++)
         is_good = w.p[i] > ' ' && w.p[i] <= '~';
     if (is_good) return true;
-    reply_errorf(out, "ERR a TOKEN is 1 to %d printable ASCII characters without a space", TOKEN_BYTES_MAX);
-    return false;
+    return reply_errorf(out, "ERR a TOKEN is 1 to %d printable ASCII characters without a space",
+                        TOKEN_BYTES_MAX);
 }
 
 bool word_day(struct slice w, int64_t *day, struct buf *out)
 {
-    char shown[4 * SHOWN_BYTES];
-    if (!field_valid(FIELD_DATE, w) || !num_parse(w, day)) {
-        reply_errorf(out, "ERR day '%s' is not %s", slice_show(w, SHOWN_BYTES, shown, sizeof shown),
-                     field_kind_expected(FIELD_DATE));
-        return false;
-    }
-    if (*day >= DAY_FIRST) return true;
-    reply_errorf(out, "ERR day '" SLICE_FMT "' is before 1970", SLICE_ARG(w));
-    return false;
+    if (!field_valid(FIELD_DATE, w) || !num_parse(w, day))
+        return reply_errorf(out, "ERR day '%s' is not %s", SLICE_SHOW(w, SHOWN_BYTES),
+                            field_kind_expected(FIELD_DATE));
+    return *day >= DAY_FIRST || reply_errorf(out, "ERR day '" SLICE_FMT "' is before 1970", SLICE_ARG(w));
 }
 
 bool word_is(struct slice w, const char *upper)
@@ -87,8 +77,7 @@ bool word_is(struct slice w, const char *upper)
 
 bool words_syntax(struct buf *out)
 {
-    reply_error(out, "ERR syntax error");
-    return false;
+    return reply_error(out, "ERR syntax error");
 }
 
 bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out)
@@ -118,9 +107,8 @@ bool second_begun(const struct session *s, int64_t at, struct buf *out)
 {
     int64_t ahead_s = s->command->config.counters->ops->ahead_s, now_s = redis_now_s(s);
     if (at <= now_s + ahead_s) return true;
-    reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s are allowed",
-                 (long long)at, (long long)(at - now_s), (long long)ahead_s);
-    return false;
+    return reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s are allowed",
+                        (long long)at, (long long)(at - now_s), (long long)ahead_s);
 }
 
 /* A day is one of the merchant's time zone. Each day takes memory, so one of long ago is refused. */
@@ -129,13 +117,11 @@ bool day_begun(const struct session *s, int64_t day, struct buf *out)
     const struct op_limits *limits = s->command->config.counters->ops;
     int64_t now_s = redis_now_s(s), most = limits->uniq_days;
     if (day > day_of_s(now_s + limits->ahead_s + ZONES_S))
-        reply_errorf(out, "ERR day %lld has not begun yet in any time zone", (long long)day);
-    else if (most > 0 && day_number(day) < (now_s - ZONES_S) / 86400 - most)
-        reply_errorf(out, "ERR day %lld is more than %lld days back (uniques.days)", (long long)day,
-                     (long long)most);
-    else
-        return true;
-    return false;
+        return reply_errorf(out, "ERR day %lld has not begun yet in any time zone", (long long)day);
+    if (most > 0 && day_number(day) < (now_s - ZONES_S) / 86400 - most)
+        return reply_errorf(out, "ERR day %lld is more than %lld days back (uniques.days)", (long long)day,
+                            (long long)most);
+    return true;
 }
 
 bool names_fit(struct session *s, enum op_kind kind, struct slice name, struct slice type, int64_t day,
@@ -144,6 +130,5 @@ bool names_fit(struct session *s, enum op_kind kind, struct slice name, struct s
     struct command *c = s->command;
     buf_reset(&c->why);
     if (op_names_fit(c->config.counters, kind, name, type, day, &c->name, &c->why)) return true;
-    reply_error_slice(out, buf_slice(&c->why));
-    return false;
+    return reply_error_slice(out, buf_slice(&c->why));
 }

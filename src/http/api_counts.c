@@ -68,11 +68,8 @@ struct known_series { /* of SERIES.LIST, a "<precision>:<name>" */
 static int by_name(const void *a, const void *b)
 {
     const struct known_series *x = a, *y = b;
-    size_t n = x->name.n < y->name.n ? x->name.n : y->name.n;
-    int order = n == 0 ? 0 : memcmp(x->name.p, y->name.p, n);
-    if (order != 0) return order;
-    if (x->name.n != y->name.n) return x->name.n < y->name.n ? -1 : 1;
-    return x->precision < y->precision ? -1 : x->precision > y->precision;
+    int order = slice_cmp_bytes(x->name, y->name);
+    return order != 0 ? order : (x->precision > y->precision) - (x->precision < y->precision);
 }
 
 static bool series_split(const redisReply *member, struct known_series *out)
@@ -125,8 +122,7 @@ void run_series_names(struct exchange *x, struct worker *w)
     redisReply *reply = exchange_ask(x, w, words, 1, REDIS_REPLY_ARRAY);
     if (reply == NULL) return;
     struct known_series *all = series_choose(x, reply, prefix, &n);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_open(&j, "series", '[');
     for (; i < n && limit > 0; limit--)
         i = series_put(&j, all, n, i);
@@ -144,9 +140,8 @@ static bool span_words(struct exchange *x, int64_t *from, int64_t *to)
         !exchange_number(x, "to", 0, SECOND_MOST, SECOND_MOST, to))
         return false;
     if (*from <= *to) return true;
-    exchange_refuse(x, 400, "correct the range, or leave it out",
-                    "from is after to; the first second comes first");
-    return false;
+    return exchange_refuse(x, 400, "correct the range, or leave it out",
+                           "from is after to; the first second comes first");
 }
 
 void run_series(struct exchange *x, struct worker *w)
@@ -167,8 +162,7 @@ void run_series(struct exchange *x, struct worker *w)
         struct csv c = exchange_csv(x, name, words[2]);
         pairs_put_csv(&c, reply);
     } else {
-        struct json j = exchange_json(x);
-        json_open(&j, NULL, '{');
+        struct json j = exchange_json(x, '{');
         json_slice(&j, "name", name);
         json_int(&j, "precision", read ? precision : 0);
         pairs_put(&j, "samples", reply);
@@ -214,8 +208,7 @@ void run_timebox(struct exchange *x, struct worker *w)
         struct csv c = exchange_csv(x, name, slice_str(orders[order]));
         pairs_put_csv(&c, reply);
     } else {
-        struct json j = exchange_json(x);
-        json_open(&j, NULL, '{');
+        struct json j = exchange_json(x, '{');
         json_slice(&j, "name", name);
         json_text(&j, "order", orders[order]);
         json_int(&j, "width", x->http->where->counters->ops->timebox_width_s);
@@ -229,8 +222,7 @@ void run_timebox(struct exchange *x, struct worker *w)
 
 static struct json events_begin(struct exchange *x)
 {
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_slice(&j, "name", exchange_part(x, 0));
     json_slice(&j, "type", exchange_part(x, 1));
     return j;
@@ -338,8 +330,7 @@ static void count_put(struct json *j, const redisReply *r)
 static void uniques_put(struct exchange *x, const struct range *r, redisReply *const *answers)
 {
     char field[RANGE_FIELD_BYTES];
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_slice(&j, "name", exchange_part(x, 0));
     json_slice(&j, "from", slice_of(field, range_field(r, 0, field)));
     json_slice(&j, "to", slice_of(field, range_field(r, r->n - 1, field)));

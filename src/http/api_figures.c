@@ -20,39 +20,32 @@ static bool given(const struct figures *f, const char *name, struct slice *value
 
 static bool counter_read(struct figures *f)
 {
-    char shown[80];
     struct slice name = exchange_part(f->x, 1);
     f->store = exchange_part(f->x, 0);
     f->counter = counters_find(f->x->http->where->counters, name);
-    if (f->counter == NULL) {
-        exchange_refuse(f->x, 404, "see /api/counters", "no counter \"%s\" is configured",
-                        slice_show(name, 70, shown, sizeof shown));
-        return false;
-    }
+    if (f->counter == NULL)
+        return exchange_refuse(f->x, 404, "see /api/counters", "no counter \"%s\" is configured",
+                               SLICE_SHOW(name, 70));
     bool stores = f->counter->key.has_store;
     f->simple = counter_is_simple(f->counter);
     if (stores ? counter_takes_store(f->counter, f->store) : slice_eq(f->store, NO_STORE)) {
         if (f->simple) pattern_put(&f->counter->key, f->store, &f->key);
         return exchange_sees_store(f->x, f->store);
     }
-    exchange_refuse(f->x, 404, stores ? "see /api/stores" : "ask for store -",
-                    "\"%s\" is not a store of the counter " SLICE_FMT,
-                    slice_show(f->store, 70, shown, sizeof shown), SLICE_ARG(f->counter->name));
-    return false;
+    return exchange_refuse(f->x, 404, stores ? "see /api/stores" : "ask for store -",
+                           "\"%s\" is not a store of the counter " SLICE_FMT, SLICE_SHOW(f->store, 70),
+                           SLICE_ARG(f->counter->name));
 }
 
 /* Which of the counts that a field names. */
 static bool count_read(struct figures *f)
 {
-    char shown[64];
     struct slice name;
     uint32_t count = 0;
     if (given(f, "count", &name) && (f->counter->field != FIELD_COUNT ||
-                                     (count = counter_count_of(f->counter, name)) == f->counter->counts_n)) {
-        exchange_refuse(f->x, 400, "see /api/counters for its counts", "\"%s\" is no count of this counter",
-                        slice_show(name, 50, shown, sizeof shown));
-        return false;
-    }
+                                     (count = counter_count_of(f->counter, name)) == f->counter->counts_n))
+        return exchange_refuse(f->x, 400, "see /api/counters for its counts",
+                               "\"%s\" is no count of this counter", SLICE_SHOW(name, 50));
     parts_init(&f->parts, f->counter, count);
     return true;
 }
@@ -60,7 +53,6 @@ static bool count_read(struct figures *f)
 /* key[<column>]=<value> */
 static bool part_read(struct figures *f, struct slice name, struct slice value)
 {
-    char shown[80];
     struct slice column = name.n > 5 ? slice_of(name.p + 4, name.n - 5) : SLICE("");
     for (uint32_t i = 0; i < f->parts.n; i++) {
         const struct counted_by *part = &f->parts.all[i];
@@ -69,10 +61,9 @@ static bool part_read(struct figures *f, struct slice name, struct slice value)
         f->is[i] = value;
         return true;
     }
-    exchange_refuse(f->x, 400, "see /api/counters for its columns",
-                    "\"%s\" is no key column of this counter, or not with such a value",
-                    slice_show(name, 70, shown, sizeof shown));
-    return false;
+    return exchange_refuse(f->x, 400, "see /api/counters for its columns",
+                           "\"%s\" is no key column of this counter, or not with such a value",
+                           SLICE_SHOW(name, 70));
 }
 
 static bool parts_read(struct figures *f)
@@ -96,17 +87,14 @@ static bool parts_read(struct figures *f)
 static bool field_read(struct figures *f, struct slice field, struct slice *from, struct slice *to)
 {
     uint32_t last = f->parts.n - 1;
-    if (f->counter->field > FIELD_MONTH) {
-        exchange_refuse(f->x, 400, "ask with key[<column>], as /api/counters has them",
-                        "this counter's field is %s", field_kind_name(f->counter->field));
-        return false;
-    }
+    if (f->counter->field > FIELD_MONTH)
+        return exchange_refuse(f->x, 400, "ask with key[<column>], as /api/counters has them",
+                               "this counter's field is %s", field_kind_name(f->counter->field));
     if (!counter_field_valid(f->counter, field)) {
-        char shown[64];
         struct buf expected = {0};
         counter_field_expected(f->counter, &expected);
         exchange_refuse(f->x, 400, "correct the parameter, or leave it out",
-                        "field is \"%s\", expected " SLICE_FMT, slice_show(field, 50, shown, sizeof shown),
+                        "field is \"%s\", expected " SLICE_FMT, SLICE_SHOW(field, 50),
                         SLICE_ARG(buf_slice(&expected)));
         buf_free(&expected);
         return false;
@@ -130,8 +118,7 @@ static bool range_of(struct figures *f, struct slice from, struct slice to)
     enum field_kind kind = parts_time_kind(&f->parts);
     if (range_read(kind, from, to, now_s + offset_s, standards[kind], &f->range, why, sizeof why))
         return true;
-    exchange_refuse(f->x, 400, "correct the range, or leave it out", "%s", why);
-    return false;
+    return exchange_refuse(f->x, 400, "correct the range, or leave it out", "%s", why);
 }
 
 /* --- all of it --- */
@@ -150,15 +137,11 @@ static bool ask_read(struct figures *f)
     bool has_from = given(f, "from", &from), has_to = given(f, "to", &to), topped = given(f, "top", &top);
     bool ranged = has_from || has_to;
     const char *fault = unfit(f, ranged, topped);
-    if (given(f, "field", &field) && (ranged || topped)) {
-        exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
-        return false;
-    }
-    if (fault != NULL) {
-        exchange_refuse(f->x, 400, ranged ? "ask with top or field" : "ask with from and to",
-                        "%s; this counter's field is %s", fault, field_kind_name(f->counter->field));
-        return false;
-    }
+    if (given(f, "field", &field) && (ranged || topped))
+        return exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
+    if (fault != NULL)
+        return exchange_refuse(f->x, 400, ranged ? "ask with top or field" : "ask with from and to",
+                               "%s; this counter's field is %s", fault, field_kind_name(f->counter->field));
     if (field.p != NULL && !field_read(f, field, &from, &to)) return false;
     f->by_time = figures_timed(f) && !topped;
     return parts_read(f) && (!figures_timed(f) || range_of(f, from, to)) &&
@@ -234,10 +217,7 @@ static void rows_put(struct json *j, const struct figures *f, const struct label
     for (size_t i = 0; i < f->answer.rows.n; i++) {
         json_open(j, NULL, '{');
         name_put(j, f, i);
-        if (names->all != NULL && names->all[i].p != NULL)
-            json_slice(j, "label", names->all[i]);
-        else if (names->all != NULL)
-            json_null(j, "label");
+        if (names->all != NULL) json_slice_or_null(j, "label", names->all[i]);
         figure_json(j, "stored", f->answer.rows.all[i].stored);
         figure_json(j, "live", f->answer.rows.all[i].live);
         json_close(j, '}');
@@ -248,8 +228,7 @@ static void rows_put(struct json *j, const struct figures *f, const struct label
 static void figures_put(struct figures *f)
 {
     struct labels names = names_of(f);
-    struct json j = exchange_json(f->x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(f->x, '{');
     json_slice(&j, "counter", f->counter->name);
     json_slice(&j, "store", f->store);
     json_text(&j, "field", field_kind_name(f->counter->field));
@@ -315,7 +294,6 @@ static void figures_put_csv(struct figures *f)
 
 void run_figures(struct exchange *x, struct worker *w)
 {
-    char shown[80];
     struct beat beat = pulse_beat(&x->http->pulse);
     struct figures f = {.x = x, .w = w, .mysql_up = beat.mysql_up, .redis_up = beat.redis_up};
     if (figures_question(&f) && figures_read(&f)) {
@@ -323,7 +301,7 @@ void run_figures(struct exchange *x, struct worker *w)
             (f.csv ? figures_put_csv : figures_put)(&f);
         else
             exchange_refuse(x, 404, "see /api/stores", "no store \"%s\" has been counted",
-                            slice_show(f.store, 70, shown, sizeof shown));
+                            SLICE_SHOW(f.store, 70));
     }
     answer_free(&f.answer);
     buf_free(&f.key);

@@ -10,15 +10,14 @@
 
 /* --- counters --- */
 
+#define NOTHING slice_of(NULL, 0)
+
+/* NULL, or an empty one: null */
 static void pattern_json(struct json *j, const char *key, const struct pattern *p)
 {
     struct buf text = {0};
-    if (pattern_empty(p)) {
-        json_null(j, key);
-        return;
-    }
-    pattern_text(p, &text);
-    json_slice(j, key, buf_slice(&text));
+    if (p != NULL && !pattern_empty(p)) pattern_text(p, &text);
+    json_slice_or_null(j, key, buf_slice(&text));
     buf_free(&text);
 }
 
@@ -27,18 +26,13 @@ static void parts_json(struct json *j, const struct counter *c)
 {
     struct parts parts;
     parts_init(&parts, c, 0);
-    if (parts.time < parts.n)
-        json_text(j, "time", field_kind_name(parts_time_kind(&parts)));
-    else
-        json_null(j, "time");
+    json_slice_or_null(j, "time",
+                       parts.time < parts.n ? slice_str(field_kind_name(parts_time_kind(&parts))) : NOTHING);
     json_open(j, "columns", '[');
     for (uint32_t i = 0; i < parts.n; i++)
         if (i != parts.time) json_slice(j, NULL, parts.all[i].column);
     json_close(j, ']');
-    if (c->labels.table.n > 0)
-        json_slice(j, "label_column", parts.all[parts.label].column);
-    else
-        json_null(j, "label_column");
+    json_slice_or_null(j, "label_column", c->labels.table.n > 0 ? parts.all[parts.label].column : NOTHING);
     json_open(j, "counts", '[');
     for (uint32_t i = 0; i < c->counts_n; i++)
         json_slice(j, NULL, c->counts[i].field);
@@ -51,10 +45,10 @@ static void counter_json(struct json *j, const struct counter *c, const struct o
     json_slice(j, "name", c->name);
     pattern_json(j, "key", &c->key);
     json_text(j, "field", field_kind_name(c->field));
-    if (c->key.has_store)
-        json_text(j, "store", c->store == STORE_INTEGER ? "integer" : "text");
-    else
-        json_null(j, "store");
+    json_slice_or_null(j, "store",
+                       !c->key.has_store           ? NOTHING
+                       : c->store == STORE_INTEGER ? SLICE("integer")
+                                                   : SLICE("text"));
     parts_json(j, c);
     json_slice(j, "table", c->table);
     json_bool(j, "labels", c->labels.table.n > 0);
@@ -63,10 +57,7 @@ static void counter_json(struct json *j, const struct counter *c, const struct o
     pattern_json(j, "box", &c->feeds[FEED_TIMEBOX]);
     pattern_json(j, "event", &c->feeds[FEED_EVENT]);
     json_close(j, '}');
-    if (ops->uniq_counter == c)
-        pattern_json(j, "uniques", &ops->uniq_name);
-    else
-        json_null(j, "uniques");
+    pattern_json(j, "uniques", ops->uniq_counter == c ? &ops->uniq_name : NULL);
     json_int(j, "hits", c->hits);
     json_int(j, "every_s", c->every_s);
     json_close(j, '}');
@@ -76,9 +67,8 @@ void run_counters(struct exchange *x, struct worker *w)
 {
     const struct counters *counters = x->http->where->counters;
     bool bound = who_store(&x->who).p != NULL;
-    struct json j = exchange_json(x);
+    struct json j = exchange_json(x, '[');
     (void)w;
-    json_open(&j, NULL, '[');
     for (size_t i = 0; i < counters->n; i++)
         if (!bound || counters->all[i].key.has_store) counter_json(&j, &counters->all[i], counters->ops);
     json_close(&j, ']');
@@ -153,18 +143,14 @@ static struct labels names_of_stores(struct exchange *x, struct worker *w, const
 
 static void name_of_store_put(struct json *j, const char *key, const struct labels *names, size_t i)
 {
-    if (names->all != NULL && names->all[i].p != NULL)
-        json_slice(j, key, names->all[i]);
-    else
-        json_null(j, key);
+    json_slice_or_null(j, key, names->all != NULL ? names->all[i] : NOTHING);
 }
 
 static void stores_put(struct exchange *x, struct worker *w, const struct names *s, size_t limit, bool up)
 {
     size_t n = s->n < limit ? s->n : limit;
     struct labels names = names_of_stores(x, w, s->all, n, up);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_open(&j, "stores", '[');
     for (size_t i = 0; i < n; i++)
         json_slice(&j, NULL, s->all[i]);
@@ -175,10 +161,7 @@ static void stores_put(struct exchange *x, struct worker *w, const struct names 
     json_close(&j, ']');
     labels_free(&names);
     json_bool(&j, "more", s->n > limit);
-    if (up)
-        json_int(&j, "as_of", wall_ms() / 1000);
-    else
-        json_null(&j, "as_of");
+    figure_json(&j, "as_of", (struct figure){up, wall_ms() / 1000});
     json_text(&j, "mysql", up ? "up" : "down");
     json_close(&j, '}');
 }
@@ -215,15 +198,11 @@ void run_store(struct exchange *x, struct worker *w)
     if (!exchange_sees_store(x, store)) return;
     struct labels names = names_of_stores(x, w, &store, 1, pulse_beat(&x->http->pulse).mysql_up);
     struct zone_clock clock = zones_clock(zones, store, now_s);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_slice(&j, "store", store);
     name_of_store_put(&j, "name", &names, 0);
     labels_free(&names);
-    if (zones->named)
-        json_text(&j, "zone", clock.name);
-    else
-        json_null(&j, "zone");
+    json_slice_or_null(&j, "zone", zones->named ? slice_str(clock.name) : NOTHING);
     json_int(&j, "today", day_of_s(now_s + clock.offset_s));
     json_int(&j, "since", clock.day_s);
     json_close(&j, '}');

@@ -20,7 +20,7 @@ void run_status(struct exchange *x, struct worker *w)
     struct status s;
     struct status_how how = {.service = door_link(&w->door), .books = true};
     status_probe(x->http->where, &how, &s);
-    exchange_json(x);
+    exchange_json(x, 0);
     status_json(&x->body, &s);
     status_close(&s);
 }
@@ -29,8 +29,7 @@ void run_status(struct exchange *x, struct worker *w)
 
 static void books_put(struct exchange *x, const struct sums *s)
 {
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_bool(&j, "balanced", sums_proved(s));
     json_int(&j, "as_of", wall_ms() / 1000);
     json_open(&j, "counters", '[');
@@ -164,8 +163,7 @@ void run_pulse(struct exchange *x, struct worker *w)
         return;
     }
     struct beat beat = pulse_beat(&h->pulse);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_int(&j, "time", wall_ms() / 1000);
     json_int(&j, "started", h->pulse.started_s);
     json_text(&j, "redis", beat.redis_up ? "up" : "down");
@@ -230,9 +228,8 @@ void history_tick(struct http *http)
 void run_history(struct exchange *x, struct worker *w)
 {
     struct history *h = &x->http->history;
-    struct json j = exchange_json(x);
+    struct json j = exchange_json(x, '{');
     (void)w;
-    json_open(&j, NULL, '{');
     json_open(&j, "points", '[');
     pthread_mutex_lock(&h->lock);
     for (size_t i = h->n > HISTORY_POINTS ? h->n - HISTORY_POINTS : 0; i < h->n; i++) {
@@ -251,6 +248,8 @@ void run_history(struct exchange *x, struct worker *w)
 
 /* --- for supervisors and load balancers --- */
 
+#define LOOP_STANDS "the loop of tallyd has not turned for 2 s"
+
 static void text_answer(struct exchange *x, unsigned status, const char *text)
 {
     x->answered = true;
@@ -263,23 +262,18 @@ void run_healthz(struct exchange *x, struct worker *w)
 {
     (void)w;
     bool turns = pulse_beat(&x->http->pulse).turns;
-    text_answer(x, turns ? 200 : 503, turns ? "ok" : "the loop of tallyd has not turned for 2 s");
+    text_answer(x, turns ? 200 : 503, turns ? "ok" : LOOP_STANDS);
 }
 
 void run_readyz(struct exchange *x, struct worker *w)
 {
     struct beat beat = pulse_beat(&x->http->pulse);
     (void)w;
-    if (!beat.turns)
-        text_answer(x, 503, "the loop of tallyd has not turned for 2 s");
-    else if (!beat.asked)
-        text_answer(x, 503, "tallyd has just started");
-    else if (!beat.redis_up)
-        text_answer(x, 503, "Redis is down: nothing can be counted");
-    else if (beat.held[0] != '\0')
-        text_answer(x, 503, beat.held);
-    else
-        text_answer(x, 200, "ready");
+    const char *why = !beat.turns      ? LOOP_STANDS
+                      : !beat.asked    ? "tallyd has just started"
+                      : !beat.redis_up ? "Redis is down: nothing can be counted"
+                                       : beat.held;
+    text_answer(x, why[0] == '\0' ? 200 : 503, why[0] == '\0' ? "ready" : why);
 }
 
 /* The rows that MySQL refused: listed, tried again, given up. */
@@ -319,8 +313,7 @@ static enum err list_put(struct exchange *x, struct db *db, const struct rejects
 {
     uint64_t waiting = 0;
     struct rejects_which all = {0};
-    struct rejects_listing l = {.j = exchange_json(x), .counters = x->http->where->counters};
-    json_open(&l.j, NULL, '{');
+    struct rejects_listing l = {.j = exchange_json(x, '{'), .counters = x->http->where->counters};
     json_open(&l.j, "rejects", '[');
     if (rejects_list(db, which, limit, reject_put, &l, e) != ERR_NONE) return e->code;
     json_close(&l.j, ']');
@@ -373,14 +366,10 @@ static void done_put(struct exchange *x, const struct reject_id *id, const char 
 {
     char text[REJECT_ID_BYTES];
     reject_id_write(id, text);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_text(&j, "id", text);
     json_text(&j, "outcome", outcome);
-    if (reason[0] != '\0')
-        json_text(&j, "reason", reason);
-    else
-        json_null(&j, "reason");
+    json_slice_or_null(&j, "reason", reason[0] == '\0' ? slice_of(NULL, 0) : slice_str(reason));
     json_close(&j, '}');
     log_event(LOG_INFO, "reject", "id=%s outcome=%s by=%s", text, outcome,
               LOGQ(x->who.bearer != NULL ? x->who.bearer->name : "local"));

@@ -141,25 +141,25 @@ void csv_end(struct csv *c)
 
 #define FILE_PART_MAX 80 /* of the name of a file to be saved */
 
-struct json exchange_json(struct exchange *x)
+struct json exchange_json(struct exchange *x, char bracket)
 {
     x->answered = true;
     x->status = 200;
     x->type = "application/json";
     buf_reset(&x->body);
-    return (struct json){.out = &x->body};
+    struct json j = {.out = &x->body};
+    if (bracket != 0) json_open(&j, NULL, bracket);
+    return j;
 }
 
 bool exchange_wants_csv(struct exchange *x, bool *csv)
 {
     struct slice format = SLICE("json");
-    char shown[40];
     target_arg(&x->target, "format", &format);
     *csv = slice_eq(format, SLICE("csv"));
     if (*csv || slice_eq(format, SLICE("json"))) return true;
-    exchange_refuse(x, 400, "correct the parameter, or leave it out",
-                    "format is \"%s\", expected json or csv", slice_show(format, 30, shown, sizeof shown));
-    return false;
+    return exchange_refuse(x, 400, "correct the parameter, or leave it out",
+                           "format is \"%s\", expected json or csv", SLICE_SHOW(format, 30));
 }
 
 static void file_name_put(struct buf *name, struct slice part)
@@ -187,19 +187,19 @@ struct csv exchange_csv(struct exchange *x, struct slice a, struct slice b)
     return (struct csv){.out = &x->body};
 }
 
-void exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
+bool exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
 {
     char text[600];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
+    struct json j = exchange_json(x, '{');
     json_text(&j, "error", text);
     json_text(&j, "next", next);
     json_close(&j, '}');
     x->status = status;
+    return false;
 }
 
 void exchange_fixed(struct exchange *x, struct slice bytes, const char *type, const char *etag)
@@ -222,32 +222,28 @@ bool exchange_number(struct exchange *x, const char *name, int64_t least, int64_
                      int64_t *out)
 {
     struct slice text;
-    char shown[40];
     *out = standard;
     if (!target_arg(&x->target, name, &text)) return true;
     if (num_parse(text, out) && *out >= least && *out <= most) return true;
-    exchange_refuse(x, 400, "correct the parameter, or leave it out",
-                    "%s is \"%s\", expected a whole number from %lld to %lld", name,
-                    slice_show(text, 30, shown, sizeof shown), (long long)least, (long long)most);
-    return false;
+    return exchange_refuse(x, 400, "correct the parameter, or leave it out",
+                           "%s is \"%s\", expected a whole number from %lld to %lld", name,
+                           SLICE_SHOW(text, 30), (long long)least, (long long)most);
 }
 
 bool exchange_sees_store(struct exchange *x, struct slice store)
 {
     struct slice bound = who_store(&x->who);
     if (bound.p == NULL || slice_eq(bound, store)) return true;
-    exchange_refuse(x, 403, "ask for your own store, or with a token that is bound to none",
-                    "this token sees another store only");
-    return false;
+    return exchange_refuse(x, 403, "ask for your own store, or with a token that is bound to none",
+                           "this token sees another store only");
 }
 
 bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name, struct slice type)
 {
     struct slice bound = who_store(&x->who);
     if (bound.p == NULL || name_is_of(x->http->where->counters, kind, name, type, bound)) return true;
-    exchange_refuse(x, 403, "see /api/counters for the names that belong to a store",
-                    "this token sees one store only, and that name is not known to belong to it");
-    return false;
+    return exchange_refuse(x, 403, "see /api/counters for the names that belong to a store",
+                           "this token sees one store only, and that name is not known to belong to it");
 }
 
 void exchange_refuse_reply(struct exchange *x, redisReply *reply)

@@ -191,14 +191,14 @@ struct exchange {
 
 #define NO_STORE SLICE("-") /* instead of a store: of counters whose key has no <store> */
 
-/* 200, application/json, and a writer into body. */
-struct json exchange_json(struct exchange *x);
+/* 200, application/json, and a writer into body, which that bracket begins; 0: nothing yet. */
+struct json exchange_json(struct exchange *x, char bracket);
 /* The parameter `format`: csv, or json, the default. False: refused. */
 bool exchange_wants_csv(struct exchange *x, bool *csv) MUST_CHECK;
 /* 200, text/csv to be saved under "<a>-<b>.csv", of which the letters, digits, '.', '_' and '-' are kept. */
 struct csv exchange_csv(struct exchange *x, struct slice a, struct slice b);
-/* {"error":..., "next":...}; the body so far is dropped. */
-void exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
+/* {"error":..., "next":...}; the body so far is dropped. Always false, for checks that end so. */
+bool exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Bytes of the program: 304 when the reader has them already. */
 void exchange_fixed(struct exchange *x, struct slice bytes, const char *type, const char *etag);
@@ -225,13 +225,15 @@ enum access {
     ACCESS_OPERATOR, /* the same, but no token that is bound to a store */
 };
 
+typedef void route_fn(struct exchange *x, struct worker *w);
+
 struct route {
     const char *method; /* GET answers HEAD, too */
     const char *path;   /* "/api/stores/{store}/counters/{counter}" */
     const char *args;   /* parameters that it knows, ' ' between them */
     enum access access;
     bool waits; /* it is answered by a worker; else by the thread of the sockets, with w NULL */
-    void (*run)(struct exchange *x, struct worker *w);
+    route_fn *run;
 };
 
 extern const struct route routes[];
@@ -244,25 +246,8 @@ size_t route_variable(const struct route *r, size_t i);
 bool route_knows(const struct route *r, struct slice arg);
 
 /* api_*.c and others */
-void run_asset(struct exchange *x, struct worker *w);
-void run_healthz(struct exchange *x, struct worker *w);
-void run_readyz(struct exchange *x, struct worker *w);
-void run_metrics(struct exchange *x, struct worker *w);
-void run_counters(struct exchange *x, struct worker *w);
-void run_stores(struct exchange *x, struct worker *w);
-void run_store(struct exchange *x, struct worker *w);
-void run_figures(struct exchange *x, struct worker *w);
-void run_series_names(struct exchange *x, struct worker *w);
-void run_series(struct exchange *x, struct worker *w);
-void run_timebox(struct exchange *x, struct worker *w);
-void run_events(struct exchange *x, struct worker *w);
-void run_uniques(struct exchange *x, struct worker *w);
-void run_rejects(struct exchange *x, struct worker *w);
-void run_replay(struct exchange *x, struct worker *w);
-void run_drop(struct exchange *x, struct worker *w);
-void run_status(struct exchange *x, struct worker *w);
-void run_books(struct exchange *x, struct worker *w);
-void run_pulse(struct exchange *x, struct worker *w);
-void run_history(struct exchange *x, struct worker *w);
+route_fn run_asset, run_healthz, run_readyz, run_metrics, run_counters, run_stores, run_store, run_figures,
+    run_series_names, run_series, run_timebox, run_events, run_uniques, run_rejects, run_replay, run_drop,
+    run_status, run_books, run_pulse, run_history;
 
 #endif

@@ -104,8 +104,8 @@ static bool stored_read(struct figures *f)
     }
     f->mysql_up = code != ERR_UNAVAILABLE;
     if (code == ERR_NONE || code == ERR_UNAVAILABLE) return true;
-    exchange_refuse(f->x, 503, "run tallyd check, which says what mends it", "MySQL refused: %s", e.text);
-    return false;
+    return exchange_refuse(f->x, 503, "run tallyd check, which says what mends it", "MySQL refused: %s",
+                           e.text);
 }
 
 /* --- what is pending; for tops, whose fields MySQL may not know yet, and without MySQL --- */

@@ -63,32 +63,26 @@ static bool target_read(struct exchange *x, const char *path)
 
 static bool route_read(struct exchange *x, const char *method)
 {
-    char shown[40];
     x->route = route_find(method, &x->target, &x->allow);
     if (x->route != NULL) {
         x->allow = NULL;
         return true;
     }
-    if (x->allow[0] != '\0') {
-        exchange_refuse(x, 405, "ask with a method that the header Allow names", "this path has no method %s",
-                        slice_show(slice_str(method), 30, shown, sizeof shown));
-        return false;
-    }
+    if (x->allow[0] != '\0')
+        return exchange_refuse(x, 405, "ask with a method that the header Allow names",
+                               "this path has no method %s", SLICE_SHOW(slice_str(method), 30));
     x->allow = NULL;
-    exchange_refuse(x, 404, "see /api/openapi.yaml, which lists the paths", "there is nothing at this path");
-    return false;
+    return exchange_refuse(x, 404, "see /api/openapi.yaml, which lists the paths",
+                           "there is nothing at this path");
 }
 
 static bool args_known(struct exchange *x)
 {
-    char shown[60];
     for (size_t i = 0; i < x->target.args_n; i++) {
         struct slice name = target_arg_name(&x->target, i);
         if (route_knows(x->route, name)) continue;
-        exchange_refuse(x, 400, "leave it out", "\"%s\" is no parameter of this path; it has: %s",
-                        slice_show(name, 50, shown, sizeof shown),
-                        x->route->args[0] == '\0' ? "none" : x->route->args);
-        return false;
+        return exchange_refuse(x, 400, "leave it out", "\"%s\" is no parameter of this path; it has: %s",
+                               SLICE_SHOW(name, 50), x->route->args[0] == '\0' ? "none" : x->route->args);
     }
     return true;
 }
@@ -119,21 +113,18 @@ static bool is_allowed(struct exchange *x, const char *version)
                          .forwarded = strcmp(version, MHD_HTTP_VERSION_1_0) == 0,
                          .local_token = x->http->where->conf->http_local == CONF_LOCAL_TOKEN};
     if (x->route->access == ACCESS_ANYBODY) return true;
-    if (is_cross_origin(header(x, "Sec-Fetch-Site"), header(x, "Origin"), q.host)) {
-        exchange_refuse(x, 403, "ask from the panel, or with a program", "a page of another site sent this");
-        return false;
-    }
+    if (is_cross_origin(header(x, "Sec-Fetch-Site"), header(x, "Origin"), q.host))
+        return exchange_refuse(x, 403, "ask from the panel, or with a program",
+                               "a page of another site sent this");
     MHD_get_connection_values(x->connection, MHD_HEADER_KIND, forwarded_look, &q.forwarded);
     x->who = who_asks(&q, bearers_now(&x->http->bearers));
-    if (!x->who.known) {
-        exchange_refuse(x, 401,
-                        "send Authorization: Bearer <token>; the option http.tokens names the file of tokens",
-                        q.authorization == NULL ? "this address needs a token" : "that token is not known");
-        return false;
-    }
+    if (!x->who.known)
+        return exchange_refuse(
+            x, 401, "send Authorization: Bearer <token>; the option http.tokens names the file of tokens",
+            q.authorization == NULL ? "this address needs a token" : "that token is not known");
     if (x->route->access == ACCESS_KNOWN || who_store(&x->who).p == NULL) return true;
-    exchange_refuse(x, 403, "ask with a token that is bound to no store", "this token sees one store only");
-    return false;
+    return exchange_refuse(x, 403, "ask with a token that is bound to no store",
+                           "this token sees one store only");
 }
 
 /* A page of another origin can send a POST, but cannot add a header to it. */
@@ -141,9 +132,8 @@ static bool is_meant(struct exchange *x)
 {
     const char *same = header(x, "X-Tallyd");
     if (strcmp(x->route->method, "GET") == 0 || (same != NULL && strcmp(same, "1") == 0)) return true;
-    exchange_refuse(x, 400, "send the header X-Tallyd: 1",
-                    "a request that changes something needs the header X-Tallyd");
-    return false;
+    return exchange_refuse(x, 400, "send the header X-Tallyd: 1",
+                           "a request that changes something needs the header X-Tallyd");
 }
 
 /* --- its life --- */

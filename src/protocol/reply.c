@@ -13,7 +13,7 @@ void reply_simple(struct buf *out, const char *text)
     BUF_LIT(out, "\r\n");
 }
 
-void reply_error_slice(struct buf *out, struct slice text)
+bool reply_error_slice(struct buf *out, struct slice text)
 {
     size_t n = text.n < REPLY_ERROR_MAX ? text.n : REPLY_ERROR_MAX;
     char *p = buf_reserve(out, n + 3);
@@ -23,21 +23,22 @@ void reply_error_slice(struct buf *out, struct slice text)
     *p++ = '\r';
     *p = '\n';
     out->n += n + 3;
+    return false;
 }
 
-void reply_error(struct buf *out, const char *text)
+bool reply_error(struct buf *out, const char *text)
 {
-    reply_error_slice(out, slice_str(text));
+    return reply_error_slice(out, slice_str(text));
 }
 
-void reply_errorf(struct buf *out, const char *fmt, ...)
+bool reply_errorf(struct buf *out, const char *fmt, ...)
 {
     char text[REPLY_ERROR_MAX + 1];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    reply_error(out, text);
+    return reply_error(out, text);
 }
 
 void reply_int(struct buf *out, int64_t v)
@@ -75,10 +76,7 @@ void reply_verbatim(struct buf *out, int resp, struct slice text)
 
 void reply_null(struct buf *out, int resp)
 {
-    if (resp == 2)
-        BUF_LIT(out, "$-1\r\n");
-    else
-        BUF_LIT(out, "_\r\n");
+    buf_put_slice(out, resp == 2 ? SLICE("$-1\r\n") : SLICE("_\r\n"));
 }
 
 void reply_array(struct buf *out, size_t n)

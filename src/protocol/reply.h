@@ -8,10 +8,10 @@
 #define REPLY_ERROR_MAX 512 /* bytes of an error line; longer ones are cut */
 
 void reply_simple(struct buf *out, const char *text); /* "OK" -> "+OK\r\n"; no CR or LF in text */
-/* text is the line without '-': "ERR syntax error". CR and LF become spaces, as in Redis. */
-void reply_error(struct buf *out, const char *text);
-void reply_error_slice(struct buf *out, struct slice text);
-void reply_errorf(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* text is the line without '-': "ERR syntax error". CR and LF become spaces, as in Redis. Always false, for checks that end so. */
+bool reply_error(struct buf *out, const char *text);
+bool reply_error_slice(struct buf *out, struct slice text);
+bool reply_errorf(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void reply_int(struct buf *out, int64_t v);
 void reply_bulk(struct buf *out, struct slice bytes);
 void reply_bulk_str(struct buf *out, const char *text);

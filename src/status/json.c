@@ -26,19 +26,7 @@ void seconds_json(struct json *j, const char *key, struct figure ms)
 
 static void text_or_null(struct json *j, const char *key, const char *text)
 {
-    if (text[0] == '\0')
-        json_null(j, key);
-    else
-        json_text(j, key, text);
-}
-
-static void stats_put(struct json *j, const struct stats *of)
-{
-    json_open(j, "stats", '{');
-#define X(name, meaning) json_int(j, #name, of->name);
-    STATS(X)
-#undef X
-    json_close(j, '}');
+    json_slice_or_null(j, key, text[0] == '\0' ? slice_of(NULL, 0) : slice_str(text));
 }
 
 static void refusals_put(struct json *j, const struct status_service *v)
@@ -102,7 +90,11 @@ static void service_put(struct json *j, const struct status_service *v)
         refusals_put(j, v);
         json_int(j, "hits", v->stats.hits);
         figure_json(j, "hits_per_s", v->hits_per_s);
-        stats_put(j, &v->stats);
+        json_open(j, "stats", '{');
+#define X(name, meaning) json_int(j, #name, v->stats.name);
+        STATS(X)
+#undef X
+        json_close(j, '}');
     }
     json_close(j, '}');
 }
@@ -295,7 +287,7 @@ static void books_put(struct json *j, const struct status_books *b)
     json_close(j, '}');
 }
 
-static void problem_put(void *arg, const char *what, const char *next)
+void problem_json(void *arg, const char *what, const char *next)
 {
     struct json *j = arg;
     json_open(j, NULL, '{');
@@ -310,7 +302,7 @@ void status_json(struct buf *out, const struct status *s)
     json_open(&j, NULL, '{');
     seconds_json(&j, "at", (struct figure){true, s->at_ms});
     json_open(&j, "problems", '[');
-    enum err verdict = status_judge(s, problem_put, &j);
+    enum err verdict = status_judge(s, problem_json, &j);
     json_close(&j, ']');
     json_bool(&j, "well", verdict == ERR_NONE);
     service_put(&j, &s->service);
@@ -333,10 +325,8 @@ void reject_json(struct json *j, const struct reject *r, const struct counters *
     json_open(j, NULL, '{');
     json_text(j, "id", id);
     json_slice(j, "counter", r->counter);
-    if (c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, &store))
-        json_slice(j, "store", store);
-    else
-        json_null(j, "store");
+    bool has = c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, &store);
+    json_slice_or_null(j, "store", has ? store : slice_of(NULL, 0));
     json_slice(j, "key", r->pending_hash);
     json_slice(j, "field", r->field);
     json_slice(j, "delta", r->delta);

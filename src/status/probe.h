@@ -15,6 +15,7 @@ void probe_service_again(redisContext *link, struct status *s);             /* t
 void probe_stands(const struct buf *info, struct status *s); /* what it says is held, or makes no progress */
 
 void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s);
+int batches_order(const void *a, const void *b); /* of two struct status_batch: the oldest first */
 
 /* The first runs before probe_redis, so that the ledger's gen is not newer than Redis'; the rest runs after it. */
 void probe_mysql_first(struct db *db, const struct batch_id *realm, struct status *s);

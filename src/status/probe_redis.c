@@ -153,7 +153,7 @@ static void batch_take(void *arg, const struct batch_seen *seen)
     s->batches[s->batches_n++] = b;
 }
 
-static int older_first(const void *a, const void *b)
+int batches_order(const void *a, const void *b)
 {
     int64_t left = ((const struct status_batch *)a)->age_ms, right = ((const struct status_batch *)b)->age_ms;
     return (left < right) - (left > right);
@@ -166,7 +166,7 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
     redis_batch_list(&a->link, &list);
     redis_settle(&a->link);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;
-    if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, older_first);
+    if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, batches_order);
     for (size_t i = 0; !brief && i < s->batches_n && i < STATUS_BATCHES_SIZED; i++) {
         /* Its fields, as its registry counts them. */
         struct status_batch *b = &s->batches[i];

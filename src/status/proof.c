@@ -210,8 +210,8 @@ static void problem_tell(struct seen *s, const char *next, const char *what, ...
     __attribute__((format(printf, 3, 4)));
 static void problem_tell(struct seen *s, const char *next, const char *what, ...)
 {
-    char text[800], key[204];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s: ", slice_show(s->proof->key, 200, key, sizeof key));
+    char text[800];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s: ", SLICE_SHOW(s->proof->key, 200));
     va_list args;
     va_start(args, what);
     (void)vsnprintf(text + n, sizeof text - n, what, args);

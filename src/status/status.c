@@ -61,12 +61,6 @@ static void redis_fold(struct status *s, struct status *lane, uint32_t number)
     memcpy(of->at, from->at, sizeof of->at);
 }
 
-static int oldest_first(const void *a, const void *b)
-{
-    int64_t left = ((const struct status_batch *)a)->age_ms, right = ((const struct status_batch *)b)->age_ms;
-    return (left < right) - (left > right);
-}
-
 void status_fold(struct status *s, struct status *lane, uint32_t number)
 {
     bool held = number > 0 && status_rolled_back(s);
@@ -94,7 +88,7 @@ void status_fold(struct status *s, struct status *lane, uint32_t number)
     s->batches = heap_realloc(s->batches, (s->batches_n + lane->batches_n) * sizeof *s->batches);
     memcpy(s->batches + s->batches_n, lane->batches, lane->batches_n * sizeof *s->batches);
     s->batches_n += lane->batches_n;
-    qsort(s->batches, s->batches_n, sizeof *s->batches, oldest_first);
+    qsort(s->batches, s->batches_n, sizeof *s->batches, batches_order);
 }
 
 /* --- the order of the questions. The ledger's gen is read before Redis', so that a merge between the two cannot look like a Redis

@@ -195,5 +195,6 @@ typedef void status_problem(void *arg, const char *what, const char *next);
 enum err status_judge(const struct status *s, status_problem *problem, void *arg);
 
 void status_json(struct buf *out, const struct status *s); /* one object; README has its shape */
+status_problem problem_json;                               /* arg: a struct json; an object */
 
 #endif

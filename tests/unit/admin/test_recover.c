@@ -61,8 +61,9 @@ static bool serve(int fd)
         service.waiting = fd;
     }
     if (strstr(in, "INFO") != NULL) {
-        answer(fd, ++service.infos == 1 ? "$38\r\nrecover_total:8\r\nrecover_done:2\r\nx:1\r\n\r\n"
-                                        : "$38\r\nrecover_total:8\r\nrecover_done:8\r\nx:1\r\n\r\n");
+        answer(fd, ++service.infos == 1
+                       ? "$56\r\ntallyd_version:1\r\nrecover_total:8\r\nrecover_done:2\r\nx:1\r\n\r\n"
+                       : "$56\r\ntallyd_version:1\r\nrecover_total:8\r\nrecover_done:8\r\nx:1\r\n\r\n");
     }
     recover_answer();
     return true;

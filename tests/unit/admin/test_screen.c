@@ -1,5 +1,6 @@
 /* The screen of `tallyd status`: what is known, what is not, what is wrong, and how it is cut to a terminal. */
-#include "admin/screen.h"
+#include "admin/verbs.h"
+#include "status/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -73,7 +73,6 @@ static void test_well(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     const char *text = shown(&s, &plain);
     has(text, "tallyd     up 1 h 2 min, version 1.2.3, pid 42, instance shop\n");
@@ -96,7 +95,6 @@ static void test_unknown_is_never_zero(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     s.redis = (struct status_redis){.why = "Redis cannot be reached (refused)"};
     s.mysql = (struct status_mysql){.why = "MySQL error 2002"};
@@ -126,7 +124,6 @@ static void test_a_hundred_columns(void **state)
                              .chunks_merged = known(1000),
                              .age_ms = 86399000,
                              .owner = "shop-12.example.com"};
-    (void)state;
     well(&s, &c);
     c = (struct status_counter){.counter = &views,
                                 .dirty = known(1234567),
@@ -150,7 +147,6 @@ static void test_little_memory_is_left(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     s.redis.memory_most_bytes = 1000000;
     s.redis.memory_bytes = 899999;
@@ -167,7 +163,6 @@ static void test_not_sorted(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     s.redis.sorted = false;
     s.redis.dirty = 30000;
@@ -184,7 +179,6 @@ static void test_servers(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
     snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
@@ -216,7 +210,6 @@ static void test_links(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
     snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
@@ -232,7 +225,6 @@ static void test_sentinels(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     s.service.sentinels = 3;
     s.service.sentinels_up = s.service.sentinels_majority = 2;
@@ -255,7 +247,6 @@ static void test_problems(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     c.rejects = known(2);
     c.oldest_ms = known(211000); /* 3 times 60 s, and 30 s */
@@ -276,7 +267,6 @@ static void test_cut_to_the_terminal(void **state)
 {
     struct status s;
     struct status_counter c[8];
-    (void)state;
     well(&s, c);
     for (size_t i = 0; i < 8; i++) {
         c[i] = c[0];
@@ -298,7 +288,6 @@ static int told;
 
 static void count(void *arg, const char *what, const char *next)
 {
-    (void)arg;
     assert_true(what[0] != '\0' && next[0] != '\0');
     told++;
 }
@@ -307,7 +296,6 @@ static void test_verdicts(void **state)
 {
     struct status s;
     struct status_counter c;
-    (void)state;
     well(&s, &c);
     assert_int_equal(status_judge(&s, count, NULL), ERR_NONE);
     assert_int_equal(told, 0);
@@ -335,7 +323,6 @@ static void test_rates(void **state)
 {
     struct status before, now;
     struct status_counter c;
-    (void)state;
     well(&before, &c);
     well(&now, &c);
     now.mono_ms = before.mono_ms + 500;

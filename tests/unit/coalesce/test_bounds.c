@@ -16,7 +16,6 @@ static struct coalesce_config small(void)
 
 static int small_open(void **state)
 {
-    (void)state;
     struct coalesce_config c = small();
     world_make(&c);
     link_up(RUN_A, 7);
@@ -39,7 +38,6 @@ static void fill(char letter)
 
 static void cells_answers_and_bytes_are_bounded(void **state)
 {
-    (void)state;
     fill('a');
     assert_int_equal(hit('b', "p1", "9", 1), ADD_FULL);
     HIT('b', "p1", "0", 1); /* a cell that is there has room */
@@ -59,7 +57,6 @@ static void cells_answers_and_bytes_are_bounded(void **state)
 
 static void room_for_a_transaction(void **state)
 {
-    (void)state;
     bool never;
     assert_true(coalesce_room(world->c, 4, 10, &never));
     assert_false(never);
@@ -75,7 +72,6 @@ static void room_for_a_transaction(void **state)
 /* What coalesce_room() promised holds for |delta| up to COALESCE_ROOM_WEIGHT. */
 static void room_for_a_transaction_is_room_for_its_weight(void **state)
 {
-    (void)state;
     struct coalesce_config c = coalesce_config_default;
     world_reopen(&c);
     bool never;
@@ -99,7 +95,6 @@ static void park(char letter)
 
 static void parked_clients_go_on_in_their_order(void **state)
 {
-    (void)state;
     fill('z');
     park('a');
     park('b');
@@ -113,7 +108,6 @@ static void parked_clients_go_on_in_their_order(void **state)
 
 static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
 {
-    (void)state;
     fill('z');
     for (char l = 'a'; l <= 'f'; l++)
         park(l);
@@ -129,7 +123,6 @@ static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
 
 static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **state)
 {
-    (void)state;
     HIT('z', "p1", "0", 1);
     turn();
     forget_did();
@@ -147,7 +140,6 @@ static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **stat
 
 static void a_small_frame_waits_while_each_turn_brings_more(void **state)
 {
-    (void)state;
     struct coalesce_config c = small();
     c.at_once_cells = 3;
     c.gather_turns = 2;
@@ -183,7 +175,6 @@ static void a_small_frame_waits_while_each_turn_brings_more(void **state)
 
 static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -202,7 +193,6 @@ static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
 
 static void who_got_room_waits_anew_the_next_time(void **state)
 {
-    (void)state;
     fill('z');
     park('a');
     turn();
@@ -218,7 +208,6 @@ static void who_got_room_waits_anew_the_next_time(void **state)
 /* The rest of its pipeline is told so at once. */
 static void who_was_told_busy_waits_anew_the_next_time(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -240,7 +229,6 @@ static void who_was_told_busy_waits_anew_the_next_time(void **state)
 /* Waiting ended with "Redis is away": that was an answer, the next wait is a new one. */
 static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -259,7 +247,6 @@ static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
 
 static void after_a_cut_all_parked_clients_hear_of_it_at_once(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -274,7 +261,6 @@ static void after_a_cut_all_parked_clients_hear_of_it_at_once(void **state)
 
 static void an_unparked_client_is_told_nothing(void **state)
 {
-    (void)state;
     fill('z');
     park('a');
     park('b');
@@ -289,7 +275,6 @@ static void an_unparked_client_is_told_nothing(void **state)
 
 static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
 {
-    (void)state;
     char key[16];
     for (int i = 0; i < 1000; i++) {
         snprintf(key, sizeof key, "p%d", i);
@@ -307,7 +292,6 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
 /* Clients may ask for any number of keys. */
 static void asking_is_bounded_too(void **state)
 {
-    (void)state;
     char key[16];
     for (int i = 0; i < 1000; i++) {
         snprintf(key, sizeof key, "p%d", i);
@@ -319,7 +303,6 @@ static void asking_is_bounded_too(void **state)
 
 static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
 {
-    (void)state;
     char key[16];
     round_of('a', "p500", "5", 1);
     row_of(SLICE("p500"), SLICE("5"))->value = 0;
@@ -347,7 +330,6 @@ static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
 /* Against a model: finds exactly what was put and not evicted, through growth and backward shifts. */
 static void the_table_finds_what_is_in_it(void **state)
 {
-    (void)state;
     struct hash_cache r;
     hash_cache_init(&r, 3000);
     static struct hash_entry *known[20000];

@@ -118,7 +118,6 @@ static void up_again(void)
 
 static void the_first_op_of_a_name_goes_straight(void **state)
 {
-    (void)state;
     bounds(1, 500);
     series('a', "s", 5);
     turn();
@@ -131,7 +130,6 @@ static void the_first_op_of_a_name_goes_straight(void **state)
 
 static void later_ones_go_into_the_journal(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     series('a', "s", 5);
@@ -155,7 +153,6 @@ static void later_ones_go_into_the_journal(void **state)
 
 static void few_ops_go_straight(void **state)
 {
-    (void)state;
     bounds(3, 500);
     known("s");
     known("t");
@@ -192,7 +189,6 @@ static const struct counters counters_feeding = {
 
 static void feeds_go_into_it_at_once(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 3;
     world_close(NULL);
@@ -244,7 +240,6 @@ static void box_waits(void)
 
 static void boxes_wait_when_it_is_known_what_to_answer(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     assert_told('a', ":1\r\n:11\r\n");
@@ -254,7 +249,6 @@ static void boxes_wait_when_it_is_known_what_to_answer(void **state)
 
 static void hits_that_go_straight_count_those_that_wait(void **state)
 {
-    (void)state;
     bounds(2, 500);
     for (int i = 0; i < 2; i++) {
         box('a', 1);
@@ -277,7 +271,6 @@ static void hits_that_go_straight_count_those_that_wait(void **state)
 
 static void hits_of_others_show_when_ours_come_home(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     comes_out();
@@ -293,7 +286,6 @@ static void hits_of_others_show_when_ours_come_home(void **state)
 
 static void a_name_with_too_many_times_goes_straight(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     for (int64_t i = 0; i <= JOURNAL_TIMES_MAX; i++)
@@ -311,7 +303,6 @@ static void a_name_with_too_many_times_goes_straight(void **state)
 
 static void a_sum_that_does_not_fit_goes_straight(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     for (int i = 0; i < 511; i++)
@@ -326,7 +317,6 @@ static void a_sum_that_does_not_fit_goes_straight(void **state)
 
 static void a_full_journal_is_followed_by_another(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 1;
     config.journal_ops_max = 2;
@@ -357,7 +347,6 @@ static void a_full_journal_is_followed_by_another(void **state)
 /* As long as the one before is not home, ops go straight rather than into a third. */
 static void two_full_journals_take_no_more(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 1;
     config.journal_ops_max = 1;
@@ -426,7 +415,6 @@ static int room_in_a_frame(void)
 /* A frame brought home a tenth of what is left, so the next takes a tenth of the open journal's room. */
 static void a_frame_takes_in_as_others_go_home(void **state)
 {
-    (void)state;
     two_journals(2400, 10 * limits_two.precisions_n);
     uint32_t left = 90, homed = 10, room = 2400 - 50;
     assert_int_equal(checkpoint_price(world->c), 4000 * left / (homed * room));
@@ -436,7 +424,6 @@ static void a_frame_takes_in_as_others_go_home(void **state)
 /* A frame that could hold four thousand of them takes few when almost nothing comes home. */
 static void what_fills_too_fast_waits_at_the_door(void **state)
 {
-    (void)state;
     two_journals(240, 1);
     assert_int_equal(checkpoint_price(world->c), 64);
     assert_int_equal(room_in_a_frame(), 63);
@@ -445,7 +432,6 @@ static void what_fills_too_fast_waits_at_the_door(void **state)
 /* coalesce_room() is asked for what an op costs without a journal. */
 static void a_transaction_that_was_given_room_is_taken_whole(void **state)
 {
-    (void)state;
     bool never;
     char name[16];
     two_journals(240, 1);
@@ -463,7 +449,6 @@ static void a_transaction_that_was_given_room_is_taken_whole(void **state)
 
 static void the_seconds_of_a_name_come_out_together(void **state)
 {
-    (void)state;
     bounds(1, 1);
     known("s");
     known("t");
@@ -489,7 +474,6 @@ static void the_seconds_of_a_name_come_out_together(void **state)
 
 static void what_is_in_comes_out_after_a_while(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     journaled("s", 5);
@@ -513,7 +497,6 @@ static void what_is_in_comes_out_after_a_while(void **state)
 static void a_frame_brings_so_much_home(void **state)
 {
     static const char *const names[] = {"s", "t", "u", "v", "w"};
-    (void)state;
     bounds(5, 4); /* two names of two precisions */
     for (int i = 0; i < 5; i++)
         known(names[i]);
@@ -540,7 +523,6 @@ static void a_frame_brings_so_much_home(void **state)
 
 static void it_comes_out_beside_what_clients_send(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     journaled("s", 5);
@@ -557,7 +539,6 @@ static void it_comes_out_beside_what_clients_send(void **state)
 
 static void stopping_brings_home_at_once(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     journaled("s", 5);
@@ -579,7 +560,6 @@ static void stopping_brings_home_at_once(void **state)
 
 static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
 {
-    (void)state;
     bounds(2, 500);
     known("s");
     known("t");
@@ -601,7 +581,6 @@ static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
 
 static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     series('a', "s", 5);
@@ -625,7 +604,6 @@ static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
 
 static void what_was_on_its_way_into_it_goes_into_another(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     journaled("s", 5);
@@ -648,7 +626,6 @@ static void what_was_on_its_way_into_it_goes_into_another(void **state)
 
 static void what_was_on_its_way_out_of_it_is_brought_home_by_him(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     journaled("s", 5);
@@ -683,7 +660,6 @@ static void adopted_with(struct buf *bytes)
 static void what_a_dead_one_left_is_brought_home(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     bounds(1, 2);
     journal_put_op(&bytes, 7, OP_SERIES, NOW, SLICE("s"), SLICE(""));
     journal_put_add(&bytes, 7, 5);
@@ -714,7 +690,6 @@ static void what_a_dead_one_left_is_brought_home(void **state)
 static void an_empty_one_is_ended(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     adopted_with(&bytes);
     turn();
     assert_int_equal(world->frame->ops_n, 0);
@@ -750,7 +725,6 @@ static struct reading reading(const char *name)
 
 static void what_is_in_no_journal_is_read_at_once(void **state)
 {
-    (void)state;
     bounds(1, 500);
     struct reading one = reading("t"), all = reading(NULL);
     assert_false(coalesce_settle(world->c, &all.settle));
@@ -766,7 +740,6 @@ static void what_is_in_no_journal_is_read_at_once(void **state)
 
 static void a_read_of_a_name_waits_for_that_name(void **state)
 {
-    (void)state;
     bounds(1, 500);
     struct reading one = reading("s");
     known("s");
@@ -794,7 +767,6 @@ static void a_read_of_a_name_waits_for_that_name(void **state)
 
 static void all_times_of_the_name_come_out(void **state)
 {
-    (void)state;
     bounds(1, 1);
     struct reading one = reading("s");
     known("s");
@@ -813,7 +785,6 @@ static void all_times_of_the_name_come_out(void **state)
 /* A frame that puts a hit into a journal and takes it home at once, since a read waits, is cut before Redis ran it. */
 static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     struct reading one = reading("b");
@@ -835,7 +806,6 @@ static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
 /* Sent again, the hit goes straight. Its journal, which Redis never had, is closed by then and ends at once. */
 static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     struct reading one = reading("b");
@@ -860,7 +830,6 @@ static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state
 
 static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
 {
-    (void)state;
     bounds(1, 500);
     struct reading one = reading("s");
     known("s");
@@ -877,7 +846,6 @@ static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
 
 static void a_read_of_all_names_waits_for_all(void **state)
 {
-    (void)state;
     bounds(1, 2);
     struct reading all = reading(NULL);
     known("s");
@@ -898,7 +866,6 @@ static void a_read_of_all_names_waits_for_all(void **state)
 
 static void a_read_hears_that_redis_refuses(void **state)
 {
-    (void)state;
     bounds(1, 500);
     struct reading one = reading("s");
     known("s");
@@ -914,7 +881,6 @@ static void a_read_hears_that_redis_refuses(void **state)
 
 static void a_read_hears_of_a_cut(void **state)
 {
-    (void)state;
     bounds(1, 500);
     struct reading sent_one = reading("s"), waiting = reading("t");
     known("s");
@@ -935,7 +901,6 @@ static void a_read_hears_of_a_cut(void **state)
 
 static void a_read_while_redis_is_away_fails_soon(void **state)
 {
-    (void)state;
     bounds(1, 500);
     struct reading one = reading("s");
     cut();
@@ -966,7 +931,6 @@ static int64_t sum_to(int64_t n)
 static void events_come_home_some_at_a_time(void **state)
 {
     static const uint64_t home_after[] = {4, 8, 9};
-    (void)state;
     bounds(1, 2); /* an event is half a line */
     adopted_log(9);
     for (int i = 0; i < 3; i++) {
@@ -985,7 +949,6 @@ static void events_come_home_some_at_a_time(void **state)
 
 static void events_that_were_refused_or_cut_come_again(void **state)
 {
-    (void)state;
     bounds(1, 2);
     adopted_log(9);
     turn();
@@ -1021,7 +984,6 @@ static struct reading log_reading(void)
 static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
 {
     struct reading log = log_reading();
-    (void)state;
     bounds(1, 1);
     adopted_log(4500);
     assert_true(coalesce_settle(world->c, &log.settle));
@@ -1043,7 +1005,6 @@ static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
 static void a_read_of_a_long_log_counts_no_frame_that_was_refused(void **state)
 {
     struct reading log = log_reading();
-    (void)state;
     bounds(1, 1);
     adopted_log(4500);
     assert_true(coalesce_settle(world->c, &log.settle));
@@ -1064,7 +1025,6 @@ static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
 {
     struct reading log = log_reading();
     struct buf bytes = {0};
-    (void)state;
     bounds(1, 1);
     journal_put_op(&bytes, 0, OP_SERIES, NOW, SLICE("s"), SLICE(""));
     journal_put_add(&bytes, 0, 1); /* what a frame brings home of all is this */
@@ -1087,7 +1047,6 @@ static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
 
 static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
 {
-    (void)state;
     bounds(1, 500);
     known("s");
     known("t");

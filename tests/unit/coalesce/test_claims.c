@@ -5,7 +5,6 @@
 
 static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
 {
-    (void)state;
     struct test_claim t;
     HIT('a', "p1", "5", 1);
     turn();
@@ -20,7 +19,6 @@ static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
 
 static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 49);
@@ -48,7 +46,6 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
 /* Due by its hits, its lock never asked for with success: the script sets it all the same. */
 static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->pttl_ms = -1;
     round_of('a', "s1:v", "20140920", 50);
@@ -64,7 +61,6 @@ static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
 /* A lock with nine tenths of `every` left is not set again, and ends when it would have. */
 static void a_fresh_lock_stays_as_it_is(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
@@ -93,7 +89,6 @@ static void a_fresh_lock_stays_as_it_is(void **state)
 
 static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
 {
-    (void)state;
     struct test_claim t;
     round_of('a', "s1:v", "20140920", 1);
     claim_keys(&t, 0, "s1:v", NULL);
@@ -108,7 +103,6 @@ static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
 
 static void a_claim_of_hashes_never_seen_is_fine(void **state)
 {
-    (void)state;
     struct test_claim t;
     claim_keys(&t, 1, "p1", "p2");
     claim_answered(CLAIM_EMPTY);
@@ -118,7 +112,6 @@ static void a_claim_of_hashes_never_seen_is_fine(void **state)
 
 static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
@@ -138,7 +131,6 @@ static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
 
 static void a_claim_alone_in_doubt_kills_and_looks(void **state)
 {
-    (void)state;
     struct test_claim t;
     claim_keys(&t, 1, "p1", NULL);
     cut();
@@ -167,7 +159,6 @@ static void claim_again(struct claim *c)
 
 static void a_claim_may_follow_from_inside_done(void **state)
 {
-    (void)state;
     struct test_claim t = {.keys = {SLICE("p1")}};
     t.claim = (struct claim){.counter = &counters_all[1], .keys = t.keys, .keys_n = 1, .done = claim_again};
     coalesce_claim(world->c, &t.claim);
@@ -184,7 +175,6 @@ static void a_claim_may_follow_from_inside_done(void **state)
 /* `lock: none`: by time a hash is due once in `every`, as far as this process knows. */
 static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
 {
-    (void)state;
     struct counter unlocked = counters_all[0];
     const struct counters one = {.all = &unlocked, .n = 1, .ops = &limits_two};
     struct test_claim t;

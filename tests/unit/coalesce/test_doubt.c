@@ -16,7 +16,6 @@ static void back_up(int64_t id)
 
 static void what_was_not_sent_fails_at_once_and_definitely(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
     HIT('b', "p1", "5", 1);
@@ -34,7 +33,6 @@ static void what_was_not_sent_fails_at_once_and_definitely(void **state)
 
 static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **state)
 {
-    (void)state;
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
     cut();
@@ -51,7 +49,6 @@ static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **
 
 static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
 {
-    (void)state;
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
     cut();
@@ -65,7 +62,6 @@ static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
 /* Hits on its cells find room in a frame that is held through a cut, others do not: half of a transaction would count. */
 static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **state)
 {
-    (void)state;
     bool never;
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
@@ -86,7 +82,6 @@ static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **stat
 
 static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     HIT('a', "p1", "6", 1);
@@ -112,7 +107,6 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
 
 static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **state)
 {
-    (void)state;
     round_of('a', "s1:v", "20140920", 1);
     HIT('a', "s1:v", "20140920", 2);
     HIT('b', "s1:v", "20140920", 3);
@@ -147,7 +141,6 @@ static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **
 /* Nobody hears of them, and they are as surely counted. */
 static void what_is_hushed_is_in_doubt_as_all_else(void **state)
 {
-    (void)state;
     int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
     coalesce_hush(world->c, &client('a')->o, 1);
@@ -180,7 +173,6 @@ static void what_is_hushed_is_in_doubt_as_all_else(void **state)
 
 static void given_up_after_doubt_ms_and_never_sent_again(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
     turn();
@@ -208,7 +200,6 @@ static void given_up_after_doubt_ms_and_never_sent_again(void **state)
 
 static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     frame_astray();
@@ -224,7 +215,6 @@ static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
 
 static void astray_for_too_long_it_was_not_counted(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
@@ -245,7 +235,6 @@ static void astray_for_too_long_it_was_not_counted(void **state)
 
 static void sent_again_and_not_answered_it_is_unknown(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     frame_astray();
@@ -272,14 +261,12 @@ static void astray_after_doubt(void)
 
 static void without_a_number_an_old_link_may_still_run_it(void **state)
 {
-    (void)state;
     astray_after_doubt();
     assert_told('a', UNKNOWN);
 }
 
 static void with_a_number_no_old_link_runs_it(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     astray_after_doubt();
     assert_told('a', ":1\r\n" ASTRAY);
@@ -287,7 +274,6 @@ static void with_a_number_no_old_link_runs_it(void **state)
 
 static void given_up_but_applied_still_owes_and_is_due(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
     turn();
@@ -308,7 +294,6 @@ static void given_up_but_applied_still_owes_and_is_due(void **state)
 
 static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
 {
-    (void)state;
     round_of('a', "s1:v", "20140920", 50);
     assert_did("F^s1:v a");
     HIT('a', "s1:v", "20140920", 1);
@@ -324,7 +309,6 @@ static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
 /* Of a given up frame that was not applied the owed ZADD and the correction live on. */
 static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     HIT('a', "p1", "5", 1);
@@ -348,7 +332,6 @@ static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state
 /* The doubt of one frame is one doubt, however many links it takes. */
 static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     cut();
@@ -366,7 +349,6 @@ static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
 
 static void values_that_do_not_come_are_unknown_in_time(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     redis_runs(world->frame);
@@ -383,7 +365,6 @@ static void values_that_do_not_come_are_unknown_in_time(void **state)
 
 static void another_server_process_needs_no_kill(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     cut();
@@ -397,7 +378,6 @@ static void another_server_process_needs_no_kill(void **state)
 
 static void the_old_link_is_remembered_while_another_server_answers_for_a_moment(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     cut();
@@ -414,7 +394,6 @@ static void the_old_link_is_remembered_while_another_server_answers_for_a_moment
 
 static void a_cut_while_values_are_read_reads_them_again(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     redis_runs(world->frame);
@@ -434,7 +413,6 @@ static void a_cut_while_values_are_read_reads_them_again(void **state)
 
 static void a_seq_ahead_is_fatal(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     cut();
     world->seq = 2;
@@ -447,7 +425,6 @@ static void a_seq_ahead_is_fatal(void **state)
 
 static void answered_frames_that_redis_lost_are_counted(void **state)
 {
-    (void)state;
     for (int i = 0; i < 5; i++)
         round_of('a', "p1", "5", 1);
     int64_t lost = STAT_GET(frames_lost);
@@ -468,7 +445,6 @@ static void answered_frames_that_redis_lost_are_counted(void **state)
 
 static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state)
 {
-    (void)state;
     int64_t lost = STAT_GET(frames_lost);
     HIT('a', "p1", "5", 1);
     turn();
@@ -483,7 +459,6 @@ static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state
 
 static void a_cut_lets_go_of_the_weight_of_what_it_drops(void **state)
 {
-    (void)state;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         continue;
     cut();
@@ -496,7 +471,6 @@ static void a_cut_lets_go_of_the_weight_of_what_it_drops(void **state)
 
 static void what_dropped_clients_leave_is_forgotten(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     HIT('b', "p1", "5", 1);
@@ -513,7 +487,6 @@ static void what_dropped_clients_leave_is_forgotten(void **state)
 
 static void abandoned_everybody_hears_the_end(void **state)
 {
-    (void)state;
     struct test_claim sent, refused;
     HIT('a', "p1", "5", 1);
     turn();
@@ -534,7 +507,6 @@ static void abandoned_everybody_hears_the_end(void **state)
 /* Also behind a frame in doubt, and when the link went before, while all was held: their memory waits for their answers. */
 static void abandoned_nobody_waits_on(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     coalesce_hold(world->c, true);
@@ -549,7 +521,6 @@ static void abandoned_nobody_waits_on(void **state)
 
 static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 {
-    (void)state;
     const struct sm_state *table = world->c->link.table;
     assert_int_equal(table[LINK_KILL].to & TO(LINK_READY), 0); /* without a look */
     assert_int_equal(table[LINK_LOOK].to & TO(LINK_KILL), 0);  /* seq is read after the kill */
@@ -558,7 +529,6 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 /* Who says until when all is merged must not pass it. */
 static void a_hit_reaches_redis_no_older_than_lag_says(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.doubt_ms = 20000;
     world_reopen(&config);

@@ -9,7 +9,6 @@
 
 static void several_clients_on_one_cell_each_get_their_own_value(void **state)
 {
-    (void)state;
     round_of('z', "p1", "5", 100);
     assert_told('z', ":100\r\n");
     HIT('a', "p1", "5", 1);
@@ -32,7 +31,6 @@ static void several_clients_on_one_cell_each_get_their_own_value(void **state)
 
 static void the_same_field_of_two_hashes_is_two_cells(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     HIT('a', "p2", "5", 2);
     turn();
@@ -43,7 +41,6 @@ static void the_same_field_of_two_hashes_is_two_cells(void **state)
 
 static void nothing_is_said_before_the_frame_is_answered(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     assert_int_equal(client('a')->o.waiting, 1);
     turn();
@@ -59,7 +56,6 @@ static void nothing_is_said_before_the_frame_is_answered(void **state)
 
 static void literals_keep_their_place(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     HIT('a', "p1", "5", 1);
@@ -72,7 +68,6 @@ static void literals_keep_their_place(void **state)
 
 static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
@@ -90,7 +85,6 @@ static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(voi
 
 static void one_frame_is_out_and_the_next_collects(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     turn();
     HIT('b', "p1", "5", 1);
@@ -112,7 +106,6 @@ static void one_frame_is_out_and_the_next_collects(void **state)
 
 static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
     turn();
@@ -133,7 +126,6 @@ static void hush(char letter, uint32_t n)
 
 static void hushed_hits_count_and_keep_their_place(void **state)
 {
-    (void)state;
     int64_t hits = STAT_GET(hits);
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "5", 2);
@@ -156,7 +148,6 @@ static void hushed_hits_count_and_keep_their_place(void **state)
 
 static void hushed_hits_hear_no_error(void **state)
 {
-    (void)state;
     int64_t refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
     hush('a', 1);
@@ -172,7 +163,6 @@ static void hushed_hits_hear_no_error(void **state)
 
 static void the_door_refuses(void **state)
 {
-    (void)state;
     assert_int_equal(hit('a', "nothing:of:ours", "5", 1), ADD_NO_COUNTER);
     assert_int_equal(hit('a', "p1_00112233445566778899aabbccddeeff", "5", 1), ADD_NO_COUNTER);
     assert_int_equal(hit('a', "p1", "x", 1), ADD_FIELD);
@@ -191,7 +181,6 @@ static void the_door_refuses(void **state)
 
 static void while_the_link_is_down_hits_are_refused_at_once(void **state)
 {
-    (void)state;
     cut();
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
     assert_string_equal(coalesce_down_why(world->c), WHY);
@@ -202,7 +191,6 @@ static void while_the_link_is_down_hits_are_refused_at_once(void **state)
 
 static void the_greatest_deltas_add_up_without_overflow(void **state)
 {
-    (void)state;
     uint32_t n = 0;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         n++;
@@ -219,7 +207,6 @@ static void the_greatest_deltas_add_up_without_overflow(void **state)
  * after that. */
 static void a_refused_share_is_in_the_next_frame(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 7);
     turn();
     world->frame->shares[0].refused = true;
@@ -238,7 +225,6 @@ static void a_refused_share_is_in_the_next_frame(void **state)
 /* The same weight again as a correction of the frame before: still no overflow in the shares. */
 static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
 {
-    (void)state;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         continue;
     turn();
@@ -260,7 +246,6 @@ static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
  * made up by wrapping round. */
 static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 {
-    (void)state;
     row_of(SLICE("p1"), SLICE("5"))->value = INT64_MAX - 5;
     HIT('a', "p1", "5", 10);
     HIT('b', "p1", "5", -10);
@@ -280,7 +265,6 @@ static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 
 static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
 {
-    (void)state;
     HIT('a', "s1:v", "20140920", 1);
     turn();
     assert_true(zadds("s1:v"));
@@ -296,7 +280,6 @@ static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
 
 static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
 {
-    (void)state;
     world->pttl_ms = 5000;
     HIT('a', "s1:v", "20140920", 1);
     turn();
@@ -320,7 +303,6 @@ static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
 
 static void a_lock_of_unknown_life_is_asked_for_again(void **state)
 {
-    (void)state;
     world->pttl_ms = -1;
     round_of('a', "s1:v", "20140920", 1);
     HIT('a', "s1:v", "20140920", 1);
@@ -331,7 +313,6 @@ static void a_lock_of_unknown_life_is_asked_for_again(void **state)
 
 static void a_granted_lock_makes_due_once(void **state)
 {
-    (void)state;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
     assert_did("F~s1:v a");
@@ -345,7 +326,6 @@ static void a_granted_lock_makes_due_once(void **state)
 
 static void due_at_fifty_or_more_by_sevens(void **state)
 {
-    (void)state;
     for (int i = 0; i < 7; i++)
         round_of('a', "s1:v", "20140920", 7);
     assert_null(strpbrk(world->did, "~^"));
@@ -359,7 +339,6 @@ static void due_at_fifty_or_more_by_sevens(void **state)
 /* What others counted shows in the reply alone; what left again (-n) only in what we sent. */
 static void due_by_the_reply_and_by_what_was_sent(void **state)
 {
-    (void)state;
     row_of(SLICE("s1:v"), SLICE("20140920"))->value = 49;
     round_of('a', "s1:v", "20140920", 1);
     assert_did("F^s1:v a");
@@ -373,7 +352,6 @@ static void due_by_the_reply_and_by_what_was_sent(void **state)
 
 static void hits_that_failed_do_not_make_due(void **state)
 {
-    (void)state;
     HIT('a', "s1:v", "20140920", 60);
     turn();
     frame_applied_but("20140920", "WRONGTYPE Operation against a key holding the wrong kind of value");
@@ -384,7 +362,6 @@ static void hits_that_failed_do_not_make_due(void **state)
 
 static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0; /* another process claimed it */
     HIT('a', "p1", "5", 3);
@@ -407,7 +384,6 @@ static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(v
 
 static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     round_of('a', "p1", "5", 3);
@@ -428,7 +404,6 @@ static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void *
 /* A full Redis also refuses what no client waits for; sending it again at once would never end. */
 static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     round_of('a', "p1", "5", 3);
@@ -453,7 +428,6 @@ static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
 
 static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
     HIT('b', "p1", "5", 1);
@@ -468,7 +442,6 @@ static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
 
 static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
     HIT('a', "p2", "5", 1);
@@ -484,7 +457,6 @@ static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
 
 static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "6", 2);
     HIT('c', "p1", "5", 4);
@@ -506,7 +478,6 @@ static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(v
 /* The answers that a cut connection did not get: those of hits that were counted, and no others. */
 static void counted_are_hits_that_were(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     HIT('a', "p1", "6", 2);
     HIT('a', "p1", "6", 2);
@@ -524,7 +495,6 @@ static void counted_are_hits_that_were(void **state)
 
 static void a_refused_correction_is_carried_over(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 5);
     turn();
     frame_applied_but("5", "WRONGTYPE no hash");
@@ -546,7 +516,6 @@ static void a_refused_correction_is_carried_over(void **state)
 
 static void a_warm_hit_allocates_nothing(void **state)
 {
-    (void)state;
     char field[24];
     for (int round = 0; round < 200; round++) {
         if (round == 100) world->allocations = 0;
@@ -567,7 +536,6 @@ static void a_warm_hit_allocates_nothing(void **state)
 /* A frame forgets the cells of the one before, whichever of their hash they were. */
 static void a_hash_may_have_many_cells(void **state)
 {
-    (void)state;
     for (int i = 1; i <= 5; i++) {
         char field[12];
         for (int j = 0; j < 80 * i; j++) {
@@ -600,7 +568,6 @@ static enum add_result today(const char *key, struct zone_view *v, int64_t at_s)
 /* The entry knows its store's zone, until another table of zones is published. */
 static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
 {
-    (void)state;
     const int64_t noon = INT64_C(1775304000); /* 2026-04-04 12:00 UTC, the next day in Auckland */
     struct zones zones;
     struct zone_view view;
@@ -638,7 +605,6 @@ static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
 /* From the turn in which it came to its answer. */
 static void hits_are_timed(void **state)
 {
-    (void)state;
     uint64_t before = histogram_count(&latencies.hit), sum_us = latencies.hit.sum_us;
     HIT('a', "p1", "1", 1);
     HIT('b', "p1", "1", 1);

@@ -56,7 +56,6 @@ static void up_again(void)
 
 static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void **state)
 {
-    (void)state;
     event("e", "");
     turn();
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
@@ -78,7 +77,6 @@ static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void
 
 static void a_lease_that_is_used_up_is_drawn_anew_and_larger(void **state)
 {
-    (void)state;
     static const uint32_t want[] = {256, 1000, 1000};
     learn("e");
     for (uint32_t i = 0, left = FIRST; i < 3; left = want[i++]) {
@@ -94,7 +92,6 @@ static void a_lease_that_is_used_up_is_drawn_anew_and_larger(void **state)
 
 static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
 {
-    (void)state;
     event("e", "");
     turn();
     event("e", "");
@@ -110,7 +107,6 @@ static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
 
 static void logs_do_not_share_leases(void **state)
 {
-    (void)state;
     learn("e");
     event("f", "");
     event("e", "");
@@ -121,7 +117,6 @@ static void logs_do_not_share_leases(void **state)
 
 static void feeds_and_ids_alone_draw_no_lease(void **state)
 {
-    (void)state;
     event("e", "mine");
     turn();
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
@@ -133,7 +128,6 @@ static void feeds_and_ids_alone_draw_no_lease(void **state)
 
 static void more_logs_than_are_remembered_cost_their_scripts(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.series_max = 1;
     world_reopen(&config);
@@ -148,7 +142,6 @@ static void more_logs_than_are_remembered_cost_their_scripts(void **state)
 
 static void a_refused_request_takes_no_number(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.cells_max = 1;
     world_reopen(&config);
@@ -167,7 +160,6 @@ static void a_refused_request_takes_no_number(void **state)
 
 static void an_own_text_needs_no_script_in_a_known_log(void **state)
 {
-    (void)state;
     learn("e");
     static const char *const ids[] = {"mine", "0", "-1", "007", "1.0", "9007199254740992", "17x"};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
@@ -182,7 +174,6 @@ static void an_own_text_needs_no_script_in_a_known_log(void **state)
 
 static void an_own_number_needs_one_and_ends_the_leases(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "17");
     event("e", "");
@@ -201,7 +192,6 @@ static void an_own_number_needs_one_and_ends_the_leases(void **state)
 
 static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
 {
-    (void)state;
     event("e", "9007199254740991");
     turn();
     frame_applied();
@@ -212,7 +202,6 @@ static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
 
 static void a_number_refused_fails_its_client_alone(void **state)
 {
-    (void)state;
     event("e", "17");
     assert_int_equal(add('b', "e", ""), ADD_OK);
     turn();
@@ -228,7 +217,6 @@ static void a_number_refused_fails_its_client_alone(void **state)
 /* The log becomes known, or is forgotten, between the two: the second goes where the first is seen first. */
 static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
 {
-    (void)state;
     event("e", "");
     turn();
     event("e", "mine");
@@ -247,7 +235,6 @@ static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
 
 static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 1;
     world_reopen(&config);
@@ -263,7 +250,6 @@ static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
 
 static void an_error_forgets_the_log(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "mine");
     turn();
@@ -280,7 +266,6 @@ static void an_error_forgets_the_log(void **state)
 
 static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "");
     turn();
@@ -295,7 +280,6 @@ static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
 /* Of numbers drawn anew, a Redis that lost the frame knows nothing, even if it knows the lease of those before. */
 static void numbers_drawn_anew_are_of_no_lease(void **state)
 {
-    (void)state;
     struct buf records = {0};
     struct frame lost = {0};
     learn("e");
@@ -315,7 +299,6 @@ static void numbers_drawn_anew_are_of_no_lease(void **state)
 
 static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "");
     event("e", "mine");
@@ -337,7 +320,6 @@ static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 
 static void without_that_count_nothing_is_learned(void **state)
 {
-    (void)state;
     learn("e");
     world->gone = -1;
     event("e", "");

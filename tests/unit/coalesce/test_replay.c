@@ -62,7 +62,6 @@ static void fence_ends(bool passed, const char *run_id)
 
 static void what_redis_lacks_it_gets_in_order_and_first(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(4);
     int64_t lost = STAT_GET(frames_lost), replayed = STAT_GET(frames_replayed);
@@ -93,7 +92,6 @@ static void what_redis_lacks_it_gets_in_order_and_first(void **state)
 
 static void a_server_that_has_all_gets_nothing(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(3);
     back_behind(RUN_A, 3);
@@ -104,7 +102,6 @@ static void a_server_that_has_all_gets_nothing(void **state)
 /* The old link may still run what was sent again. */
 static void cut_meanwhile_it_kills_and_looks_anew(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(3);
     back_behind(RUN_B, 1);
@@ -124,7 +121,6 @@ static void cut_meanwhile_it_kills_and_looks_anew(void **state)
 /* The frames that Redis got again bring no lease back: another tallyd may have drawn its numbers since. */
 static void cut_meanwhile_it_knows_no_more_leases(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(4);
     back_behind(RUN_B, 1);
@@ -146,7 +142,6 @@ static void cut_meanwhile_it_knows_no_more_leases(void **state)
 
 static void refused_it_is_sent_later(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     back_behind(RUN_B, 1);
@@ -163,7 +158,6 @@ static void refused_it_is_sent_later(void **state)
 /* A server without its replicas, or with a full disk, may refuse for long. */
 static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     buf_reset(&client('a')->o.out);
@@ -198,7 +192,6 @@ static void on_settled(struct coalesce_settle *s)
 /* A full Redis lets tallyd take its journal over all the same, and takes no frame that brings it home. */
 static void so_does_a_read_of_what_is_in_a_journal(void **state)
 {
-    (void)state;
     struct buf bytes = {0};
     struct coalesce_settle read = {
         .kind = OP_SERIES, .name = SLICE("s"), .type = SLICE(""), .done = on_settled};
@@ -221,7 +214,6 @@ static void so_does_a_read_of_what_is_in_a_journal(void **state)
 
 static void while_frames_are_held_none_is_sent_again(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     coalesce_hold(world->c, true);
@@ -236,7 +228,6 @@ static void while_frames_are_held_none_is_sent_again(void **state)
 /* A fence covers what was answered before it was asked for. */
 static void a_fence_lets_go_what_was_before_it(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     tick_after(1000);
@@ -250,7 +241,6 @@ static void a_fence_lets_go_what_was_before_it(void **state)
 
 static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(1);
     tick_after(1000);
@@ -268,7 +258,6 @@ static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
 /* The fences were of another server: others may have merged what is kept. */
 static void a_server_without_what_was_fenced_gets_nothing(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     tick_after(1000);
@@ -286,7 +275,6 @@ static void a_server_without_what_was_fenced_gets_nothing(void **state)
 
 static void the_oldest_go_when_there_are_too_many(void **state)
 {
-    (void)state;
     keeping(FRAMES_BYTES(2));
     int64_t lost = STAT_GET(frames_lost), bytes = STAT_GET(replay_bytes);
     frames(5);
@@ -305,7 +293,6 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 /* Its clients were told "outcome unknown", and may have sent it again themselves. */
 static void what_was_given_up_is_not_kept(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(1);
     HIT('b', "p1", "5", 1);
@@ -327,7 +314,6 @@ static void what_was_given_up_is_not_kept(void **state)
 
 static void stopped_before_the_end_it_names_the_rest(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(3);
     int64_t lost = STAT_GET(frames_lost);

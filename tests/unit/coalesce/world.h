@@ -134,7 +134,6 @@ static inline void forget_did(void)
 
 static inline void port_send_frame(void *arg, struct frame *f)
 {
-    (void)arg;
     assert_null(world->frame);
     world->frame = f;
     if (world->keeps) buf_put(&f->again, "x", 1);
@@ -142,36 +141,30 @@ static inline void port_send_frame(void *arg, struct frame *f)
 }
 static inline void port_caught_up(void *arg)
 {
-    (void)arg;
     world->caught_up++;
 }
 static inline void port_send_kept(void *arg, struct kept_frame *k)
 {
-    (void)arg;
     world->kept = k;
     world_did("R");
 }
 static inline void port_fence(void *arg, struct fence *f)
 {
-    (void)arg;
     assert_null(world->fence);
     world->fence = f;
 }
 static inline void port_send_claim(void *arg, struct claim *claim)
 {
-    (void)arg;
     world->claims[world->claims_n++] = claim;
     world_did("C");
 }
 static inline void port_kill(void *arg, int64_t id)
 {
-    (void)arg;
     world->killed = id;
     world_did("K");
 }
 static inline void port_look(void *arg, const struct link_look *l)
 {
-    (void)arg;
     assert_int_equal(l->claims_n, world->claims_n);
     for (uint32_t i = 0; i < l->claims_n; i++)
         assert_ptr_equal(l->claims[i], world->claims[i]);
@@ -184,43 +177,35 @@ static inline void port_look(void *arg, const struct link_look *l)
 }
 static inline void port_journals_lost(void *arg)
 {
-    (void)arg;
     world_did("J");
 }
 static inline void port_values(void *arg, struct frame *f)
 {
-    (void)arg;
     world->values = f;
     world_did("V");
 }
 static inline void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
-    (void)arg, (void)c;
     world_did("%c" SLICE_FMT " ", why == DUE_HITS ? '^' : '~', SLICE_ARG(key));
 }
 static inline void port_fatal(void *arg, const char *text)
 {
-    (void)arg, (void)text;
     world_did("!");
 }
 static inline uint64_t port_mono(void *arg)
 {
-    (void)arg;
     return world->mono_ms;
 }
 static inline uint64_t port_mono_us(void *arg)
 {
-    (void)arg;
     return world->mono_ms * 1000;
 }
 static inline int64_t port_redis(void *arg)
 {
-    (void)arg;
     return world->redis_ms;
 }
 static inline void port_answered(void *arg, struct outlet *o)
 {
-    (void)arg;
     world_did("%c", CONTAINER_OF(o, struct client, o)->letter);
 }
 static inline void port_room(void *arg, struct outlet *o);
@@ -268,7 +253,6 @@ static inline enum add_result literal(char letter, const char *text)
 
 static inline void port_room(void *arg, struct outlet *o)
 {
-    (void)arg;
     struct client *k = CONTAINER_OF(o, struct client, o);
     world_did("%c", toupper(k->letter));
     if (!k->greedy) return;
@@ -606,13 +590,11 @@ static inline void claim_answered(enum claim_outcome outcome)
 
 static inline void *counting_realloc(void *arg, void *p, size_t size)
 {
-    (void)arg;
     if (world != NULL) world->allocations++;
     return realloc(p, size);
 }
 static inline void counting_free(void *arg, void *p)
 {
-    (void)arg;
     free(p);
 }
 static const struct heap counting_heap = {counting_realloc, counting_free, NULL};
@@ -651,7 +633,6 @@ static inline void link_up(const char *run_id, int64_t id)
 /* A link that is ready, with nothing sent yet. */
 static inline int world_open(void **state)
 {
-    (void)state;
     world_make(&coalesce_config_default);
     link_up(RUN_A, 7);
     look_answered(NULL);
@@ -663,7 +644,6 @@ static inline void world_reopen(const struct coalesce_config *config);
 
 static inline int world_close(void **state)
 {
-    (void)state;
     for (int i = 0; i < 26; i++)
         buf_free(&world->clients[i].o.out);
     for (int i = 0; i < 8; i++)

@@ -15,7 +15,6 @@ static bool has(struct conn *c, const char *text)
 
 static void quiet_hits_count_and_say_nothing(void **state)
 {
-    (void)state;
     say(client,
         HIT(1) "CLIENT REPLY OFF\r\n" HIT(2)
             HIT(3) "hincrby s1:views 7 4\r\nCTR.INCRBY s1:views 7 5\r\n"
@@ -33,7 +32,6 @@ static void quiet_hits_count_and_say_nothing(void **state)
 
 static void one_skipped_answer_is_one(void **state)
 {
-    (void)state;
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) HIT(2) HIT(3));
     assert_int_equal(fake.adds, 3);
     frame_answered();
@@ -49,7 +47,6 @@ static void one_skipped_answer_is_one(void **state)
 
 static void a_quiet_hit_without_room_waits_for_it(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) "CLIENT REPLY SKIP\r\n" HIT(2) HIT(3));
     assert_int_equal(fake.parked_n, 1);
@@ -62,7 +59,6 @@ static void a_quiet_hit_without_room_waits_for_it(void **state)
 
 static void quiet_replies_take_no_room(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, "CLIENT REPLY OFF\r\n" HIT(1));
     for (int i = 0; i < 1000; i++)
@@ -80,7 +76,6 @@ static void quiet_replies_take_no_room(void **state)
 
 static void a_quiet_transaction_counts_whole(void **state)
 {
-    (void)state;
     fake.liar = true;
     fake.refuse_literals = 100; /* nothing of it may need one */
     say(client, HIT(9) "CLIENT REPLY OFF\r\nMULTI\r\nPING\r\n" HIT(1) "ECHO x\r\n" HIT(2) "EXEC\r\n");
@@ -92,7 +87,6 @@ static void a_quiet_transaction_counts_whole(void **state)
 
 static void what_takes_time_is_quiet_as_well(void **state)
 {
-    (void)state;
     say(client, "CLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nPING\r\n");
     assert_true(client->paused);
     sync_out->done(sync_out);
@@ -115,7 +109,6 @@ static void what_takes_time_is_quiet_as_well(void **state)
 
 static void no_resp_is_the_end_of_a_quiet_client(void **state)
 {
-    (void)state;
     say(client, "CLIENT REPLY OFF\r\n" HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
     frame_answered();
@@ -126,7 +119,6 @@ static void no_resp_is_the_end_of_a_quiet_client(void **state)
 
 static void info_has_all_fields_in_the_order_of_redis(void **state)
 {
-    (void)state;
     say(client, "CLIENT SETNAME me\r\nCLIENT SETINFO lib-name lib\r\nCLIENT INFO\r\n");
     client->said.n = 0;
     say(client, "CLIENT INFO\r\n");
@@ -159,7 +151,6 @@ static void seen(const char *text)
 
 static void list_tells_what_a_client_does(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     seen(" cmd=NULL ");
     say(other, SHORT(1));
@@ -194,7 +185,6 @@ static void list_tells_what_a_client_does(void **state)
 
 static void list_has_all_and_those_named(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     say(client, "CLIENT LIST\r\n");
     assert_true(has(client, "\r\nid=1 ") && has(client, "\nid=2 "));
@@ -215,7 +205,6 @@ static void list_has_all_and_those_named(void **state)
 
 static void kill_closes_whom_it_means(void **state)
 {
-    (void)state;
     struct conn *all[4];
     for (int i = 0; i < 4; i++)
         all[i] = conn_open();
@@ -236,7 +225,6 @@ static void kill_closes_whom_it_means(void **state)
 
 static void who_kills_itself_hears_of_it(void **state)
 {
-    (void)state;
     say(client, HIT(1) "CLIENT KILL 127.0.0.1:4711\r\nPING\r\n");
     assert_true(client->finished && !client->dropped);
     frame_answered();
@@ -245,7 +233,6 @@ static void who_kills_itself_hears_of_it(void **state)
 
 static void the_killed_may_be_in_the_middle_of_anything(void **state)
 {
-    (void)state;
     struct conn *parked = conn_open(), *asking = conn_open(), *queueing = conn_open();
     say(asking, "CTR.SYNC ALL\r\n");
     say(queueing, "MULTI\r\n" HIT(1));

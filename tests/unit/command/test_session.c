@@ -6,7 +6,6 @@
 
 static void a_hit_is_answered_by_its_frame(void **state)
 {
-    (void)state;
     say(client,
         HIT(3) "*4\r\n$7\r\nhInCrBy\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$2\r\n-4\r\nctr.incrby s1:views 7 5\r\n");
     heard(client, "");
@@ -17,7 +16,6 @@ static void a_hit_is_answered_by_its_frame(void **state)
 
 static void replies_keep_the_order_of_requests(void **state)
 {
-    (void)state;
     say(client, "PING\r\n" HIT(1) "PING\r\nPING a\r\n" HIT(2) "nonsense\r\n");
     heard(client, "+PONG\r\n");
     frame_answered();
@@ -29,7 +27,6 @@ static void replies_keep_the_order_of_requests(void **state)
 
 static void a_reply_without_room_is_held_back(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, HIT(1) "CLIENT SETNAME me\r\nCLIENT GETNAME\r\n" HIT(2));
     heard(client, "");
@@ -44,7 +41,6 @@ static void a_reply_without_room_is_held_back(void **state)
 
 static void a_held_reply_waits_for_all_that_is_owed(void **state)
 {
-    (void)state;
     fake.room = 2;
     say(client, HIT(1) HIT(2) "PING\r\n");
     answers_come(1);
@@ -55,7 +51,6 @@ static void a_held_reply_waits_for_all_that_is_owed(void **state)
 
 static void a_hit_without_room_waits_for_it(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, HIT(1) HIT(2) HIT(3));
     assert_true(client->paused);
@@ -76,7 +71,6 @@ static void a_hit_without_room_waits_for_it(void **state)
 
 static void who_leaves_is_not_parked_any_more(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     fake.room = 0;
     say(other, HIT(1));
@@ -87,7 +81,6 @@ static void who_leaves_is_not_parked_any_more(void **state)
 
 static void refused_hits_say_why_in_one_line(void **state)
 {
-    (void)state;
     say(client, "HINCRBY \"x\\r\\ny\" 7 1\r\n");
     heard(client, "-ERR no counter is configured for key 'x??y'\r\n");
     say(client, "HINCRBY s1:views \"d\\nay\" 1\r\n");
@@ -116,7 +109,6 @@ static void refused_hits_say_why_in_one_line(void **state)
 
 static void exec_goes_whole(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\n" HIT(1) "PING\r\n" HIT(2) "ECHO x\r\nEXEC\r\nPING\r\n");
     heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
     frame_answered();
@@ -131,7 +123,6 @@ static void exec_goes_whole(void **state)
 
 static void exec_waits_for_room(void **state)
 {
-    (void)state;
     fake.room = 3;
     say(client, "MULTI\r\n" HIT(1) HIT(2) HIT(3) "EXEC\r\nPING\r\n");
     heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
@@ -148,7 +139,6 @@ static void exec_waits_for_room(void **state)
 
 static void exec_gives_up_when_it_waited_too_long(void **state)
 {
-    (void)state;
     fake.room = 0;
     say(client, "MULTI\r\n" HIT(1) "EXEC\r\n");
     assert_true(client->paused);
@@ -164,7 +154,6 @@ static void exec_gives_up_when_it_waited_too_long(void **state)
 
 static void exec_that_never_fits_is_refused(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\n");
     for (int i = 0; i < 1500; i++)
         say(client, HIT(1));
@@ -185,7 +174,6 @@ static void exec_that_never_fits_is_refused(void **state)
 /* 200,000 bytes of this world. */
 static void exec_of_too_many_bytes_is_refused(void **state)
 {
-    (void)state;
     static char request[50001];
     snprintf(request, sizeof request, "PING %0*d\r\n", (int)sizeof request - 8, 0);
     say(client, "MULTI\r\n");
@@ -199,7 +187,6 @@ static void exec_of_too_many_bytes_is_refused(void **state)
 
 static void exec_of_sums_beyond_a_frame_is_refused(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\n");
     for (int i = 0; i < 64; i++)
         say_slice(client, i % 2 == 0 ? SLICE(HIT(9007199254740992)) : SLICE(HIT(-9007199254740992)));
@@ -213,7 +200,6 @@ static void exec_of_sums_beyond_a_frame_is_refused(void **state)
 
 static void exec_is_refused_after_an_error(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"HINCRBY s1:views x 1\r\n",
                                       "HINCRBY t 7 1\r\n",
                                       "HINCRBY s1:views 7 x\r\n",
@@ -237,7 +223,6 @@ static void exec_is_refused_after_an_error(void **state)
 
 static void exec_refused_midway_is_still_answered_in_order(void **state)
 {
-    (void)state;
     fake.liar = true;
     fake.refuse_literals = 1;
     say(client, "MULTI\r\nPING\r\n" HIT(1) "ECHO x\r\n" HIT(2) "EXEC\r\nPING\r\n");
@@ -253,7 +238,6 @@ static void exec_refused_midway_is_still_answered_in_order(void **state)
 
 static void pending_is_a_barrier(void **state)
 {
-    (void)state;
     say(client, HIT(1) "CTR.PENDING s1:views\r\nPING\r\n");
     assert_null(pending_out);
     assert_true(client->paused);
@@ -286,7 +270,6 @@ static void pending_is_a_barrier(void **state)
 
 static void pending_is_a_map_in_resp3(void **state)
 {
-    (void)state;
     say(client, "HELLO 3\r\nCTR.PENDING s1:views\r\n");
     buf_reset(&client->said);
     const struct slice items[] = {SLICE("7"), SLICE("1")};
@@ -312,7 +295,6 @@ static void sync_end(enum ask_outcome outcome, const char *told)
 
 static void sync_answers_rows_or_why_not(void **state)
 {
-    (void)state;
     sync_end(ASK_DONE, ":12\r\n");
     sync_end(ASK_TRY_AGAIN, "-TRYAGAIN not all is merged yet; ask again to go on waiting\r\n");
     sync_end(ASK_MYSQL_DOWN,
@@ -329,7 +311,6 @@ static void sync_answers_rows_or_why_not(void **state)
 
 static void an_ask_may_be_answered_at_once(void **state)
 {
-    (void)state;
     answer_inside = true;
     say(client, "PING\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\nPING\r\n");
     heard(client, "+PONG\r\n:77\r\n:77\r\n+PONG\r\n");
@@ -338,7 +319,6 @@ static void an_ask_may_be_answered_at_once(void **state)
 
 static void recover_tells_what_it_did(void **state)
 {
-    (void)state;
     say(client, "CTR.RECOVER\r\n");
     assert_false(recover_out->dry_run);
     recover_out->adopted = 1;
@@ -361,7 +341,6 @@ static void recover_tells_what_it_did(void **state)
 
 static void a_client_may_leave_while_its_request_is_out(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     say(other, "CLIENT SETNAME me\r\nCTR.SYNC s1:views\r\n");
     struct sync_request *r = sync_out;
@@ -375,7 +354,6 @@ static void a_client_may_leave_while_its_request_is_out(void **state)
 
 static void a_client_may_leave_while_answers_are_owed(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     say(other, HIT(1) "CTR.SYNC ALL\r\n");
     sync_out = NULL;
@@ -389,7 +367,6 @@ static void a_client_may_leave_while_answers_are_owed(void **state)
 
 static void quit_is_the_last_word(void **state)
 {
-    (void)state;
     say(client, HIT(1) "QUIT\r\nPING\r\n");
     assert_true(client->finished);
     assert_int_equal(client->kept.n, 0);
@@ -399,7 +376,6 @@ static void quit_is_the_last_word(void **state)
 
 static void quit_without_room_is_still_the_last_word(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, HIT(1) "QUIT\r\nPING\r\n");
     assert_false(client->finished);
@@ -410,7 +386,6 @@ static void quit_without_room_is_still_the_last_word(void **state)
 
 static void malformed_bytes_are_answered_after_all_else(void **state)
 {
-    (void)state;
     say(client, HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
     assert_int_equal(client->kept.n, 0);
@@ -420,7 +395,6 @@ static void malformed_bytes_are_answered_after_all_else(void **state)
 
 static void a_browser_is_dropped_without_a_word(void **state)
 {
-    (void)state;
     say(client, "POST / HTTP/1.1\r\nHost: x\r\nPING\r\n");
     assert_true(client->dropped);
     heard(client, "");
@@ -429,7 +403,6 @@ static void a_browser_is_dropped_without_a_word(void **state)
 /* Its answer would be taken for that to the first command. */
 static void a_proxy_header_is_dropped_without_a_word(void **state)
 {
-    (void)state;
     say(client, "PROXY TCP4 10.0.0.7 10.0.0.1 56324 7370\r\nPING\r\n");
     assert_true(client->dropped);
     heard(client, "");
@@ -438,7 +411,6 @@ static void a_proxy_header_is_dropped_without_a_word(void **state)
 static void a_proxy_header_of_bytes_is_dropped(void **state)
 {
     static const char bytes[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c";
-    (void)state;
     buf_put(&client->kept, bytes, sizeof bytes - 1);
     conn_take(client);
     assert_true(client->dropped);
@@ -447,7 +419,6 @@ static void a_proxy_header_of_bytes_is_dropped(void **state)
 
 static void a_full_outlet_takes_nothing_more(void **state)
 {
-    (void)state;
     for (int i = 0; i < 1000; i++)
         BUF_LIT(&client->kept, "INFO\r\n");
     size_t before = client->kept.n;
@@ -485,7 +456,6 @@ static struct buf told_in_pieces(size_t cut)
 
 static void split_does_not_matter(void **state)
 {
-    (void)state;
     answer_inside = true;
     struct buf whole = told_in_pieces(0);
     assert_true(whole.n > 200);
@@ -578,7 +548,6 @@ static void one_random_life(struct dice *d)
 
 static void any_order_of_events_keeps_the_order_of_replies(void **state)
 {
-    (void)state;
     struct dice d = dice_new("any_order");
     for (int i = 0; i < 3000; i++)
         one_random_life(&d);
@@ -586,7 +555,6 @@ static void any_order_of_events_keeps_the_order_of_replies(void **state)
 
 static void random_bytes_do_no_harm(void **state)
 {
-    (void)state;
     static const char *const words[] = {
         "*3\r\n",  "$4\r\n",    "PING",     "\r\n",      "CLIENT ", "SETNAME ",      "HELLO ",        "3 ",
         "AUTH ",   "MULTI\r\n", "EXEC\r\n", HIT(1),      "\"",      "CONFIG GET * ", "COMMAND DOCS ", "INFO ",

@@ -21,7 +21,6 @@ static void zones_set(void)
 
 static void each_unknown_zone_is_told(void **state)
 {
-    (void)state;
     static const char *const names[] = {"Middle/Earth", "Middle", "", "Nowhere", "", " ", "E",
                                         "Central Time", "E"};
     struct zone_table *t = zone_table_create(NULL, NULL);
@@ -60,7 +59,6 @@ static void field_is(const char *request, int64_t at_s, const char *field)
 
 static void today_is_the_stores(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     field_is("CTR.HIT s1:views\r\n", AUCKLAND_MIDNIGHT - 1, "20260404");
@@ -80,7 +78,6 @@ static void today_is_the_stores(void **state)
 
 static void hours_over_changes_of_clocks(void **state)
 {
-    (void)state;
     views.field = FIELD_HOUR;
     zones_set();
     field_is("CTR.HIT s1:views\r\n", AUCKLAND_BACK - 3601, "2026040501");
@@ -96,7 +93,6 @@ static void hours_over_changes_of_clocks(void **state)
 
 static void as_the_counter_spells_it(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     assert_true(value_type_parse(SLICE("date seconds"), &views.spelled));
@@ -108,7 +104,6 @@ static void as_the_counter_spells_it(void **state)
 
 static void a_new_table_holds_at_once(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     field_is("CTR.HIT s3:views\r\n", AUCKLAND_MIDNIGHT, "20260404");
@@ -121,7 +116,6 @@ static void a_new_table_holds_at_once(void **state)
 /* A table of a million stores takes long to free. */
 static void the_publisher_frees_what_the_loop_leaves(void **state)
 {
-    (void)state;
     struct zones *zones = zones_utc()->of;
     views.field = FIELD_DATE;
     zones_set();
@@ -138,7 +132,6 @@ static void the_publisher_frees_what_the_loop_leaves(void **state)
 
 static void in_a_transaction_the_day_is_that_of_exec(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     world_now_s = AUCKLAND_MIDNIGHT - 1;
@@ -155,7 +148,6 @@ static void in_a_transaction_the_day_is_that_of_exec(void **state)
 
 static void what_is_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *request, *answer;
     } cases[] = {

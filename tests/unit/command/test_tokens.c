@@ -10,7 +10,6 @@
 
 static void a_token_goes_into_the_frame(void **state)
 {
-    (void)state;
     say(client, "ctr.incrby s1:views 7 -3 token order:7/a\r\n");
     assert_slice(fake.token.key, "s1:views");
     assert_slice(fake.token.field, "7");
@@ -24,7 +23,6 @@ static void a_token_goes_into_the_frame(void **state)
 
 static void so_does_one_of_today(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     world_now_s = 86400;
     say(client, "CTR.HIT s1:views TOKEN a\r\n");
@@ -48,7 +46,6 @@ static void so_does_one_of_today(void **state)
 
 static void what_is_no_token_is_refused(void **state)
 {
-    (void)state;
     char longest[200] =
         "*6\r\n$10\r\nCTR.INCRBY\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$1\r\n1\r\n$5\r\nTOKEN\r\n$129\r\n";
     memset(longest + strlen(longest), 'x', 129);
@@ -83,7 +80,6 @@ static void what_is_no_token_is_refused(void **state)
 
 static void without_room_it_waits_as_a_hit_does(void **state)
 {
-    (void)state;
     fake.room = 0;
     say(client, "CTR.INCRBY s1:views 7 1 TOKEN a\r\nPING\r\n");
     assert_true(client->paused);
@@ -98,7 +94,6 @@ static void without_room_it_waits_as_a_hit_does(void **state)
 
 static void a_transaction_takes_tokens(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\nHINCRBY s1:views 7 1\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nEXEC\r\n");
     heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n");
     assert_slice(fake.token.id, "a");
@@ -108,7 +103,6 @@ static void a_transaction_takes_tokens(void **state)
 
 static void a_transaction_with_a_bad_token_is_refused_whole(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nCTR.INCRBY s1:views 7 5 TOKEN \"\"\r\nEXEC\r\n");
     heard(client, "+OK\r\n+QUEUED\r\n" NOT_A_TOKEN ABORTED);
     fake.fed = true;
@@ -119,7 +113,6 @@ static void a_transaction_with_a_bad_token_is_refused_whole(void **state)
 
 static void a_transaction_waits_for_room_for_its_tokens(void **state)
 {
-    (void)state;
     fake.room = 10; /* two are five cells each, and one for the array */
     say(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nCTR.INCRBY s1:views 7 5 TOKEN b\r\nEXEC\r\n");
     heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n");

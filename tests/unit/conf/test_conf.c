@@ -50,7 +50,6 @@ static void refused(const char *text, const char *expected)
 
 static void test_defaults(void **state)
 {
-    (void)state;
     struct conf c;
     accepted(MYSQL COUNTER, &c);
     assert_int_equal(c.listen_resp.n, 1);
@@ -103,7 +102,6 @@ static void test_defaults(void **state)
 
 static void test_all_given(void **state)
 {
-    (void)state;
     struct conf c;
     accepted("listen:\n"
              "  resp: [ \"tcp://[::1]:1\", unix:///run/x.sock, tcp://0.0.0.0:65535 ]\n"
@@ -174,7 +172,6 @@ static void test_all_given(void **state)
 
 static void test_shapes_that_are_fine(void **state)
 {
-    (void)state;
     struct conf c;
     accepted("limits:\n  # clients: 1\nredis:\n" MYSQL COUNTER,
              &c); /* groups with all their options commented out */
@@ -193,7 +190,6 @@ static void test_shapes_that_are_fine(void **state)
 
 static void test_unknown(void **state)
 {
-    (void)state;
     refused("listne: {}\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"listne\", expected \"listen\"?\n");
     refused(MYSQL "redis:\n  replcas: 1\n" COUNTER,
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
@@ -246,7 +242,6 @@ static void test_unknown(void **state)
 
 static void test_twice(void **state)
 {
-    (void)state;
     refused(MYSQL "redis: redis://h/0\n" COUNTER "redis: {}\n",
             "t.yaml:9:1: \"redis\" is given again here, expected once (first at line 2)\n");
     refused(MYSQL COUNTER "    table: other\n",
@@ -257,7 +252,6 @@ static void test_twice(void **state)
 
 static void test_missing(void **state)
 {
-    (void)state;
     refused("", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("~", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("---\n# nothing\n", "t.yaml:1:1: the file is empty, expected a map of options\n");
@@ -298,7 +292,6 @@ static bool parse_without(const char *text, struct conf *c, struct buf *problems
 /* The groups left out may have errors and may be missing; a name that is only similar is not skipped. */
 static void test_without_groups(void **state)
 {
-    (void)state;
     struct conf c;
     struct buf problems = {0};
     assert_true(parse_without("listen: { nonsense: 1 }\nmysql: { writers: 99 }\n" COUNTER, &c, &problems));
@@ -313,7 +306,6 @@ static void test_without_groups(void **state)
 
 static void test_types(void **state)
 {
-    (void)state;
     refused("a list\n", "t.yaml:1:1: the file is another text (not shown), expected a map of options\n");
     refused("[ 1 ]\n", "t.yaml:1:1: the file is a list, expected a map of options\n");
     refused(MYSQL "redis: [ 1 ]\n" COUNTER, "t.yaml:2:8: redis is a list, expected a map of options\n");
@@ -347,7 +339,6 @@ static void test_types(void **state)
 
 static void test_ranges(void **state)
 {
-    (void)state;
     refused(MYSQL "redis: { replicas: 101 }\n" COUNTER,
             "t.yaml:2:20: redis.replicas is 101, expected an integer from 0 to 100\n");
     refused(MYSQL "redis: { replicas: -1 }\n" COUNTER,
@@ -380,7 +371,6 @@ static void test_ranges(void **state)
 
 static void test_lists(void **state)
 {
-    (void)state;
     static const struct {
         const char *precisions, *what;
     } numbers[] = {
@@ -428,7 +418,6 @@ static void test_lists(void **state)
 
 static void test_names(void **state)
 {
-    (void)state;
     refused(MYSQL "instance: \"a b\"\n" COUNTER,
             "t.yaml:2:11: instance is the text \"a b\", expected 1 to 64 letters, digits, '.', '_' or '-'\n");
     refused(
@@ -450,7 +439,6 @@ static void test_names(void **state)
 
 static void test_lookups(void **state)
 {
-    (void)state;
     struct conf c;
     struct buf text = {0};
     accepted(MYSQL COUNTER "    labels: { name: title, table: products, id: \"product$id\" }\n", &c);
@@ -489,7 +477,6 @@ static void test_lookups(void **state)
 
 static void test_address_parts(void **state)
 {
-    (void)state;
     struct conf c;
     struct buf problems = {0};
     assert_true(conf_parse("t.yaml",
@@ -511,7 +498,6 @@ static void test_address_parts(void **state)
 
 static void test_addresses(void **state)
 {
-    (void)state;
     static const struct {
         const char *address, *what;
     } cases[] = {
@@ -555,7 +541,6 @@ static void test_addresses(void **state)
 
 static void test_syntax(void **state)
 {
-    (void)state;
     refused("a: [ 1\nb: 2\n", "t.yaml:2:2: did not find expected ',' or ']', expected YAML (are the indents "
                               "spaces, and the same in one "
                               "map?)\n");
@@ -571,7 +556,6 @@ static void test_syntax(void **state)
 /* All at once, in the order of the file, then what is missing. */
 static void test_all_problems(void **state)
 {
-    (void)state;
     refused("lissen: 1\nredis: { replicas: x }\ncounters:\n  V: {}\n",
             "t.yaml:1:1: unknown option \"lissen\", expected \"listen\"?\n"
             "t.yaml:2:20: redis.replicas is x, expected an integer from 0 to 100\n"
@@ -582,7 +566,6 @@ static void test_all_problems(void **state)
 
 static void test_secrets_stay(void **state)
 {
-    (void)state;
     refused("mysql: [ \"mysql://u:" SECRET "@h/d\" ]\n" COUNTER,
             "t.yaml:1:8: mysql is a list, expected a map of options\n"
             "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
@@ -744,7 +727,6 @@ static void test_password_environment(void **state)
 
 static void test_instance_environment(void **state)
 {
-    (void)state;
     struct conf c;
     static const char text[] =
         "listen: { resp: \"unix:///run/<instance>.sock\", http: \"tcp://127.0.0.1:738<instance>\" }\n"
@@ -829,7 +811,6 @@ static void test_tokens_refused(void **state)
 
 static void test_no_file(void **state)
 {
-    (void)state;
     struct conf c;
     struct error e;
     assert_int_equal(conf_load("/nowhere/t.yaml", NULL, &c, &e), ERR_CONFIG);
@@ -843,7 +824,6 @@ static void test_no_file(void **state)
 
 static void test_where(void **state)
 {
-    (void)state;
     struct conf c;
     char at[64];
     accepted(MYSQL COUNTER
@@ -860,7 +840,6 @@ static void test_where(void **state)
 
 static void test_needs_restart(void **state)
 {
-    (void)state;
     struct conf a, b;
     struct buf names = {0};
     accepted(MYSQL COUNTER, &a);
@@ -879,7 +858,6 @@ static void test_needs_restart(void **state)
 /* What is written is read back as the same. */
 static void test_write(void **state)
 {
-    (void)state;
     struct conf a, b;
     struct buf text = {0}, names = {0};
     accepted("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
@@ -913,7 +891,6 @@ static void test_write(void **state)
 
 static void test_default(void **state)
 {
-    (void)state;
     struct conf c;
     conf_default(&c);
     assert_int_equal(c.counters_n, 2);
@@ -926,7 +903,6 @@ static void test_default(void **state)
 
 static void test_set(void **state)
 {
-    (void)state;
     struct conf c;
     static const char *const urls[] = {"tcp://127.0.0.1:1", "unix:///x"}, *const bad[] = {"unix:///y",
                                                                                           "nonsense"};
@@ -981,7 +957,6 @@ static bool given(const struct conf *c, enum conf_option option)
 
 static void test_shipped_file(void **state)
 {
-    (void)state;
     const char *path = SOURCE_DIR "/config/tallyd.full.yaml";
     struct conf c, d;
     struct error e;
@@ -1014,7 +989,6 @@ static void test_shipped_file(void **state)
 
 static void test_help(void **state)
 {
-    (void)state;
     struct buf help = {0};
     conf_help(&help);
     buf_put_char(&help, '\0');
@@ -1052,7 +1026,6 @@ static void helped(const char *path, const char *first, const char *meant)
 
 static void test_help_of(void **state)
 {
-    (void)state;
     helped("limits.memory", "  limits.memory = 512MiB\n", NULL);
     helped("limits", "  limits.clients = 10000\n", NULL);
     helped("redis.tls.ca", "  redis.tls\n", NULL);

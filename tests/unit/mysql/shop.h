@@ -93,7 +93,6 @@ static inline void shop_empty(struct mariadb *m)
 /* Of a group of tests. */
 static inline int shop_start(void **state)
 {
-    (void)state;
     mariadb_start(&server);
     shop_create(&server);
     return 0;
@@ -101,14 +100,12 @@ static inline int shop_start(void **state)
 
 static inline int shop_afresh(void **state)
 {
-    (void)state;
     shop_empty(&server);
     return 0;
 }
 
 static inline int shop_stop(void **state)
 {
-    (void)state;
     mariadb_stop(&server);
     return 0;
 }

@@ -40,7 +40,6 @@ static void merge_visits(uint8_t id, uint64_t gen, const char *visits)
 static void gen_highest(void **state)
 {
     uint64_t gen = 9;
-    (void)state;
     assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e));
     assert_int_equal(gen, 0);
     merge_visits(1, 3, "1");
@@ -53,7 +52,6 @@ static void known(void **state)
 {
     struct batch_id ids[3] = {shop_id(3), shop_id(1), shop_id(2)};
     bool is[3] = {true, false, true};
-    (void)state;
     merge_visits(1, 1, "1");
     assert_fine(ledger_known(db, ids, 3, is, &e));
     assert_false(is[0]);
@@ -77,7 +75,6 @@ static void prune(void **state)
     struct batch_id standing = shop_id(2);
     struct ledger_prune p = {
         .epoch = shop_epoch, .standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
-    (void)state;
     for (uint8_t id = 1; id <= 6; id++)
         merge_visits(id, id, "1");
     for (uint8_t id = 1; id <= 4; id++)
@@ -105,7 +102,6 @@ static void prune_keeps_the_highest_gen(void **state)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
     uint64_t gen;
-    (void)state;
     for (uint8_t id = 1; id <= 3; id++) {
         merge_visits(id, id, "1");
         age(id, 1);
@@ -122,7 +118,6 @@ static void prune_keeps_the_highest_gen(void **state)
 static void prune_goes_by_the_cutoff(void **state)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
-    (void)state;
     merge_visits(1, 1, "1");
     merge_visits(2, 2, "1");
     assert_fine(ledger_cutoff(db, WEEK_S, p.cutoff, &e));
@@ -137,7 +132,6 @@ static void prune_goes_by_the_cutoff(void **state)
 
 static void complete_until(void **state)
 {
-    (void)state;
     shop_books("visitors");
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
     assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
@@ -157,7 +151,6 @@ static void reject_batch(void **state)
     struct batch b;
     size_t short_hash;
     uint64_t rows;
-    (void)state;
     batch_init(&b, &(struct batch_id){{9}});
     buf_put_slice(&b.counter_name, SLICE("retired"));
     b.gen = 4;
@@ -183,7 +176,6 @@ static void books_of_a_gen(void **state)
     struct batch_id ids[2] = {shop_id(2), shop_id(9)};
     struct books b = {0};
     struct batch words;
-    (void)state;
     merge_visits(1, 1, "10");
     merge_visits(2, 2, "20");
     merge_visits(3, 3, "40");
@@ -216,7 +208,6 @@ static void books_of_a_gen(void **state)
 static void books_times(void **state)
 {
     struct books b = {0};
-    (void)state;
     merge_visits(1, 1, "1");
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
     assert_fine(books_read(db, &shop_epoch.realm, 0, NULL, 0, &b, &e));
@@ -236,7 +227,6 @@ static void books_know_rows_by_chunk(void **state)
     struct books books = {0};
     struct chunk c;
     char field[16];
-    (void)state;
     shop_batch(&b, 1, WORDS, 1);
     uint32_t hash = batch_add_hash(&b, SLICE("words"), 1500);
     for (int i = 0; i < 1500; i++) {
@@ -271,7 +261,6 @@ static void live_totals(void **state)
     };
     struct books_totals t = {
         .epoch = shop_epoch, .counter = &shop_all[VISITORS], .all = all, .n = 3, .ids = ids, .ids_n = 2};
-    (void)state;
     merge_visits(1, 1, "10");
     assert_fine(books_totals_read(db, &t, &e));
     assert_int_equal(all[0].stored[0], 0);
@@ -307,7 +296,6 @@ static void live_totals_of_many_fields(void **state)
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = MANY, .gen = 1};
     struct books_totals t = {.epoch = shop_epoch, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
-    (void)state;
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "w0", "3", "w399", "4", "w999", "5");
     merge_now(&b);
@@ -329,7 +317,6 @@ static void live_total_without_store(void **state)
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = 1};
     struct books_totals t = {.epoch = shop_epoch, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
-    (void)state;
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "it's", "3");
     merge_now(&b);
@@ -367,7 +354,6 @@ static void ids(void **state)
                                       "0123456789abcdef0123456789abcdef-1-4294967296"};
     struct reject_id id;
     char text[REJECT_ID_BYTES];
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(reject_id_read(slice_str(bad[i]), &id));
     const char *good = "0123456789abcdef0123456789abcdef-4294967295-4294967295";
@@ -392,7 +378,6 @@ static void chosen(void **state)
     struct reject_id id = {.batch = shop_id(2), .seq = 1};
     struct rejects_replay run = {.counters = &shop};
     uint64_t n;
-    (void)state;
     shop_books("words");
     mariadb_do(&server, "UPDATE tally_counters SET rejected = 9");
     reject_make(1, 0, "a");
@@ -437,7 +422,6 @@ static void replay(void **state)
     struct chunk c;
     uint64_t waiting;
     int listed = 0;
-    (void)state;
     mariadb_do(&server, "INSERT INTO words VALUES ('full', 9223372036854775807)");
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "full", "3");
@@ -473,7 +457,6 @@ static void replay(void **state)
 static void errors_are_told(void **state)
 {
     uint64_t gen;
-    (void)state;
     mariadb_do(&server, "RENAME TABLE tally_ledger TO away");
     assert_int_equal(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "1146"));
@@ -489,14 +472,12 @@ static void errors_are_told(void **state)
 
 static int empty(void **state)
 {
-    (void)state;
     shop_empty(&server);
     return db_is_open(db) ? 0 : (int)db_open(db);
 }
 
 static int start(void **state)
 {
-    (void)state;
     mariadb_start(&server);
     shop_create(&server);
     db = db_create(&server.config);
@@ -507,7 +488,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     merger_close(&merger);
     witnesses_close(&witnesses);
     db_destroy(&db);

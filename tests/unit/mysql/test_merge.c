@@ -29,7 +29,6 @@ static void assert_visitors_once(void)
 static void once(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     assert_outcome(&t, MERGE_DONE);
@@ -55,7 +54,6 @@ static void once(void **state)
 static void found_again_is_young_again(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     assert_outcome(&t, MERGE_DONE);
@@ -69,7 +67,6 @@ static void found_again_is_young_again(void **state)
 static void adds_to_what_stands(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     for (uint8_t id = 1; id <= 2; id++) {
         visitors_chunk(&t, id);
@@ -84,7 +81,6 @@ static void adds_to_what_stands(void **state)
 static void empty_chunk(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, VISITORS, 1);
     shop_chunk(&t.batch, 0, &t.chunk);
@@ -96,7 +92,6 @@ static void empty_chunk(void **state)
 static void conflict(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     assert_outcome(&t, MERGE_DONE);
@@ -114,7 +109,6 @@ static void conflict(void **state)
 static void too_old(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     t.chunk.not_after_ms = age_ms() - 1;
@@ -126,7 +120,6 @@ static void too_old(void **state)
 static void forms(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, HOURLY, 1);
     HASH(&t.batch, "s7:hourly", "2014092013", "5");
@@ -156,7 +149,6 @@ static void many_chunks(void **state)
 {
     struct bench t;
     char field[16];
-    (void)state;
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, WORDS, 1);
     uint32_t hash = batch_add_hash(&t.batch, SLICE("words"), 2500);
@@ -205,19 +197,19 @@ static void crash_at(const char *point, enum merge_outcome then)
 
 static void crash_after_ledger(void **state)
 {
-    (void)state, crash_at("merge_after_ledger", MERGE_DONE);
+    crash_at("merge_after_ledger", MERGE_DONE);
 }
 static void crash_before_commit(void **state)
 {
-    (void)state, crash_at("merge_before_commit", MERGE_DONE);
+    crash_at("merge_before_commit", MERGE_DONE);
 }
 static void crash_after_commit(void **state)
 {
-    (void)state, crash_at("merge_after_commit", MERGE_ALREADY);
+    crash_at("merge_after_commit", MERGE_ALREADY);
 }
 static void crash_between_chunks(void **state)
 {
-    (void)state, crash_at("merge_between_chunks", MERGE_ALREADY);
+    crash_at("merge_between_chunks", MERGE_ALREADY);
 }
 
 /* ---- refused rows ---- */
@@ -264,13 +256,12 @@ static void one_refused(const char *field, const char *value, const char *reason
 
 static void refused_not_an_integer(void **state)
 {
-    (void)state, one_refused("bad", "1.5", "not an integer", 0);
+    one_refused("bad", "1.5", "not an integer", 0);
 }
 
 static void refused_field(void **state)
 {
     char field[TEXT_BYTES_MAX + 2];
-    (void)state;
     memset(field, 'x', sizeof field - 1);
     field[sizeof field - 1] = 0;
     one_refused(field, "3", "not of the counter's kind", 3);
@@ -280,7 +271,6 @@ static void refused_field(void **state)
 static void books_go_round(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     batch_add_row(&t.batch, words_40(&t, 1, 1), SLICE("zad"), SLICE("9223372036854775807"));
     shop_chunk(&t.batch, 0, &t.chunk);
@@ -307,7 +297,6 @@ static void books_go_round(void **state)
 
 static void refused_1690(void **state)
 {
-    (void)state;
     mariadb_do(&server, "INSERT INTO words VALUES ('bad', 9223372036854775807)");
     one_refused("bad", "3", "1690", 3);
 }
@@ -325,7 +314,6 @@ static void words_table_again(void)
 
 static void refused_1264(void **state)
 {
-    (void)state;
     words_table(
         "word VARBINARY(255) NOT NULL, n BIGINT UNSIGNED NOT NULL DEFAULT 0"); /* altered under our feet */
     one_refused("bad", "-1", "1264", -1);
@@ -336,7 +324,6 @@ static void refused_1264(void **state)
 static void counts_with_bounds(void **state)
 {
     struct bench t;
-    (void)state;
     words_table("word VARBINARY(255) NOT NULL, n TINYINT UNSIGNED NULL");
     mariadb_do(
         &server,
@@ -361,7 +348,6 @@ static void counts_with_bounds(void **state)
 
 static void below_zero_is_refused(void **state)
 {
-    (void)state;
     words_table("word VARBINARY(255) NOT NULL, n INT UNSIGNED NOT NULL DEFAULT 0");
     mariadb_do(&server, "INSERT INTO words VALUES ('bad', 4)");
     one_refused("bad", "-5", "1690", -5);
@@ -371,7 +357,6 @@ static void below_zero_is_refused(void **state)
 
 static void beyond_its_bound_is_refused(void **state)
 {
-    (void)state;
     words_table("word VARBINARY(255) NOT NULL, n TINYINT NOT NULL DEFAULT 0");
     mariadb_do(&server, "INSERT INTO words VALUES ('bad', 125)");
     one_refused("bad", "3", "1264", 3);
@@ -380,7 +365,6 @@ static void beyond_its_bound_is_refused(void **state)
 
 static void refused_1406(void **state)
 {
-    (void)state;
     words_table("word VARBINARY(5) NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     one_refused("longer", "3", "1406", 3);
     words_table_again();
@@ -388,7 +372,6 @@ static void refused_1406(void **state)
 
 static void refused_1366(void **state)
 {
-    (void)state;
     words_table("word VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL,"
                 " n BIGINT NOT NULL DEFAULT 0");
     one_refused("\xff", "3", "1366", 3);
@@ -397,7 +380,6 @@ static void refused_1366(void **state)
 
 static void refused_check(void **state)
 {
-    (void)state;
     words_table("word VARBINARY(255) NOT NULL, n BIGINT NOT NULL DEFAULT 0, CHECK (n > 0)");
     one_refused("bad", "-3", "4025", -3);
     words_table_again();
@@ -411,7 +393,6 @@ static void a_valid_sum_is_applied(void **state)
         {"CREATE TRIGGER guard BEFORE INSERT ON words FOR EACH ROW IF NEW.n < 0 THEN SIGNAL SQLSTATE "
          "'45000'; END IF",
          "DROP TRIGGER guard"}};
-    (void)state;
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
         struct bench t;
         mariadb_do(&server, "%s", guards[i][0]);
@@ -435,7 +416,6 @@ static void a_valid_sum_is_applied(void **state)
 
 static void refused_foreign_key(void **state)
 {
-    (void)state;
     mariadb_do(&server, "CREATE TABLE known_words (word VARBINARY(255) NOT NULL PRIMARY KEY) ENGINE=InnoDB");
     for (int i = 10; i < 50; i++)
         mariadb_do(&server, "INSERT INTO known_words VALUES ('w%d')", i);
@@ -448,7 +428,6 @@ static void refused_foreign_key(void **state)
 
 static void refused_by_a_trigger(void **state)
 {
-    (void)state;
     mariadb_do(&server, "CREATE TRIGGER no_bad BEFORE INSERT ON words FOR EACH ROW IF NEW.word = 'bad' THEN"
                         " SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no bad words'; END IF");
     one_refused("bad", "3", "no bad words", 3);
@@ -457,7 +436,6 @@ static void refused_by_a_trigger(void **state)
 
 static void refused_null(void **state)
 {
-    (void)state;
     mariadb_do(&server, "CREATE TRIGGER no_bad BEFORE INSERT ON words FOR EACH ROW IF NEW.word = 'bad' THEN"
                         " SET NEW.n = NULL; END IF");
     one_refused("bad", "3", "1048", 3);
@@ -467,7 +445,6 @@ static void refused_null(void **state)
 static void first_and_last_refused(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     mariadb_do(&server,
                "INSERT INTO words VALUES ('a', 9223372036854775807), ('zzzzz', 9223372036854775807)");
@@ -486,7 +463,6 @@ static void first_and_last_refused(void **state)
 static void refused_with_any_code(void **state)
 {
     static const unsigned codes[] = {30001, 9501, 1105, 5, 1146, 1142, 1062, 3105, 1526};
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         char reason[40];
         snprintf(reason, sizeof reason, "no bad words %u", codes[i]);
@@ -502,7 +478,6 @@ static void refused_with_any_code(void **state)
 
 static void refused_by_partitions(void **state)
 {
-    (void)state;
     mariadb_do(&server, "DROP TABLE words");
     mariadb_do(
         &server,
@@ -517,7 +492,6 @@ static void many_refused(void **state)
 {
     struct bench t;
     char field[16];
-    (void)state;
     words_table("word VARBINARY(5) NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     bench_open(&t, &server.config);
     uint32_t hash = words_40(&t, 1, 60);
@@ -551,7 +525,6 @@ static void words_only(struct bench *t, uint8_t id, const char *a, const char *b
 static void none_taken(void **state)
 {
     struct bench t;
-    (void)state;
     words_table("word VARBINARY(5) NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     bench_open(&t, &server.config);
     words_only(&t, 1, "longer", "longest");
@@ -591,7 +564,6 @@ static void none_taken(void **state)
 static void none_taken_for_their_values(void **state)
 {
     struct bench t;
-    (void)state;
     words_table("word VARBINARY(5) NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     bench_open(&t, &server.config);
     words_only(&t, 1, "longer", "longest");
@@ -611,7 +583,6 @@ static void none_taken_for_their_values(void **state)
 static void single_row_refused(void **state)
 {
     struct bench t;
-    (void)state;
     words_table("word VARBINARY(5) NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, WORDS, 1);
@@ -633,7 +604,6 @@ static void single_row_refused(void **state)
 static void refused_again_without_a_ledger(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, WORDS, 1);
     HASH(&t.batch, "words", "a", "1", "b", "x");
@@ -651,7 +621,6 @@ static void refused_again_without_a_ledger(void **state)
 static void held_by_the_table(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     mariadb_do(&server, "RENAME TABLE daily_visitors TO away");
@@ -673,7 +642,6 @@ static void held_by_the_table(void **state)
 static void a_folding_column(void **state)
 {
     struct bench t;
-    (void)state;
     words_table("word VARCHAR(255) COLLATE utf8mb4_general_ci NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, WORDS, 1);
@@ -688,7 +656,6 @@ static void a_folding_column(void **state)
 static void held_without_a_counter(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     t.batch.counter = NULL;
@@ -701,7 +668,6 @@ static void down_while_read_only(void **state)
     struct bench t;
     struct db_config config = server.config;
     char user[] = "app";
-    (void)state;
     mariadb_do(&server, "CREATE USER app@localhost");
     mariadb_do(&server, "GRANT ALL ON shop.* TO app@localhost");
     config.user = user;
@@ -726,7 +692,6 @@ static void down_without_a_server(void **state)
     struct bench t;
     struct db_config config = server.config;
     char nowhere[] = "/nowhere/at/all";
-    (void)state;
     config.socket = nowhere;
     bench_open(&t, &config);
     visitors_chunk(&t, 1);
@@ -750,7 +715,6 @@ static void lock_timeout_then_done(void **state)
 {
     struct bench t;
     struct db_config config;
-    (void)state;
     visitors_bench(&t, &config, 1);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0)");
     mariadb_do(&server, "BEGIN");
@@ -773,7 +737,6 @@ static void a_lock_delays_its_hash_alone(void **state)
     struct bench t;
     struct db_config config;
     char blocks[40];
-    (void)state;
     visitors_bench(&t, &config, 1);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0)");
     snprintf(blocks, sizeof blocks, "thread %s (", mariadb_ask(&server, "SELECT CONNECTION_ID()"));
@@ -808,7 +771,6 @@ static void a_part_has_a_digest_of_its_own(void **state)
 {
     struct bench t;
     struct db_config config;
-    (void)state;
     visitors_bench(&t, &config, 0);
     mariadb_do(&server, "BEGIN");
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0)");
@@ -826,7 +788,6 @@ static void locks_here_and_there(void **state)
     struct bench t;
     struct db_config config = server.config;
     char name[32];
-    (void)state;
     config.lock_wait_s = 0;
     bench_open(&t, &config);
     shop_batch(&t.batch, 1, VISITORS, 7);
@@ -860,7 +821,6 @@ static void lock_timeout_for_good(void **state)
 {
     struct bench t;
     struct db_config config;
-    (void)state;
     visitors_bench(&t, &config, 0);
     mariadb_do(&server, "BEGIN");
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (12, '2014-09-20', 0), (7, '2014-09-21', 0)");
@@ -882,7 +842,6 @@ static void deadlock(void **state)
 {
     struct bench t;
     struct db_config config;
-    (void)state;
     visitors_bench(&t, &config, 8);
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (7, '2014-09-20', 0), (12, '2014-09-20', 0)");
     mariadb_do(&server, "BEGIN");
@@ -906,7 +865,6 @@ static void deadlock(void **state)
 static void two_mergers(void **state)
 {
     struct bench t[2];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         bench_open(&t[i], &server.config);
         visitors_chunk(&t[i], 1);
@@ -943,7 +901,6 @@ static void kill_waiting(void)
 static void killed_in_the_middle(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     mariadb_do(&server, "BEGIN");
@@ -959,7 +916,6 @@ static void killed_in_the_middle(void **state)
 static void server_killed_between(void **state)
 {
     struct bench t;
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     assert_outcome(&t, MERGE_DONE);
@@ -995,11 +951,11 @@ static void through_proxy(enum sql_proxy_trick trick, enum merge_outcome first, 
 
 static void commit_cut(void **state)
 {
-    (void)state, through_proxy(PROXY_CUT_COMMIT, MERGE_DONE, MERGE_ALREADY);
+    through_proxy(PROXY_CUT_COMMIT, MERGE_DONE, MERGE_ALREADY);
 }
 static void commit_reply_cut(void **state)
 {
-    (void)state, through_proxy(PROXY_CUT_REPLY, MERGE_ALREADY, MERGE_ALREADY);
+    through_proxy(PROXY_CUT_REPLY, MERGE_ALREADY, MERGE_ALREADY);
 }
 
 /* What MySQL refused in the first try is found again in the second, and noted once. */
@@ -1008,7 +964,6 @@ static void commit_cut_with_a_refused_row(void **state)
     struct bench t;
     struct sql_proxy proxy;
     struct db_config config = server.config;
-    (void)state;
     sql_proxy_start(&proxy, server.dir, server.socket, server.pid);
     config.socket = proxy.path;
     bench_open(&t, &config);
@@ -1035,7 +990,6 @@ static void commit_stopped(void **state)
     struct bench t;
     struct sql_proxy proxy;
     struct db_config config = server.config;
-    (void)state;
     sql_proxy_start(&proxy, server.dir, server.socket, server.pid);
     config.socket = proxy.path;
     config.read_timeout_s = config.connect_timeout_s = config.lock_wait_s = 1;
@@ -1057,7 +1011,6 @@ static void packet_lowered(void **state)
 {
     struct bench t;
     char field[TEXT_BYTES_MAX + 1];
-    (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
     assert_outcome(&t, MERGE_DONE);
@@ -1084,7 +1037,6 @@ static void packet_too_small_for_a_reject(void **state)
 {
     struct bench t;
     char field[6000];
-    (void)state;
     memset(field, 'x', sizeof field);
     bench_open(&t, &server.config);
     packet_set(8192);
@@ -1106,7 +1058,6 @@ static void packet_too_small_for_a_row(void **state)
     struct counter wide = shop_all[STORES];
     struct bench t;
     char name[65], store[65], field[65], count[65], product[TEXT_BYTES_MAX];
-    (void)state;
     snprintf(name, sizeof name, "%064d", 1);
     snprintf(store, sizeof store, "s%063d", 2);
     snprintf(field, sizeof field, "f%063d", 3);
@@ -1148,7 +1099,6 @@ static void large_statement_cut(void **state)
 {
     struct bench t;
     char field[TEXT_BYTES_MAX];
-    (void)state;
     bench_open(&t, &server.config);
     shop_batch(&t.batch, 1, WORDS, 1);
     uint32_t hash = batch_add_hash(&t.batch, SLICE("words"), 100);
@@ -1176,7 +1126,6 @@ static void session(void **state)
 {
     struct db *db = db_create(&server.config);
     struct slice cell[4];
-    (void)state;
     assert_int_equal(db_open(db), CODE_OK);
     assert_true(db_is_mariadb(db));
     assert_int_equal(db_dialect(db), DB_VALUES);

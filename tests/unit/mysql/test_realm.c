@@ -18,7 +18,6 @@ static struct error e;
 
 static int no_realm(void **state)
 {
-    (void)state;
     mariadb_do(&server, "DELETE FROM tally_realms");
     return 0;
 }
@@ -42,7 +41,6 @@ static struct realm_look look(const struct history_read *redis, const char *lane
 
 static void first_realms(void **state)
 {
-    (void)state;
     mariadb_do(
         &server,
         "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
@@ -61,7 +59,6 @@ static void first_realms(void **state)
 
 static void a_free_realm_is_of_as_many_lanes(void **state)
 {
-    (void)state;
     assert_fine(realms_free_make(server.db, 2, &e));
     struct history_read redis = redis_of(0, "a");
     assert_int_equal(look(&redis, "lane 0", 3).outcome, REALM_STRANGER);
@@ -75,7 +72,6 @@ static void a_free_realm_is_of_as_many_lanes(void **state)
 /* From version 1: its one realm has a ledger, so it is not the cluster's, whose configuration migrate was given. */
 static void the_realm_of_an_older_redis_stays_its_own(void **state)
 {
-    (void)state;
     mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
                         " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')");
     mariadb_do(&server,
@@ -141,14 +137,12 @@ static void lanes_begin_at_once(void)
 
 static void lanes_that_begin_at_once_get_one_each(void **state)
 {
-    (void)state;
     for (int i = 0; i < 10; i++)
         lanes_begin_at_once();
 }
 
 static void a_realm_keeps_its_number(void **state)
 {
-    (void)state;
     mariadb_do(&server,
                "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
                " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before')");
@@ -193,7 +187,6 @@ static void seconds_pass(void)
 
 static void a_copy_waits_for_who_has_the_epoch(void **state)
 {
-    (void)state;
     const struct epoch epoch = {.realm = shop_id(5), .id = shop_id(6)},
                        over = {.realm = shop_id(5), .id = shop_id(7)};
     merged_for_a();
@@ -220,7 +213,6 @@ static void a_copy_waits_for_who_has_the_epoch(void **state)
 
 static void who_had_the_epoch_waits_for_nobody(void **state)
 {
-    (void)state;
     merged_for_a();
     assert_true(look_of("b", 6, false).taken);
     merged_for_a();
@@ -234,7 +226,6 @@ static void who_had_the_epoch_waits_for_nobody(void **state)
 /* What was answered by a clock that was put back since is no answer to a later question. */
 static void an_answer_from_the_future_is_none(void **state)
 {
-    (void)state;
     merged_for_a();
     mariadb_do(&server,
                "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR, alive_at = asked_at");
@@ -246,7 +237,6 @@ static void an_answer_from_the_future_is_none(void **state)
 
 static void who_joins_answers(void **state)
 {
-    (void)state;
     merged_for_a();
     assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
     seconds_pass();
@@ -258,7 +248,6 @@ static void who_joins_answers(void **state)
 
 static void who_is_behind_asks_nobody(void **state)
 {
-    (void)state;
     merged_for_a();
     mariadb_do(&server,
                "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
@@ -273,7 +262,6 @@ static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
 {
     struct batch_id nothing = {{0}}, realm;
     uint64_t highest;
-    (void)state;
     mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
                         " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 1),"
                         " (REPEAT(x'07', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2),"
@@ -289,7 +277,6 @@ static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
 
 static void a_number_that_no_realm_has(void **state)
 {
-    (void)state;
     const struct schema_rules rules = {.lanes = 4};
     static const struct {
         const char *lanes;

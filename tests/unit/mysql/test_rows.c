@@ -90,14 +90,13 @@ static void some_are_there(enum missing missing, const char *rejects)
 
 static void there_and_not_there(void **state)
 {
-    (void)state;
     some_are_there(MISSING_REJECT, "c=4 dd=8");
     assert_mariadb(&server, ROW_MISSING, "SELECT DISTINCT reason FROM tally_rejects");
 }
 
 static void there_and_dropped(void **state)
 {
-    (void)state, some_are_there(MISSING_DROP, "");
+    some_are_there(MISSING_DROP, "");
 }
 
 static void none_is_there(enum missing missing, const char *waiting)
@@ -124,7 +123,6 @@ static void none_is_there(enum missing missing, const char *waiting)
 
 static void all_are_missing(void **state)
 {
-    (void)state;
     none_is_there(MISSING_REJECT, "400");
     assert_int_equal(shop_afresh(state), 0);
     none_is_there(MISSING_DROP, "0");
@@ -172,7 +170,6 @@ static void missing_and_refused(void **state)
 static void refused_beside_missing(void **state)
 {
     struct bench t;
-    (void)state;
     posts_bench(&t, MISSING_REJECT);
     words_with_full(&t, 4);
     assert_outcome(&t, MERGE_DONE);
@@ -186,7 +183,6 @@ static void refused_beside_missing(void **state)
 static void below_zero(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table(BYTES ", n INT UNSIGNED NULL", "('five', 5), ('four', 4), ('null', NULL), ('nil', NULL)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "five", "-5", "four", "-5", "null", "3", "gone", "-1", "nil", "0");
@@ -203,7 +199,6 @@ static void below_zero(void **state)
 static void not_an_integer(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table(BYTES COUNT, "('a', 1)");
     posts_bench(&t, MISSING_DROP);
     HASH(&t.batch, "posts", "a", "2", "b", "4", "c", "1.5");
@@ -222,7 +217,6 @@ static void not_an_integer(void **state)
 static void texts_of_one_row(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table(TEXT("utf8mb4", "utf8mb4_general_ci") COUNT, "('Shoes', 100), ('boot', 0)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "shoes", "1", "SHOES", "2",
@@ -241,7 +235,6 @@ static void texts_of_one_row(void **state)
 static void texts_of_one_row_refused(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table(TEXT("utf8mb4", "utf8mb4_general_ci") ", n TINYINT NOT NULL", "('Shoes', 100)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "shoes", "20", "SHOES", "21");
@@ -290,7 +283,6 @@ static void texts_that_a_column_lacks(void **state)
 static void texts_of_a_set(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table(TEXT("latin1", "latin1_swedish_ci") COUNT, "(CONVERT(_utf8mb4 x'C3A9' USING latin1), 0)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "\xc3\xa9", "1", "E", "2");
@@ -304,7 +296,6 @@ static void texts_of_a_set(void **state)
 static void texts_of_fixed_length(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table("word CHAR(8) NOT NULL PRIMARY KEY" COUNT, "('short', 0), ('longlong', 0)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "short", "1", "longlong", "2", "longlonger", "4");
@@ -319,7 +310,6 @@ static void texts_of_fixed_length(void **state)
 static void held_by_a_binary(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table("word BINARY(8) NOT NULL PRIMARY KEY" COUNT, "('short', 0)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "short", "1");
@@ -383,7 +373,6 @@ static void deleted_behind_the_look(void **state)
     struct db_config config = server.config;
     pthread_t thread;
     void *deleted;
-    (void)state;
     two_words(&t);
     batch_of(&t, 1, &posts);
     HASH(&t.batch, "posts", "a", "1", "b", "2", "none", "4");
@@ -423,7 +412,6 @@ static void looks_when_some_are_missing(void **state)
     struct bench t;
     struct sql_proxy proxy;
     struct db_config config = server.config;
-    (void)state;
     two_words(&t);
     mariadb_do(&server, "INSERT INTO posts VALUES ('c', 0)");
     proxy_between(&t, &proxy, &config);
@@ -449,7 +437,6 @@ static void tried_again(void **state)
     struct bench t;
     struct db_config config = server.config;
     char field[30];
-    (void)state;
     posts_table(BYTES COUNT, "('zzzzzzzzzzzz', 0), ('b', 0)");
     posts.missing = MISSING_REJECT;
     config.lock_wait_s = 0;
@@ -479,7 +466,6 @@ static void tried_again(void **state)
 static void deadlock(void **state)
 {
     struct bench t;
-    (void)state;
     two_words(&t);
     mariadb_do(&server, "BEGIN");
     for (int i = 0; i < 200; i++) /* the victim is the one that wrote less */
@@ -503,7 +489,6 @@ static void other_rows_are_not_locked(void **state)
 {
     struct bench t;
     struct db_config config = server.config;
-    (void)state;
     two_words(&t);
     config.lock_wait_s = 1;
     db_destroy(&t.db);
@@ -545,12 +530,12 @@ static void commit_cut(enum sql_proxy_trick trick, enum merge_outcome then)
 
 static void commit_is_cut(void **state)
 {
-    (void)state, commit_cut(PROXY_CUT_COMMIT, MERGE_DONE);
+    commit_cut(PROXY_CUT_COMMIT, MERGE_DONE);
 }
 
 static void its_answer_is_cut(void **state)
 {
-    (void)state, commit_cut(PROXY_CUT_REPLY, MERGE_ALREADY);
+    commit_cut(PROXY_CUT_REPLY, MERGE_ALREADY);
 }
 
 /* ---- size ---- */
@@ -589,7 +574,6 @@ static void long_chunk(struct bench *t, const char *type)
 static void packet_too_small_for_a_row(void **state)
 {
     struct bench t;
-    (void)state;
     long_chunk(&t, "VARBINARY(255)");
     enum merge_outcome got = merge(&t);
     packet_set(16777216);
@@ -606,7 +590,6 @@ static void packet_too_small_for_a_row(void **state)
 static void packet_too_small_for_all(void **state)
 {
     struct bench t;
-    (void)state;
     long_chunk(&t, "VARCHAR(255) CHARACTER SET latin1");
     enum merge_outcome got = merge(&t);
     packet_set(16777216);
@@ -656,13 +639,11 @@ static void sets_merged(enum missing missing, const char *expected)
 
 static void sets_of_upserts(void **state)
 {
-    (void)state;
     sets_merged(MISSING_INSERT, "a/6/now/NULL/now/today/app/0 b/2/now/now/0/today/w'eb/-7");
 }
 
 static void sets_of_updates(void **state)
 {
-    (void)state;
     sets_merged(MISSING_REJECT, "a/6/now/NULL/now/today/app/0");
 }
 
@@ -670,7 +651,6 @@ static void sets_of_updates(void **state)
 static void sets_of_a_refused_row(void **state)
 {
     struct bench t;
-    (void)state;
     posts_table(SETS_TABLE, "('a', 9223372036854775807), ('b', 0)");
     posts_bench(&t, MISSING_REJECT);
     posts.sets = sets, posts.sets_n = sizeof sets / sizeof *sets;
@@ -765,7 +745,6 @@ static void wide_merged(enum missing missing, const char *expected)
 
 static void columns_of_all_kinds(void **state)
 {
-    (void)state;
     wide_merged(MISSING_INSERT, WIDE_SHOWN("22", "2") " 0,0,x,1970-01-01,1970-01-01_00:00:00,197001,1970,0,"
                                                       "1970-01-01T00,it's,-3,4 " WIDE_SHOWN("23", "101"));
     assert_books("7/0/1", "");
@@ -773,7 +752,6 @@ static void columns_of_all_kinds(void **state)
 
 static void columns_of_all_kinds_there(void **state)
 {
-    (void)state;
     wide_merged(MISSING_REJECT, WIDE_SHOWN("23", "101"));
     assert_books("1/6/1", "1970-01-01T00|197001=4 2024-05-02T22|202402=2");
 }
@@ -783,7 +761,6 @@ static void columns_of_all_kinds_by_their_key(void **state)
 {
     struct bench t;
     struct db_config config = server.config;
-    (void)state;
     wide_make();
     wide.missing = MISSING_REJECT;
     for (int product = 1; product <= 50; product++)
@@ -822,7 +799,6 @@ static void counts_of_a_row(void **state)
                               .counts_n = 2,
                               .missing = MISSING_REJECT};
     struct bench t;
-    (void)state;
     mariadb_do(&server, "CREATE OR REPLACE TABLE sales (product INT NOT NULL PRIMARY KEY, viewed INT NOT "
                         "NULL, sold INT NOT NULL)");
     mariadb_do(&server, "INSERT INTO sales VALUES (1, 0, 0)");
@@ -849,7 +825,6 @@ static void live_totals(void **state)
     struct books_total one = {.key = SLICE("posts"), .fields = fields, .fields_n = 5};
     struct books_totals t = {.epoch = shop_epoch, .counter = &posts, .all = &one, .n = 1};
     struct error e;
-    (void)state;
     posts.missing = MISSING_REJECT;
     for (size_t i = 0; i < 2; i++) {
         posts_table(columns[i], "('a', 5), ('?', 7), (REPEAT('?', 3), 7)");
@@ -869,7 +844,6 @@ static void replayed_when_it_is_there(void **state)
     const struct rejects_which every = {0};
     const struct counters cs = {.all = &posts, .n = 1};
     struct rejects_replay run = {.counters = &cs};
-    (void)state;
     posts_table(BYTES ", n INT UNSIGNED NOT NULL", "('a', 3)");
     posts_bench(&t, MISSING_REJECT);
     HASH(&t.batch, "posts", "b", "4", "c", "-2");
@@ -907,7 +881,6 @@ static void adjust_is(const char *id, const char *field, bool to, int64_t by, en
 
 static void adjusted_where_it_is(void **state)
 {
-    (void)state;
     posts.missing = MISSING_REJECT;
     mariadb_do(&server, "DELETE FROM tally_adjustments");
     posts_table(TEXT("utf8mb4", "utf8mb4_general_ci") ", n INT UNSIGNED NULL", "('a', 3), ('b', NULL)");

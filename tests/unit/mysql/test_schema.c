@@ -76,20 +76,17 @@ static void visitors_table(const char *columns, const char *rest)
 
 static void sound(void **state)
 {
-    (void)state;
     assert_sound();
 }
 
 static void table_missing(void **state)
 {
-    (void)state;
     mariadb_do(&server, "DROP TABLE daily_visitors");
     refused_and_mended(&shop_all[VISITORS], "table daily_visitors is missing");
 }
 
 static void engine(void **state)
 {
-    (void)state;
     visitors_table(GOOD_COLUMNS GOOD_KEY, "ENGINE=MyISAM");
     refused_and_mended(&shop_all[VISITORS], "engine MyISAM");
 }
@@ -102,7 +99,6 @@ static void any_integer_counts(void **state)
         OTHER_COUNT("TINYINT NOT NULL"),         OTHER_COUNT("SMALLINT UNSIGNED NOT NULL DEFAULT 1"),
         OTHER_COUNT("MEDIUMINT NULL"),           OTHER_COUNT("INT(11) UNSIGNED NOT NULL DEFAULT 0"),
         OTHER_COUNT("BIGINT UNSIGNED NOT NULL"), OTHER_COUNT("BIGINT NULL")};
-    (void)state;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         visitors_table(columns[i], "");
         assert_sound();
@@ -111,14 +107,12 @@ static void any_integer_counts(void **state)
 
 static void count_of_another_kind(void **state)
 {
-    (void)state;
     visitors_table(OTHER_COUNT("DECIMAL(20, 0) NOT NULL"), "");
     refused(&shop_all[VISITORS], "daily_visitors.visitors is decimal(20,0), which does not hold a count");
 }
 
 static void count_missing(void **state)
 {
-    (void)state;
     visitors_table("store_id BIGINT NOT NULL, day DATE NOT NULL, hits INT" GOOD_KEY, "");
     refused(&shop_all[VISITORS], "Columns that do for columns.count: hits");
 }
@@ -127,7 +121,6 @@ static void room_is_told(void **state)
 {
     static const struct schema_rules told = {.room = true};
     struct schema_report r;
-    (void)state;
     visitors_table(OTHER_COUNT("SMALLINT UNSIGNED NOT NULL"), "");
     mariadb_do(&server, "INSERT INTO daily_visitors VALUES (1, '2014-09-20', 65000)");
     look(&r, &told);
@@ -139,7 +132,6 @@ static void room_is_told(void **state)
 
 static void key_column_missing(void **state)
 {
-    (void)state;
     visitors_table("store_id BIGINT NOT NULL, datum DATE NOT NULL, visitors BIGINT NOT NULL,"
                    " PRIMARY KEY (store_id, datum)",
                    "");
@@ -152,14 +144,12 @@ static void key_column_missing(void **state)
 
 static void key_column_of_another_kind(void **state)
 {
-    (void)state;
     visitors_table("store_id DOUBLE NOT NULL, day TIME NOT NULL, visitors BIGINT NOT NULL" GOOD_KEY, "");
     refused(&shop_all[VISITORS], "daily_visitors.day is time, which does not hold a date as YYYYMMDD");
 }
 
 static void hour_in_a_date(void **state)
 {
-    (void)state;
     mariadb_do(&server, "ALTER TABLE hourly MODIFY COLUMN hour DATE NOT NULL");
     refused(&shop_all[HOURLY], "hourly.hour is date, which does not hold");
 }
@@ -174,7 +164,6 @@ static void keys_beside_it(void **state)
         GOOD_COLUMNS ", slug VARCHAR(20) NULL, UNIQUE KEY s (slug)" GOOD_KEY,
         GOOD_COLUMNS ", shard INT NOT NULL DEFAULT 0, UNIQUE KEY s (shard, day, store_id)" GOOD_KEY,
         "id INT AUTO_INCREMENT PRIMARY KEY, store_id INT, day DATE, visitors INT, UNIQUE (store_id, day)"};
-    (void)state;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         visitors_table(columns[i], "");
         assert_sound();
@@ -188,7 +177,6 @@ static void keys_that_find_another_row(void **state)
         ", slug VARCHAR(20) NOT NULL DEFAULT '', UNIQUE KEY other (slug)",
         ", word VARCHAR(20) NOT NULL DEFAULT '', UNIQUE KEY other (store_id, word)",
         ", twice BIGINT AS (visitors * 2) STORED, UNIQUE KEY other (twice)"};
-    (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char columns[300];
         snprintf(columns, sizeof columns, "%s%s%s", GOOD_COLUMNS, keys[i], GOOD_KEY);
@@ -201,7 +189,6 @@ static void keys_that_find_another_row(void **state)
 static void serial_store(void **state)
 {
     struct schema_report r;
-    (void)state;
     visitors_table("store_id BIGINT AUTO_INCREMENT, day DATE NOT NULL, visitors BIGINT NOT NULL" GOOD_KEY,
                    "");
     look(&r, &strict);
@@ -213,21 +200,18 @@ static void serial_store(void **state)
 
 static void key_missing(void **state)
 {
-    (void)state;
     visitors_table(GOOD_COLUMNS, "");
     refused_and_mended(&shop_all[VISITORS], "no unique key of daily_visitors is exactly (`store_id`, `day`)");
 }
 
 static void key_long(void **state)
 {
-    (void)state;
     visitors_table(GOOD_COLUMNS ", PRIMARY KEY (store_id, day, visitors)", "");
     refused_and_mended(&shop_all[VISITORS], "is exactly");
 }
 
 static void key_of_prefixes(void **state)
 {
-    (void)state;
     mariadb_do(&server, "ALTER TABLE words DROP PRIMARY KEY, ADD PRIMARY KEY (word(10))");
     struct schema_report r;
     look(&r, &strict);
@@ -238,7 +222,6 @@ static void key_of_prefixes(void **state)
 
 static void key_turned_is_sound(void **state)
 {
-    (void)state;
     visitors_table(GOOD_COLUMNS ", PRIMARY KEY (day, store_id)", "");
     assert_sound();
 }
@@ -248,7 +231,6 @@ static void folding_text(void **state)
     static const char *const types[] = {"VARCHAR(255) COLLATE utf8mb4_general_ci",
                                         "VARCHAR(255) COLLATE utf8mb4_bin",
                                         "CHAR(100) COLLATE utf8mb4_nopad_bin"};
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         mariadb_do(&server, "ALTER TABLE words MODIFY COLUMN word %s NOT NULL", types[i]);
         struct schema_report r;
@@ -264,7 +246,6 @@ static void folding_text(void **state)
 /* Its values end with NUL bytes, so that none is equal to what the app sent. */
 static void binary_text(void **state)
 {
-    (void)state;
     mariadb_do(&server, "ALTER TABLE words MODIFY COLUMN word BINARY(100) NOT NULL");
     struct schema_report r;
     look(&r, &strict);
@@ -274,7 +255,6 @@ static void binary_text(void **state)
 
 static void exact_text_is_sound(void **state)
 {
-    (void)state;
     mariadb_do(&server,
                "ALTER TABLE words MODIFY COLUMN word VARCHAR(255) COLLATE utf8mb4_nopad_bin NOT NULL");
     assert_sound();
@@ -282,14 +262,12 @@ static void exact_text_is_sound(void **state)
 
 static void column_without_a_default(void **state)
 {
-    (void)state;
     visitors_table(GOOD_COLUMNS ", note VARCHAR(20) NOT NULL" GOOD_KEY, "");
     refused(&shop_all[VISITORS], "daily_visitors.note is NOT NULL without a default");
 }
 
 static void other_columns_are_sound(void **state)
 {
-    (void)state;
     visitors_table(GOOD_COLUMNS ", note VARCHAR(20) NULL, made DATETIME NOT NULL DEFAULT NOW(),"
                                 " double_ BIGINT AS (visitors * 2) VIRTUAL, KEY k (note)" GOOD_KEY,
                    "");
@@ -299,7 +277,6 @@ static void other_columns_are_sound(void **state)
 static void view(void **state)
 {
     struct schema_report r;
-    (void)state;
     mariadb_do(&server, "RENAME TABLE daily_visitors TO away");
     mariadb_do(&server, "CREATE VIEW daily_visitors AS SELECT * FROM away");
     look(&r, &strict);
@@ -316,7 +293,6 @@ static void flush(void **state)
 {
     const struct schema_rules accepted = {.accept_flush = true};
     struct schema_report r;
-    (void)state;
     mariadb_do(&server, "SET GLOBAL innodb_flush_log_at_trx_commit = 2");
     look(&r, &accepted);
     assert_int_equal(r.n, 1);
@@ -328,14 +304,12 @@ static void flush(void **state)
 
 static void read_only(void **state)
 {
-    (void)state;
     mariadb_do(&server, "SET GLOBAL read_only = 1");
     refused_and_mended(NULL, "the server is read-only");
 }
 
 static void packet(void **state)
 {
-    (void)state;
     mariadb_do(&server, "SET GLOBAL max_allowed_packet = 4096");
     refused_and_mended(NULL, "max_allowed_packet is 4096");
 }
@@ -344,7 +318,6 @@ static void packet(void **state)
 static void binary_log(void **state)
 {
     struct schema_report r;
-    (void)state;
     mariadb_kill(&server);
     server.args[0] = "--log-bin=binlog";
     server.args[1] = "--binlog-format=STATEMENT";
@@ -365,7 +338,6 @@ static void own_missing(void **state)
     struct schema_report r;
     struct error e;
     uint32_t from, to;
-    (void)state;
     mariadb_do(&server, "DROP TABLE tally_rejects, tally_schema");
     look(&r, &strict);
     assert_int_equal(schema_refusals(&r), 3); /* two tables, and the version */
@@ -396,7 +368,6 @@ static void own_dropped_is_made_again(const char *table, const char *lost)
 
 static void own_dropped(void **state)
 {
-    (void)state;
     own_dropped_is_made_again("tally_counters", "the sums of what was merged");
     own_dropped_is_made_again("tally_rejects", "the rows that MySQL refused");
     own_dropped_is_made_again("tally_realms", "which tallyd merges for which Redis");
@@ -409,7 +380,6 @@ static void own_ledger_dropped(void **state)
 {
     struct error e;
     unsigned dropped;
-    (void)state;
     for (int i = 0; i < 2; i++) {
         mariadb_do(&server, i == 0 ? "DROP TABLE tally_ledger" : "DROP TABLE tally_ledger, tally_schema");
         assert_int_equal(schema_dropped(server.db, &dropped, &e), ERR_NONE);
@@ -425,7 +395,6 @@ static void own_ledger_dropped(void **state)
 
 static void own_engine(void **state)
 {
-    (void)state;
     mariadb_do(&server, "ALTER TABLE tally_ledger ENGINE=MyISAM");
     refused_and_mended(NULL, "table tally_ledger has engine MyISAM");
 }
@@ -434,7 +403,6 @@ static void own_newer(void **state)
 {
     struct schema_report r;
     struct error e;
-    (void)state;
     mariadb_do(&server, "INSERT INTO tally_schema VALUES (999, NOW(3))");
     look(&r, &strict);
     assert_int_equal(r.n, 1);
@@ -449,7 +417,6 @@ static void migrate_twice(void **state)
 {
     struct error e;
     uint32_t from, to, created;
-    (void)state;
     assert_int_equal(schema_migrate(server.db, false, &from, &to, &e), ERR_NONE);
     assert_int_equal(from, schema_version_wanted());
     assert_int_equal(to, schema_version_wanted());
@@ -473,7 +440,6 @@ static void migrate_at_once(void **state)
 {
     pthread_t threads[4];
     bool good[4];
-    (void)state;
     mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, "
                         "tally_adjustments, tally_schema, words, hourly");
     for (int i = 0; i < 4; i++)
@@ -491,7 +457,6 @@ static void migrate_waits_for_the_other(void **state)
 {
     pthread_t thread;
     bool good;
-    (void)state;
     mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, "
                         "tally_adjustments, tally_schema");
     assert_mariadb(&server, "1", "SELECT GET_LOCK(CONCAT('tallyd_', LEFT(SHA2(DATABASE(), 256), 32)), 0)");
@@ -509,7 +474,6 @@ static void migrate_waits_for_the_other(void **state)
 static void printed_is_what_runs(void **state)
 {
     struct buf all = {0}, tables = {0};
-    (void)state;
     schema_print(&all);
     schema_print_tables(&shop, &tables);
     buf_put_char(&all, 0);
@@ -527,7 +491,6 @@ static void printed_is_what_runs(void **state)
 
 static int afresh(void **state)
 {
-    (void)state;
     mariadb_do(&server, "DROP TABLE IF EXISTS daily_visitors, words, hourly");
     shop_create(&server);
     return 0;

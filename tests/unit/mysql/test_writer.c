@@ -32,7 +32,6 @@ static void on_up(void *arg, bool up, const char *text)
 
 static void on_limit(uv_timer_t *timer)
 {
-    (void)timer;
     fail_msg("nothing came for 120 s");
 }
 
@@ -130,7 +129,6 @@ static void many(void **state)
 {
     struct world w;
     struct load l;
-    (void)state;
     world_open(&w, &server.config, 4);
     load_make(&l, &w, 200);
     for (int i = 0; i < l.n; i++)
@@ -174,7 +172,6 @@ static void jobs(void **state)
     struct world w;
     struct load l;
     struct question q = {.job = {.work = question_work, .done = question_done}, .w = &w};
-    (void)state;
     world_open(&w, &server.config, 2);
     load_make(&l, &w, 5);
     load_submit(&l, &w);
@@ -193,7 +190,6 @@ static void down_and_up_again(void **state)
     struct world w;
     struct load l;
     struct question q = {.job = {.work = question_work, .done = question_done}, .w = &w};
-    (void)state;
     world_open(&w, &server.config, 2);
     run_until(&w, w.ups == 1);
     mariadb_kill(&server);
@@ -223,7 +219,6 @@ static void down_from_the_start(void **state)
     struct load l;
     struct db_config config = server.config;
     char nowhere[] = "/nowhere/at/all";
-    (void)state;
     config.socket = nowhere;
     world_open(&w, &config, 2);
     load_make(&l, &w, 3);
@@ -243,7 +238,6 @@ static void down_while_read_only(void **state)
     struct load l;
     struct db_config config = server.config;
     char user[] = "app";
-    (void)state;
     mariadb_do(&server, "CREATE USER app@localhost");
     mariadb_do(&server, "GRANT ALL ON shop.* TO app@localhost");
     config.user = user;
@@ -272,7 +266,6 @@ static void down_and_up_in_one_turn(void **state)
     struct world w;
     struct db_config config = server.config;
     char user[] = "app";
-    (void)state;
     mariadb_do(&server, "CREATE USER app@localhost");
     mariadb_do(&server, "GRANT ALL ON shop.* TO app@localhost");
     config.user = user;
@@ -295,7 +288,6 @@ static void held_is_not_down(void **state)
 {
     struct world w;
     struct load l;
-    (void)state;
     world_open(&w, &server.config, 2);
     run_until(&w, w.ups == 1);
     mariadb_do(&server, "RENAME TABLE words TO away");
@@ -313,7 +305,6 @@ static void close_finishes_the_work(void **state)
 {
     struct world w;
     struct load l;
-    (void)state;
     world_open(&w, &server.config, 2);
     load_make(&l, &w, 50);
     load_submit(&l, &w);
@@ -328,7 +319,6 @@ static void close_answers_late_comers(void **state)
 {
     struct world w;
     struct load l;
-    (void)state;
     world_open(&w, &server.config, 2);
     run_until(&w, w.ups == 1);
     load_make(&l, &w, 2);
@@ -349,7 +339,6 @@ static void close_with_a_stopped_server(void **state)
     struct world w;
     struct load l;
     struct db_config config = server.config;
-    (void)state;
     config.connect_timeout_s = 1;
     config.read_timeout_s = 20;
     world_open(&w, &config, 2);
@@ -372,7 +361,6 @@ static void closes_at_any_moment(void **state)
 {
     struct world w;
     struct load l;
-    (void)state;
     for (uint32_t i = 0; i < 60; i++) {
         shop_empty(&server);
         world_open(&w, &server.config, 3);

@@ -26,14 +26,12 @@ static inline void on_frame(void *arg, struct frame *f, enum frame_outcome outco
 
 static inline void on_values(void *arg, struct frame *f)
 {
-    (void)f;
     ((struct got *)arg)->values++;
 }
 
 static inline void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
 {
     struct got *g = arg;
-    (void)k;
     g->kept_n++;
     g->outcome = outcome;
 }

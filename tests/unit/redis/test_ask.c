@@ -15,7 +15,6 @@ static void test_format(void **state)
 {
     const struct slice tag = SLICE("{x}"), bytes = slice_of("a b\0%\r\n", 7);
     struct buf got = {0}, want = {0};
-    (void)state;
     request_format(&got, tag, "EVAL %.*s 2 {}" KEY_GEN " {}%.*s %d %u %ld %" PRIu64 " %zu p%s:%d %s",
                    SLICE_ARG(bytes), SLICE_ARG(bytes), -1, 4000000000u, -5L, UINT64_C(7), (size_t)8, "re", 9,
                    "");
@@ -46,7 +45,6 @@ static void test_scan(void **state)
     struct slice text;
     int64_t i, n;
     const struct redis_answer *all, *list, *any;
-    (void)state;
     const struct redis_answer *r = redis_call(&w->link, "EVAL %s 0", "return {'a', 5, {'7', {}}, false}");
     assert_true(answer_scan(r, "(si(ia)*)", &text, &i, &n, &list, &any));
     assert_slice(text, "a");
@@ -64,7 +62,6 @@ static void test_scan(void **state)
 static void test_call(void **state)
 {
     struct world *w = world_open();
-    (void)state;
     const struct redis_answer *r = redis_call(&w->link, "ECHO %s", "kept");
     for (int i = 0; i < 3; i++) {
         request_words(redis_link_begin(&w->link), "UNWATCH");

@@ -20,7 +20,6 @@ static void batch_make(struct world *w, const char *id, const char *owner, const
 
 static void on_adopt(struct adopt *a)
 {
-    (void)a;
     answers++;
 }
 
@@ -61,7 +60,6 @@ static void test_adopt_own(void **state)
 {
     struct world *w = world_open();
     struct adopt a = {0};
-    (void)state;
     five_batches(w);
     assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
     assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
@@ -73,7 +71,6 @@ static void test_adopt_instance(void **state)
     struct world *w = world_open();
     struct adopt a = {0};
     char owner[100];
-    (void)state;
     five_batches(w);
     redis_ask(&w->server, "CONFIG SET maxmemory 1");
     assert_string_equal(adopt(w, ADOPT_INSTANCE, true, &a), "1");
@@ -91,7 +88,6 @@ static void test_adopt_stale(void **state)
 {
     struct world *w = world_open();
     struct adopt a = {0};
-    (void)state;
     five_batches(w);
     redis_ask(&w->server, "ZADD tally:batches 1 " ID(9)); /* no registry: no batch */
     assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "3");
@@ -113,7 +109,6 @@ static void test_adopt_dead(void **state)
 {
     struct world *w = world_open();
     struct adopt a = {.limit = 2};
-    (void)state;
     five_batches(w);
     redis_ask(&w->server, "CLIENT SETNAME tallyd:other:0123456789abcdef:frame"); /* that one lives */
     assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "31");
@@ -134,7 +129,6 @@ static void test_adopt_dead(void **state)
 
 static void on_standing(struct standing *s)
 {
-    (void)s;
     answers++;
 }
 
@@ -142,7 +136,6 @@ static void test_standing(void **state)
 {
     struct world *w = world_open();
     struct standing s = {.done = on_standing};
-    (void)state;
     five_batches(w);
     redis_ask(&w->server, "HSET tally:batch:" ID(2) " =s77:product_views 1");
     answers = 0;
@@ -174,7 +167,6 @@ static void test_standing_history(void **state)
 {
     struct world *w = world_open();
     struct standing s = {.done = on_standing};
-    (void)state;
     redis_ask(&w->server, "SET tally:seq:shop:%s 7", w->life.id);
     answers = 0;
     redis_link_numbered(&w->link, 7);
@@ -193,7 +185,6 @@ static void test_standing_history(void **state)
 
 static void on_instance(struct redis_instance *i)
 {
-    (void)i;
     answers++;
 }
 
@@ -203,7 +194,6 @@ static void test_beat_and_instance(void **state)
     struct batch_id ids[2];
     struct life other;
     struct redis_instance i = {.life = &w->life, .done = on_instance};
-    (void)state;
     five_batches(w);
     redis_ask(&w->server, "CONFIG SET maxmemory 1");
     assert_true(batch_id_read(SLICE(ID(3)), &ids[0]));
@@ -238,7 +228,6 @@ static void test_beat_ends_ttls(void **state)
     struct world *w = world_open();
     struct redis_instance i = {.life = &w->life, .done = on_instance};
     int before = answers;
-    (void)state;
     redis_ask(&w->server, "HSET s1:product_views 1 1");
     redis_ask(&w->server, "ZADD tally:dirty 7 s1:product_views 8 s2:product_views");
     redis_ask(&w->server, "EXPIRE s1:product_views 1000");
@@ -262,7 +251,6 @@ static void on_batch(void *arg, const struct batch_seen *b)
 
 static void on_list(struct batch_list *b)
 {
-    (void)b;
     answers++;
 }
 
@@ -271,7 +259,6 @@ static void test_list(void **state)
     struct world *w = world_open();
     int n = 0;
     struct batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
-    (void)state;
     five_batches(w);
     answers = 0;
     redis_batch_list(&w->link, &b);
@@ -285,19 +272,16 @@ static void test_list(void **state)
 
 static void on_due(struct due_poll *d)
 {
-    (void)d;
     answers++;
 }
 
 static void on_restore(struct redis_restore *r)
 {
-    (void)r;
     answers++;
 }
 
 static void on_state(struct dirty_state *d)
 {
-    (void)d;
     answers++;
 }
 
@@ -320,7 +304,6 @@ static void test_due(void **state)
 {
     struct world *w = world_open();
     struct due_poll d = {.before_ms = 1700000000300, .limit = 2};
-    (void)state;
     due(w, &d);
     assert_int_equal(d.keys_n, 0);
     due_free(&d);
@@ -355,7 +338,6 @@ static void test_held(void **state)
     char text[1200][32];
     struct redis_restore r = {.counters = &w->counters, .done = on_restore};
     struct dirty_state d = {.done = on_state};
-    (void)state;
     for (int i = 0; i < 1200; i++) {
         snprintf(text[i], sizeof text[i], i < 600 ? "s%d:product_views" : "gone:%d", i);
         names[i] = slice_str(text[i]);
@@ -386,7 +368,6 @@ static void test_held(void **state)
 
 static void on_gen(struct gen_read *g)
 {
-    (void)g;
     answers++;
 }
 
@@ -396,7 +377,6 @@ static void test_gen(void **state)
         uint64_t least, gen;
     } steps[] = {{0, 0}, {5, 5}, {3, 5}, {0, 5}};
     struct world *w = world_open();
-    (void)state;
     answers = 0;
     for (int i = 0; i < 4; i++) {
         struct gen_read g = {.accept = i > 0, .least = steps[i].least, .realm = {{7}}, .done = on_gen};
@@ -413,7 +393,6 @@ static void test_gen(void **state)
 
 static void on_kill(struct redis_kill *k)
 {
-    (void)k;
     answers++;
 }
 
@@ -425,7 +404,6 @@ static void test_kill_lives(void **state)
     struct world *w = world_open();
     struct redis_kill k = {.life = &w->life, .done = on_kill};
     redisContext *clients[5];
-    (void)state;
     for (int i = 0; i < 5; i++) {
         clients[i] = redisConnectUnix(w->server.socket);
         freeReplyObject(redisCommand(clients[i], "CLIENT SETNAME %s", names[i]));
@@ -458,7 +436,6 @@ static void test_check(void **state)
                                             .version_text = "7.0.15"};
     struct redis_facts f = good;
     struct error e;
-    (void)state;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     strcpy(f.policy, "volatile-ttl");
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
@@ -504,7 +481,6 @@ static void test_check(void **state)
 static void test_advice(void **state)
 {
     struct redis_facts f = {.version = 70015, .appendfsync = "everysec", .lax_fsync = true};
-    (void)state;
     assert_non_null(
         strstr(redis_check_advice(&f, REDIS_KEEPS_DISK), "CONFIG SET no-appendfsync-on-rewrite no"));
     assert_null(redis_check_advice(&f, REDIS_KEEPS_REPLICAS));

@@ -96,7 +96,6 @@ static void test_pages_skip_nobody(void **state)
     struct dice d = dice_new("pages");
     int seen[300] = {0};
     char last[64] = "";
-    (void)state;
     for (int i = 0; i < 300; i++)
         redis_ask(s, "ZADD known: 0 %d:m%d", i % 7, i);
     for (bool end = false; !end;) {
@@ -126,7 +125,6 @@ static void test_pages_skip_nobody(void **state)
 static void test_short_pages(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     page_next(g, 10, SLICE(""));
     assert_int_equal(g->page.n, 0);
     assert_true(g->page.at_end);
@@ -154,7 +152,6 @@ static void test_series(void **state)
     struct slice names[] = {SLICE("1:a"), SLICE("60:a"), SLICE("1:old"), SLICE("1:none"),
                             SLICE("1:x"), SLICE("word"), SLICE("1:f")};
     int64_t now = redis_now_s(g) - 100; /* what the asker believes */
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         redis_ask(s, "ZADD known: 0 %b", names[i].p, names[i].n);
     redis_ask(s, "HSET count:1:a %lld 1 %lld 1 %lld 1", now - 121, now - 120, now - 119);
@@ -184,7 +181,6 @@ static void test_series_when_a_clock_leaps(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     int64_t now = redis_now_s(g);
-    (void)state;
     redis_ask(s, "ZADD known: 0 1:a");
     redis_ask(s, "HSET count:1:a %lld 1", now);
     clean_one(g, REDIS_CLEAN_SERIES, "1:a", now + 86400); /* ours */
@@ -212,7 +208,6 @@ static void test_series_in_pieces(void **state)
     int64_t now = redis_now_s(g);
     uint64_t removed = 0, gone = 0;
     int requests = 0;
-    (void)state;
     redis_ask(s, "EVAL %s 1 count:1:0 20000 5", fill);
     redis_ask(s, "HSET count:1:0 %lld 1", now);
     for (int i = 0; i < 50; i++) {
@@ -244,7 +239,6 @@ static void test_events(void **state)
     struct slice names[] = {SLICE("n:x"),    SLICE("old:x"), SLICE("seen:x"),
                             SLICE("none:x"), SLICE("str:x"), SLICE("word")};
     int64_t now = redis_now_s(g) - 100;
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         redis_ask(s, "ZADD tally:events 0 %b", names[i].p, names[i].n);
     redis_ask(s, "ZADD n:x %lld a %lld b %lld c", now - 1001, now - 1000, now);
@@ -279,7 +273,6 @@ static void test_events_in_pieces(void **state)
     struct slice names[] = {SLICE("a:x"), SLICE("b:x")};
     int64_t now = redis_now_s(g);
     uint64_t removed = 0;
-    (void)state;
     redis_ask(s, "EVAL %s 1 a:x 10000", fill);
     redis_ask(s, "EVAL %s 1 b:x 3000", fill);
     for (uint32_t at = 0; at < 2; at += g->clean.finished) {
@@ -298,7 +291,6 @@ static void test_windows(void **state)
     struct redis_server *s = &g->w->server;
     struct slice types[] = {SLICE("x"), SLICE("none"), SLICE("str")};
     long long now = (long long)redis_now_s(g) - 100;
-    (void)state;
     redis_ask(s, "SET statcache:str word");
     redis_ask(s, "HSET statcache:x n:windows 5,60 gone:windows 5 gone:5:5 1 n:%lld:5 1 n:%lld:5 2",
               now - 1000, now - 999);
@@ -327,7 +319,6 @@ static void test_windows_in_pieces(void **state)
     int64_t now = redis_now_s(g);
     uint64_t removed = 0;
     int requests = 0;
-    (void)state;
     redis_ask(s, "EVAL %s 1 statcache:x %lld", fill, (long long)now);
     do {
         clean_one(g, REDIS_CLEAN_WINDOWS, "x", now);
@@ -345,7 +336,6 @@ static void test_link_lost(void **state)
 {
     struct got *g = got_open();
     struct slice name = SLICE("1:a");
-    (void)state;
     child_pause(g->w->server.pid);
     g->clean.names = &name;
     g->clean.names_n = 1;

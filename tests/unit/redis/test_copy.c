@@ -25,7 +25,6 @@ static void test_told(void **state)
 {
     struct world *w = world_open();
     struct track t;
-    (void)state;
     redis_ask(&w->server, "MSET before 1 gone 1");
     track_on(w, &t);
     assert_true(reached(w, &t));
@@ -53,7 +52,6 @@ static void test_own_mark(void **state)
 {
     struct world *w = world_open();
     struct track t;
-    (void)state;
     track_on(w, &t);
     assert_true(reached(w, &t));
     t.seen = false;
@@ -74,7 +72,6 @@ static void test_emptied(void **state)
 {
     struct world *w = world_open();
     struct track t;
-    (void)state;
     track_on(w, &t);
     redis_ask(&w->server, "FLUSHALL");
     assert_false(reached(w, &t));
@@ -88,7 +85,6 @@ static void test_cut(void **state)
 {
     struct world *w = world_open();
     struct track t;
-    (void)state;
     track_on(w, &t);
     redis_ask(&w->server, "CLIENT KILL TYPE pubsub");
     WAIT_UNTIL(w, t.lost);
@@ -102,7 +98,6 @@ static void test_silent(void **state)
 {
     struct world *w = world_open();
     struct track t;
-    (void)state;
     redis_ask(&w->server, "ACL SETUSER default -subscribe");
     assert_false(track_open(&t, &w->loop, &w->place));
     assert_lost(&t, "NOPERM");
@@ -131,7 +126,6 @@ static void test_sweep(void **state)
     struct world *w = world_open();
     struct redis_server *s = &w->server;
     char why[200];
-    (void)state;
     w->counters.ops = &limits;
     w->place.tag = (struct tag){"{x}", 3};
     for (int i = 0; i < 3000; i++)

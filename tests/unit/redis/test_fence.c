@@ -19,7 +19,6 @@ static void on_fence(struct fence *f)
 }
 static void on_closed(struct redis_fences *fs)
 {
-    (void)fs;
     closing->closed++;
 }
 
@@ -54,7 +53,6 @@ static void fences_stall(struct world *w)
 static void test_timed(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     world_timed(g.w);
     redis_ask(&g.w->server, "CONFIG SET maxmemory 1");
@@ -74,7 +72,6 @@ static void test_timed(void **state)
 static void test_info_refused(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     fences_stall(g.w);
     g.fs.wait_ms = 1000;
@@ -104,7 +101,6 @@ static void test_nothing_is_synced(void **state)
 {
     struct got g;
     struct world *w = world_always(&g);
-    (void)state;
     fences_stall(w);
     g.fs.wait_ms = 300;
     redis_fence(&g.fs, &g.f[0]);
@@ -124,7 +120,6 @@ static void test_always_and_nothing(void **state)
 {
     struct got g;
     struct world *w = world_always(&g);
-    (void)state;
     for (int i = 0; i < 3; i++)
         redis_fence(&g.fs, &g.f[i]);
     WAIT_UNTIL(w, g.answers == 3);
@@ -151,7 +146,6 @@ static void test_held(void **state)
 {
     struct got g;
     struct world *w = world_always(&g);
-    (void)state;
     place_hold(&w->place, true);
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(w, g.answers == 1);
@@ -168,7 +162,6 @@ static void test_held(void **state)
 static void test_other_data(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     g.fs.keeps = REDIS_KEEPS_NOTHING;
     redis_ask(&g.w->server, "SET tally:seq:shop:%s 7", g.w->life.id);
@@ -188,7 +181,6 @@ static void test_other_data(void **state)
 static void test_other_data_in_between(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     fences_stall(g.w);
     redis_fence(&g.fs, &g.f[0]);
@@ -203,7 +195,6 @@ static void test_other_data_in_between(void **state)
 static void test_replicas_missing(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     world_timed(g.w);
     g.fs.replicas = 1;
@@ -224,7 +215,6 @@ static void test_replica_there(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
-    (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&a, n) | getsockname(fd, (struct sockaddr *)&a, &n), 0);
     close(fd); /* a replica needs the master's port: one that was free just now */
     snprintf(port, sizeof port, "%d", ntohs(a.sin_port));
@@ -246,7 +236,6 @@ static void test_replica_there(void **state)
 static void test_lost(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     fences_stall(g.w);
     redis_fence(&g.fs, &g.f[0]);
@@ -265,7 +254,6 @@ static void test_lost(void **state)
 static void test_link_changed(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     fences_stall(g.w);
     redis_fence(&g.fs, &g.f[0]);
@@ -317,7 +305,6 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 
 static void test_waitaof(void **state)
 {
-    (void)state;
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", "$-1\r\n", AT_REST ENDED_WELL, false);
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, AT_REST, false);
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, ENDED_WELL, false);
@@ -350,7 +337,6 @@ static void test_next_link(void **state)
     struct fake one = {.say = {WRITTEN}},
                 two = {.say = {WRITTEN, "*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
                                "*2\r\n:1\r\n:0\r\n$1\r\n2\r\n" AT_REST_LONG}};
-    (void)state;
     assert_int_equal(sizeof AT_REST ENDED_WELL - 1, 128);
     snprintf(at, sizeof at, "%s2", w->server.socket);
     place_init(&place, &url);
@@ -398,7 +384,6 @@ static void test_background_with_waitaof(void **state)
     struct redis_fences next = {.link = NULL};
     struct fake f = {.say = {WRITTEN, "*2\r\n:0\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
                              "*2\r\n:1\r\n:0\r\n$1\r\n2\r\n" AT_REST_LONG}};
-    (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -421,7 +406,6 @@ static void test_background(void **state)
     struct got g;
     struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", ":0\r\n" OUR_KEY, "*2\r\n$3\r\nabc\r\n$-1\r\n",
                              ":2\r\n$1\r\n2\r\n"}};
-    (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -446,7 +430,6 @@ static void test_background(void **state)
 static void test_background_lost(void **state)
 {
     struct got g;
-    (void)state;
     got_init(&g, world_open());
     g.fs.keeps = REDIS_KEEPS_REPLICAS;
     g.fs.replicas = 1;

@@ -27,7 +27,6 @@ static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 
 static void on_claim(void *arg, struct claim *c)
 {
-    (void)c;
     ((struct got *)arg)->claims_n++;
 }
 
@@ -49,14 +48,12 @@ static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours
 
 static void on_values(void *arg, struct frame *f)
 {
-    (void)f;
     ((struct got *)arg)->values++;
 }
 
 static void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
 {
     struct got *g = arg;
-    (void)k;
     g->kept_n++;
     g->outcome = outcome;
 }
@@ -126,7 +123,6 @@ static void test_applied(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     one_cell(g, KEY, "20140920", 3);
     ask_lock(g, &g->f.hashes[0], LOCK);
     send_and_wait(g);
@@ -183,7 +179,6 @@ static void test_replayed(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->frames.keeps = true;
     one_cell(g, KEY, "20140920", 3);
     one_cell(g, "s2:unique_visitors:daily", "20140920", 4);
@@ -221,7 +216,6 @@ static void test_what_failed_is_not_replayed(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->frames.keeps = true;
     redis_ask(s, "SET " KEY " other");
     one_cell(g, KEY, "20140920", 3);
@@ -240,7 +234,6 @@ static void test_what_failed_is_not_replayed(void **state)
 static void test_without_keeping_nothing_is_copied(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     one_cell(g, KEY, "20140920", 3);
     send_and_wait(g);
     assert_int_equal(g->f.again.n, 0);
@@ -251,14 +244,12 @@ static int allocations;
 
 static void *counting_realloc(void *arg, void *p, size_t size)
 {
-    (void)arg;
     allocations++;
     return realloc(p, size);
 }
 
 static void counting_free(void *arg, void *p)
 {
-    (void)arg;
     free(p);
 }
 
@@ -268,7 +259,6 @@ static void test_warm(void **state)
     static const struct heap counting = {.realloc = counting_realloc, .free = counting_free};
     struct got *g = got_open();
     char field[16];
-    (void)state;
     one_cell(g, KEY, "0", 1);
     for (int i = 1; i < 1000; i++) {
         snprintf(field, sizeof field, "%d", i);
@@ -289,7 +279,6 @@ static void test_many_cells(void **state)
 {
     struct got *g = got_open();
     char field[16];
-    (void)state;
     for (int h = 0; h < 10; h++) {
         char *key = malloc(64);
         snprintf(key, 64, "s%d:product_views", h);
@@ -321,7 +310,6 @@ static void test_cell_errors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET s2:unique_visitors:daily x");
     redis_ask(s, "HSET s3:unique_visitors:daily full 9223372036854775807 word abc");
     one_cell(g, KEY, "20140920", 1);
@@ -375,7 +363,6 @@ static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
 
 static void test_books_go_round(void **state)
 {
-    (void)state;
     books_go_round(INT64_MAX, 1, INT64_MIN);
     books_go_round(INT64_MAX - 3, INT64_MAX, -5);
     books_go_round(INT64_MIN, -1, INT64_MAX);
@@ -387,7 +374,6 @@ static void test_refused_when_full(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "CONFIG SET maxmemory 1");
     one_cell(g, KEY, "20140920", 1);
     send_and_wait(g);
@@ -405,7 +391,6 @@ static void test_refused_when_full(void **state)
 static void test_refused_by_a_replica(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_ask(&g->w->server, "REPLICAOF 127.0.0.1 1");
     one_cell(g, KEY, "20140920", 1);
     send_and_wait(g);
@@ -425,7 +410,6 @@ static void test_not_run_on_other_data(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->f.seq = 1;
     one_cell(g, KEY, "20140920", 1);
     send_and_wait(g);
@@ -446,7 +430,6 @@ static void test_not_run_on_other_data(void **state)
 static void test_not_run_behind_the_look(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_frames_look(&g->frames, &(struct link_look){0});
     WAIT_UNTIL(g->w, g->looks == 1);
     redis_ask(&g->w->server, "SET tally:seq:shop:%s 7", g->w->life.id);
@@ -462,7 +445,6 @@ static void test_not_run_behind_the_look(void **state)
 static void test_idle_link_looks(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     g->f.seq = 5;
     one_cell(g, KEY, "20140920", 1);
     send_and_wait(g);
@@ -484,7 +466,6 @@ static void test_refused_at_exec(void **state)
         {"-MISCONF Errors writing to the AOF file: No space left on device\r\n",
          "MISCONF Errors writing to the AOF file: No space left on device"},
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct world *w = world_empty();
         struct got g;
@@ -516,7 +497,6 @@ static void test_no_transaction(void **state)
         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n:1\r\n",
         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*-1\r\n",
     };
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct world *w = world_empty();
         struct got g;
@@ -541,7 +521,6 @@ static void test_cut_in_flight(void **state)
 {
     struct got *g = got_open();
     struct claim c = {.counter = &g->w->all[0], .keys = &(struct slice){KEY, strlen(KEY)}, .keys_n = 1};
-    (void)state;
     batch_id_draw(&c.id);
     one_cell(g, KEY, "20140920", 5);
     g->f.seq = 7;
@@ -591,7 +570,6 @@ static void test_look_with_nothing(void **state)
     struct got *g = got_open();
     struct claim a = {0}, b = {0};
     struct claim *both[] = {&a, &b};
-    (void)state;
     batch_id_draw(&a.id);
     batch_id_draw(&b.id);
     char hex[33];
@@ -636,7 +614,6 @@ static void test_claim(void **state)
     struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"),
                            SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4};
-    (void)state;
     redis_ask(s, "HSET " KEY " a 1 b 2");
     redis_ask(s, "SET s3:unique_visitors:daily x");
     redis_ask(s, "ZADD tally:dirty 1700000000456 " KEY
@@ -677,7 +654,6 @@ static void test_claim_small_and_large(void **state)
     bool fresh[] = {false, true, true, false};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4, .fresh = fresh};
     char long_field[602] = "";
-    (void)state;
     memset(long_field, 'f', 600);
     redis_ask(s, "HSET s1:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9");
     redis_ask(s, "EXPIRE s1:unique_visitors:daily 1000");
@@ -718,7 +694,6 @@ static void test_claim_may_not_unlink(void **state)
     struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
     redis_ask(s, "HSET " KEY " a 1");
     redis_ask(s, "ACL SETUSER default -unlink");
     claim_and_wait(g, &c);
@@ -734,7 +709,6 @@ static void test_claim_target_exists(void **state)
     struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
     batch_id_draw(&c.id);
     redis_ask(s, "HSET " KEY " a 1 b 2 c 3 d 4 e 5 f 6 g 7 h 8 i 9");
     redis_ask(s, "HSET " KEY "_%s old 9", hex_of(&c));
@@ -755,7 +729,6 @@ static void test_claim_thousand_when_full(void **state)
     struct redis_server *s = &g->w->server;
     struct keys *k = malloc(sizeof *k);
     struct claim c = {.counter = &g->w->all[1], .keys = k->all, .keys_n = 1000};
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         snprintf(k->names[i], 64, "s%d:product_views", i);
         k->all[i] = slice_str(k->names[i]);
@@ -784,7 +757,6 @@ static void test_claim_field_bound(void **state)
     struct claim c = {.counter = &g->w->all[1], .keys = keys, .keys_n = 3};
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 1) end return 1";
-    (void)state;
     redis_ask(s, "EVAL %s 1 s1:product_views 60000", fill);
     redis_ask(s, "EVAL %s 1 s2:product_views 60000", fill);
     redis_ask(s, "EVAL %s 1 s3:product_views 10", fill);
@@ -808,7 +780,6 @@ static void test_claim_refused(void **state)
     struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
     redis_ask(s, "HSET " KEY " a 1");
     redis_ask(s, "SET tally:gen word");
     claim_and_wait(g, &c);
@@ -836,7 +807,6 @@ static void test_order(void **state)
     struct got *g = got_open();
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
     batch_id_draw(&c.id);
     one_cell(g, KEY, "20140920", 2);
     redis_frames_send(&g->frames, &g->f);
@@ -856,7 +826,6 @@ static void test_order(void **state)
 static void test_killed_under_way(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     for (int round = 0; round < 5; round++) {
         redis_ask(&g->w->server, "CONFIG SET appendfsync always");
         int ups = g->w->ups, before = g->frames_n;

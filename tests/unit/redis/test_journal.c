@@ -22,7 +22,6 @@ struct got {
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
     struct got *g = arg;
-    (void)f;
     g->frames_n++;
     g->outcome = outcome;
 }
@@ -30,7 +29,6 @@ static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
 {
     struct got *g = arg;
-    (void)seq, (void)stands;
     g->looks++;
     for (uint32_t i = 0; i < g->frames.look_n - g->frames.look_claims; i++)
         g->ours[i] = ours[i];
@@ -93,7 +91,6 @@ static void a_frame_opens_appends_and_ends(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     append(g, "shop:1", "abc", true, false);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     assert_redis(s, g->mine, "HGET tally:journals shop:1");
@@ -115,7 +112,6 @@ static void a_frame_opens_appends_and_ends(void **state)
 static void what_ends_before_it_began_leaves_nothing(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     append(g, "shop:1", "", true, true);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     assert_redis(&g->w->server, "0", "EXISTS tally:journal:shop:1 tally:journals");
@@ -126,7 +122,6 @@ static void a_frame_appends_to_many(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     append(g, "a", "1", true, false);
     begin(g);
     frame_add_append(&g->f, SLICE("a"), SLICE(""))->ends = true;
@@ -154,7 +149,6 @@ static void what_is_in_an_append_has_no_command(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET count:60:taken mine");
     begin(g);
     op(g, "silent", 5)->silent = true;
@@ -177,7 +171,6 @@ static void a_full_redis_takes_nothing(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     append(g, "a", "1", true, false);
     redis_ask(s, "CONFIG SET maxmemory 1");
     append(g, "a", "2", false, false);
@@ -193,7 +186,6 @@ static void keys_of_another_kind_fail_no_client(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET tally:journals mine");
     redis_ask(s, "HSET tally:journal:a mine 1");
     begin(g);
@@ -221,7 +213,6 @@ static void a_look_tells_whose_they_are(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     struct slice names[] = {SLICE("gone"), SLICE("ours"), SLICE("his"), SLICE("like")};
-    (void)state;
     append(g, "ours", "1", true, false);
     redis_ask(s, "HSET tally:journals his shop:0000000000000000 like %s0", g->mine);
     redis_ask(s, "SET tally:journal:gone 1");
@@ -239,7 +230,6 @@ static void a_look_that_fails_cuts_the_link(void **state)
 {
     struct got *g = got_open();
     struct slice name = SLICE("a");
-    (void)state;
     redis_ask(&g->w->server, "SET tally:journals mine");
     redis_frames_look(&g->frames, &(struct link_look){.journals = &name, .journals_n = 1});
     WAIT_UNTIL(g->w, g->w->downs == 1);
@@ -296,7 +286,6 @@ static void the_list_tells_whose_links_stand(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     struct redis_link link;
-    (void)state;
     another_link(g->w, &link, &other, "sync");
     redis_ask(s, "HSET tally:journals a %s b " OTHER " c other:0123456789abcde d other e shop:0 f " OTHER,
               g->mine);
@@ -321,7 +310,6 @@ static void the_list_tells_whose_links_stand(void **state)
 static void an_empty_list_is_none(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     struct journal_list list = listed(g);
     assert_false(list.lost);
     assert_int_equal(list.n, 0);
@@ -332,7 +320,6 @@ static void an_empty_list_is_none(void **state)
 static void a_list_that_fails_is_lost(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_ask(&g->w->server, "SET tally:journals mine");
     struct journal_list list = listed(g);
     assert_true(list.lost);
@@ -382,7 +369,6 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     struct redis_server *s = &g->w->server;
     struct redis_link frame, sync, like;
     static const struct life near = {.instance = {"other", 5}, .id = "0123456789abcdee"};
-    (void)state;
     another_link(g->w, &frame, &other, "frame");
     another_link(g->w, &sync, &other, "sync");
     another_link(g->w, &like, &near, "frame");
@@ -416,7 +402,6 @@ static void one_whose_owner_changed_is_left_alone(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     struct redis_link link;
-    (void)state;
     another_link(g->w, &link, &other, "frame");
     redis_ask(s, "HSET tally:journals a third:1");
     redis_ask(s, "SET tally:journal:a records");
@@ -439,7 +424,6 @@ static void our_own_is_taken_again(void **state)
 {
     struct got *g = got_open();
     struct redis_link link;
-    (void)state;
     another_link(g->w, &link, &g->w->life, "sync");
     redis_ask(&g->w->server, "HSET tally:journals a %s", g->mine);
     redis_ask(&g->w->server, "SET tally:journal:a records");
@@ -460,7 +444,6 @@ static void of_one_taken_twice_all_owners_have_no_link(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     struct redis_link first, mine;
-    (void)state;
     another_link(g->w, &first, &other, "frame");
     another_link(g->w, &mine, &g->w->life, "sync");
     int64_t first_id = first.client_id;
@@ -489,7 +472,6 @@ static void a_take_that_is_refused_leaves_its_owners_named(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET tally:journals a dead:1");
     redis_ask(s, "ACL SETUSER default -client|list");
     for (int again = 0; again < 2; again++) {
@@ -513,7 +495,6 @@ static void a_long_one_comes_in_pieces(void **state)
     static const size_t lengths[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5};
     struct got *g = got_open();
     struct buf bytes = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         while (bytes.n < lengths[i])
             buf_put_char(&bytes, (char)(bytes.n * 31 >> 3));
@@ -535,7 +516,6 @@ static void a_long_one_comes_in_pieces(void **state)
 static void one_is_taken_of_a_full_redis(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_ask(&g->w->server, "HSET tally:journals a dead:1");
     redis_ask(&g->w->server, "SET tally:journal:a records");
     redis_ask(&g->w->server, "CONFIG SET maxmemory 1");
@@ -550,7 +530,6 @@ static void one_is_taken_of_a_full_redis(void **state)
 static void a_key_of_another_kind_is_told(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_ask(&g->w->server, "HSET tally:journals a dead:1");
     redis_ask(&g->w->server, "HSET tally:journal:a mine 1");
     struct journal_take t = take_of(g, "a", "dead:1");
@@ -595,7 +574,6 @@ static void fake_close(struct fake_got *fg)
 static void a_fake_that_answers_all_is_taken(void **state)
 {
     struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], steps[3], steps[4]}}};
-    (void)state;
     fake_open(&fg);
     struct journal_take t = take_of(fg.g, "a", "dead:1");
     take(fg.g, &t);
@@ -610,7 +588,6 @@ static void a_fake_that_answers_all_is_taken(void **state)
 static void one_taken_from_us_meanwhile_is_left_alone(void **state)
 {
     struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], ":0\r\n"}}};
-    (void)state;
     fake_open(&fg);
     struct journal_take t = take_of(fg.g, "a", "dead:1");
     take(fg.g, &t);
@@ -622,7 +599,6 @@ static void one_taken_from_us_meanwhile_is_left_alone(void **state)
 
 static void a_link_lost_at_any_step_is_told_once(void **state)
 {
-    (void)state;
     for (int lost = 0; lost < STEPS; lost++) {
         struct fake_got fg = {0};
         for (int i = 0; i < lost; i++)
@@ -645,7 +621,6 @@ static void a_link_lost_at_any_step_is_told_once(void **state)
 static void a_link_lost_between_two_kills_is_told_once(void **state)
 {
     struct fake_got fg = {.f = {.say = {steps[0], steps[1], ":1\r\n"}}};
-    (void)state;
     fake_open(&fg);
     struct journal_take t = take_of(fg.g, "a", "dead:1");
     redis_journal_take(&fg.g->w->link, &t);
@@ -664,7 +639,6 @@ static void a_link_lost_between_two_pieces_is_told_once(void **state)
 {
     struct got *g = got_open();
     size_t n = 40 * PIECE + 1;
-    (void)state;
     redis_ask(&g->w->server, "HSET tally:journals a dead:1");
     redis_ask(&g->w->server, "SETRANGE tally:journal:a %d x", (int)n - 1);
     struct journal_take t = take_of(g, "a", "dead:1");
@@ -689,7 +663,6 @@ static void a_refusal_at_any_step_is_told_once(void **state)
 {
     static const char *const noes[] = {"-NOPERM no\r\n", "-NOPERM no\r\n", ":1\r\n-NOPERM no\r\n",
                                        "-NOPERM no\r\n", "-NOPERM no\r\n"};
-    (void)state;
     for (int at = 0; at < STEPS; at++) {
         struct fake_got fg = {0};
         for (int i = 0; i <= at; i++)
@@ -708,7 +681,6 @@ static void a_refusal_at_any_step_is_told_once(void **state)
 static void nothing_is_taken_without_a_link(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->w->downs == 1);
     struct journal_take t = take_of(g, "a", "dead:1");

@@ -33,7 +33,6 @@ static void test_sums(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     op_new(g, OP_SERIES, "hits", NOW, 5)->silent = true;
     op_new(g, OP_TIMEBOX, "b", 120, 7)->stands = true;
@@ -62,7 +61,6 @@ static void test_numbers(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     numbered(g, NOW, 7)->lease_seq = 4;
     struct kept_frame k = kept_of(g, true);
@@ -98,7 +96,6 @@ static void test_drawn(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_op *op = event_op(g, "e", "x");
     item_new(g, op, NOW, "");
@@ -127,7 +124,6 @@ static void test_what_was_refused_is_left_out(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET tally:leased e:x 50");
     begin(g);
     struct frame_op *op = event_op(g, "e", "x");
@@ -148,7 +144,6 @@ static void test_what_is_refused_now_is_told(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_op *op = event_op(g, "e", "x");
     op->has_numbers = true;

@@ -20,7 +20,6 @@ static void test_a_lease_is_drawn_with_the_numbers(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_op *op = event_op(g, "e", "x");
     op->lease_n = 32;
@@ -53,7 +52,6 @@ static void test_a_lease_is_drawn_with_the_numbers(void **state)
 static void test_no_number_of_a_lease_stands(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     redis_ask(&g->w->server, "ZADD e:x 5 20");
     begin(g);
     struct frame_op *op = event_op(g, "e", "x");
@@ -85,7 +83,6 @@ static void test_first_events_of_many_logs_share_commands(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET n4:index 7");
     redis_ask(s, "CONFIG RESETSTAT");
     begin(g);
@@ -124,7 +121,6 @@ static void test_a_lease_jumps_over_own_numbers_that_it_was_told_of(void **state
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     assert_int_equal(draw(g, "e"), 1);
     own(g, "e", "50");
     own(g, "e", "40");
@@ -140,7 +136,6 @@ static void test_what_older_versions_left_is_looked_at(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET tally:leased e:x 33");
     redis_ask(s, "SET e:index 33");
     redis_ask(s, "ZADD e:x 1 7 1 60");
@@ -160,7 +155,6 @@ static void test_a_ticker_that_somebody_set_below_0(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET e:index -1000");
     for (uint32_t lease_n = 0; lease_n <= 32; lease_n += 32) {
         begin(g);
@@ -180,7 +174,6 @@ static void test_a_log_that_became_somebody_elses_costs_no_number(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     assert_int_equal(draw(g, "e"), 1);
     redis_ask(s, "SET e:x mine");
     begin(g);
@@ -198,7 +191,6 @@ static void test_an_own_number_that_may_be_leased_is_refused(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     static const char *const ids[] = {"7", "17", "", "34", "mine", "33", "017", "0", "9007199254740993"};
-    (void)state;
     redis_ask(s, "HSET tally:leased e:x 33");
     redis_ask(s, "SET e:index 40");
     redis_ask(s, "ZADD e:x 1 7");
@@ -228,7 +220,6 @@ static void test_leases_of_somebody_else(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET tally:leased x");
     begin(g);
     struct frame_op *op = event_op(g, "e", "x");
@@ -246,7 +237,6 @@ static void test_given(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET tally:events:gone 7");
     begin(g);
     struct frame_op *op = given_op(g, "e", "x");
@@ -277,7 +267,6 @@ static void test_given_in_pieces(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_op *op = given_op(g, "e", "x");
     for (int i = 1; i <= 2500; i++)
@@ -299,7 +288,6 @@ static void test_given_in_pieces(void **state)
 static void test_what_draws_runs_first(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     begin(g);
     item_new(g, given_op(g, "e", "x"), NOW + 1, "mine");
     item_new(g, event_op(g, "e", "x"), NOW, "mine");
@@ -312,7 +300,6 @@ static void test_given_errors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET a:x x");
     redis_ask(s, "SET statcache:z x");
     begin(g);
@@ -331,7 +318,6 @@ static void test_given_drops_windows(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET statcache:x n:windows 5,3600 n:1699999995:5 1 n:1700000000:5 2 n:1699999200:3600 3"
                  " n:1699995600:3600 4 m:1700000000:5 5 m:windows 5");
     redis_ask(s, "HSET statcache:y 5:a;7:windows 5 5:a;7:1700000000:5 2 5:a;7:1699999995:5 1 n:windows 5 "
@@ -361,7 +347,6 @@ static void test_given_drops_windows(void **state)
 static void lose_events(void *arg)
 {
     struct got *g = got_open();
-    (void)arg;
     redis_ask(&g->w->server, "ZADD e:x 5 17");
     redis_ask(&g->w->server, "SET tally:events x");
     redis_ask(&g->w->server, "RPUSH tally:events:gone x");
@@ -378,7 +363,6 @@ static void lose_events(void *arg)
 
 static void test_lost_events_and_side_trouble_are_logged(void **state)
 {
-    (void)state;
     struct child_end end = child_run(lose_events, NULL);
     assert_true(child_exited(&end));
     assert_non_null(strstr(end.stderr_, "event=events_lost name=e events=1 "));

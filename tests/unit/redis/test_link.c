@@ -13,7 +13,6 @@ struct asked { /* what became of a request */
 static void on_answer(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    (void)l, (void)at;
     if (r == NULL)
         a->nulls++;
     else
@@ -33,7 +32,6 @@ static void test_up(void **state)
     struct world *w = world_open();
     struct asked a = {0};
     int major, minor, patch;
-    (void)state;
     const char *version = strstr(redis_ask(&w->server, "INFO server"), "redis_version:");
     assert_non_null(version);
     assert_int_equal(sscanf(version, "redis_version:%d.%d.%d", &major, &minor, &patch), 3);
@@ -55,7 +53,6 @@ static void test_order_and_many_replies(void **state)
 {
     struct world *w = world_open();
     struct asked a[300] = {{0}}, many = {0};
-    (void)state;
     for (int i = 0; i < 300; i++)
         ask(&w->link, &a[i], "INCR n");
     for (int i = 0; i < 5; i++)
@@ -73,7 +70,6 @@ static void test_refused_then_there(void **state)
 {
     struct world *w = world_empty();
     struct asked a = {0};
-    (void)state;
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     assert_int_equal(w->downs, 0); /* never from inside the call */
@@ -103,7 +99,6 @@ static void test_tcp_refused(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof address;
-    (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
                      0); /* bound, not listening: no other program gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
@@ -120,7 +115,6 @@ static void test_tcp_refused(void **state)
 static void test_name_unknown(void **state)
 {
     struct world *w = world_empty();
-    (void)state;
     w->url = (struct redis_url){.hosts = {{"tallyd-test.invalid", 1}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
@@ -134,7 +128,6 @@ static void test_killed_and_back(void **state)
     struct world *w = world_open();
     struct asked a[50] = {{0}};
     char run_id[RUN_ID_BYTES];
-    (void)state;
     memcpy(run_id, w->link.facts.run_id, sizeof run_id);
     child_pause(w->server.pid); /* so that nothing is answered before the kill */
     for (int i = 0; i < 50; i++)
@@ -156,7 +149,6 @@ static void test_stopped_server(void **state)
     struct world *w = world_open();
     struct asked a = {0};
     uint64_t from_ms = mono_ms();
-    (void)state;
     w->link.config.answer_ms = 2000;
     child_pause(w->server.pid);
     ask(&w->link, &a, "PING");
@@ -174,7 +166,6 @@ static void test_own_stall(void **state)
 {
     struct world *w = world_open();
     struct asked a = {0};
-    (void)state;
     w->link.config.answer_ms = 2000;
     ask(&w->link, &a, "PING");
     usleep(2300 * 1000);
@@ -188,7 +179,6 @@ static void test_idle_is_no_timeout(void **state)
 {
     struct world *w = world_open();
     uint64_t until_ms = mono_ms() + 2500;
-    (void)state;
     w->link.config.answer_ms = 2000;
     WAIT_UNTIL(w, mono_ms() > until_ms);
     assert_int_equal(w->downs, 0);
@@ -199,7 +189,6 @@ static void test_cut_by_client_kill(void **state)
 {
     struct world *w = world_open();
     int64_t first = w->link.client_id;
-    (void)state;
     redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)first);
     WAIT_UNTIL(w, w->ups == 2);
     assert_int_equal(w->downs, 1);
@@ -212,7 +201,6 @@ static void test_once(void **state)
 {
     struct world *w = world_open();
     struct asked a = {0};
-    (void)state;
     w->link.config.once = true;
     redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)w->link.client_id);
     WAIT_UNTIL(w, w->downs == 1);
@@ -229,7 +217,6 @@ static void test_once(void **state)
 static void test_password(void **state)
 {
     struct world *w = world_with_server(NULL);
-    (void)state;
     redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all");
     w->url.user = "shop";
     w->url.password = "wrong";
@@ -252,7 +239,6 @@ static void test_no_client(void **state)
 {
     struct world *w = world_with_server(NULL);
     struct error e;
-    (void)state;
     redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all -client");
     w->url.user = "shop";
     w->url.password = "right";
@@ -269,7 +255,6 @@ static void test_replica_and_database(void **state)
 {
     struct world *w = world_with_server(NULL);
     struct asked a = {0};
-    (void)state;
     w->url.db = 3;
     redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
     world_link(w, &w->link, "frame");
@@ -308,7 +293,6 @@ static void strange(const char *hello, const char *say, size_t say_n, const char
 
 static void test_garbage(void **state)
 {
-    (void)state;
     strange(NULL, "HTTP/1.1 400 Bad Request\r\n\r\n", 0, "it answered garbage");
     strange(NULL, "\0\0\0\0\r\n", 6, "it answered garbage");
     strange(NULL, "$-5\r\n", 0, "it answered garbage");
@@ -330,7 +314,6 @@ static void test_loading(void **state)
 {
     struct fake f;
     char hello[600];
-    (void)state;
     fake_hello(&f, "redis_version:7.2.4\r\nrun_id:a\r\nrole:master\r\nloading:1\r\n");
     memcpy(hello, f.info, sizeof hello);
     strange(hello, NULL, 0, "LOADING Redis is loading the dataset in memory");
@@ -355,7 +338,6 @@ static void plain(const char *hello, enum err refused)
 /* It comes by itself, so a start without it is worth another try. */
 static void test_a_node_is_not_ready(void **state)
 {
-    (void)state;
     plain("-LOADING Redis is loading the dataset in memory\r\n", ERR_NONE);
     plain("-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", ERR_NONE);
     plain("-NOAUTH Authentication required.\r\n", ERR_CONFIG);
@@ -365,7 +347,6 @@ static void test_silent_handshake(void **state)
 {
     struct world *w = world_empty();
     struct fake f = {.hello = ""};
-    (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "frame");
     w->link.config.connect_ms = 300;
@@ -379,7 +360,6 @@ static void test_silent_handshake(void **state)
 /* A reply that comes byte by byte, with nested arrays over several reads, is the same reply. */
 static void on_nested(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)at;
     assert_true(answer_is_array(r, 3));
     assert_slice(r->elements[0].str, "zero");
     assert_true(answer_is_array(&r->elements[1], 2));
@@ -395,7 +375,6 @@ static void test_dribble(void **state)
     struct world *w = world_empty();
     struct fake f = {0};
     bool seen = false;
-    (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
@@ -417,7 +396,6 @@ static void test_bounds(void **state)
 {
     struct world *w = world_open();
     struct asked a = {0};
-    (void)state;
     child_pause(w->server.pid);
     w->link.config.pending_max = 100;
     for (int i = 0; i < 200; i++)
@@ -453,7 +431,6 @@ static void test_big(void **state)
     struct world *w = world_open();
     struct asked a = {0}, set = {0};
     size_t n = 20 << 20;
-    (void)state;
     char *big = heap_zalloc(n + 1);
     memset(big, 'x', n);
     struct buf *out = redis_link_begin(&w->link);
@@ -475,7 +452,6 @@ static void test_big(void **state)
 static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    (void)at;
     if (r == NULL)
         a->nulls++;
     else
@@ -492,7 +468,6 @@ static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_
 static void test_close_at_each_turn(void **state)
 {
     struct world *w = world_with_server(NULL);
-    (void)state;
     for (int turns = 0; turns < 25; turns++) {
         struct redis_link l;
         struct asked a = {0};
@@ -515,7 +490,6 @@ static void test_close_unstarted_and_waiting(void **state)
 {
     struct world *w = world_empty();
     struct redis_link l;
-    (void)state;
     world_link(w, &l, "frame");
     world_link_close(w, &l);
     world_link(w, &l, "frame");
@@ -529,7 +503,6 @@ static void test_close_unstarted_and_waiting(void **state)
 static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    (void)at;
     if (r == NULL)
         a->nulls++;
     else
@@ -541,7 +514,6 @@ static void test_cut_in_callback(void **state)
 {
     struct world *w = world_open();
     struct asked first = {0}, second = {0};
-    (void)state;
     request_words(redis_link_begin(&w->link), "PING");
     redis_link_expect(&w->link, 1, cut_in_callback, &first);
     ask(&w->link, &second, "PING");
@@ -557,7 +529,6 @@ static void test_connect_for_verbs(void **state)
 {
     struct world *w = world_empty();
     struct error e = {0};
-    (void)state;
     world_link(w, &w->link, "cli");
     w->link.config.check = true;
     assert_int_equal(redis_link_connect(&w->link, 0, &e), ERR_UNAVAILABLE);

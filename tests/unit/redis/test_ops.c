@@ -10,7 +10,6 @@ static void test_series(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     op_new(g, OP_SERIES, "hits", NOW, 5)->known = 7;
     op_new(g, OP_SERIES, "late", NOW - 120, 2)->known = 7; /* the oldest slot that precision 1 has given up */
@@ -43,7 +42,6 @@ static void test_series_joined(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     static const int64_t at[] = {NOW, NOW + 1, NOW + 2, NOW + 60};
-    (void)state;
     begin(g);
     for (int i = 0; i < 4; i++)
         op_new(g, OP_SERIES, "hits", at[i], 1 + i)->joined = i > 0;
@@ -69,7 +67,6 @@ static void test_series_joined(void **state)
 static void test_series_owed(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     begin(g);
     struct frame_op *op = op_new(g, OP_SERIES, "hits", 1000, 0);
     op->owed = true;
@@ -88,7 +85,6 @@ static void test_series_errors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET count:60:hits x");
     redis_ask(s, "HSET count:1:other 1700000000 word");
     redis_ask(s, "SET count:60:other x"); /* the first error is told */
@@ -110,7 +106,6 @@ static void test_box(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     op_new(g, OP_TIMEBOX, "b", 120, 5);
     op_new(g, OP_TIMEBOX, "b", 60, 7);
@@ -147,7 +142,6 @@ static void test_first_hits_of_many_boxes_share_commands(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET pv.n4 mine");
     redis_ask(s, "CONFIG RESETSTAT");
     begin(g);
@@ -176,7 +170,6 @@ static void test_box_errors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET tb.a x");
     redis_ask(s, "SET pv.b x");
     redis_ask(s, "ZADD pv.c 1.5 60");
@@ -206,7 +199,6 @@ static void test_box_stands(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     op_new(g, OP_TIMEBOX, "b", 60, 5);
     op_new(g, OP_TIMEBOX, "c", 60, 5);
@@ -239,7 +231,6 @@ static void test_box_owed(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "ZADD pv.lost 4 60");
     redis_ask(s, "ZADD pv.whole 4 60");
     redis_ask(s, "ZADD tb.whole 60 60");
@@ -277,7 +268,6 @@ static void test_box_strays(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "ZADD pv.b 4 120");
     redis_ask(s, "ZADD pv.old 4 60 1 120 1 180 1 240");
     redis_ask(s, "ZADD tb.old 120 120 180 180 240 240");
@@ -310,7 +300,6 @@ static void test_events(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_op *op = event_op(g, "blob", "submit");
     item_new(g, op, NOW, "");
@@ -353,7 +342,6 @@ static void test_event_ids_that_are_numbers(void **state)
     struct redis_server *s = &g->w->server;
     static const char fill[] =
         "for i = 1, 100000 do redis.call('ZADD', KEYS[1], 5, string.format('%.0f', i)) end return 1";
-    (void)state;
     begin(g);
     struct frame_op *op = event_op(g, "o", "x");
     item_new(g, op, NOW, "2");
@@ -387,7 +375,6 @@ static void test_event_drops_windows(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET statcache:x n:windows 5,3600 n:1699999995:5 1 n:1700000000:5 2 n:1699999200:3600 3"
                  " n:1699995600:3600 4 m:1700000000:5 5 m:windows 5");
     begin(g);
@@ -414,7 +401,6 @@ static void test_event_errors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET a:x x");
     redis_ask(s, "SET h:x x");
     redis_ask(s, "MSET i:x x i:index 7");
@@ -482,7 +468,6 @@ static void test_visitors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_op *op = op_new(g, OP_UNIQ, "u", 20071204, 0);
     item_new(g, op, 0, "");
@@ -509,7 +494,6 @@ static void test_visitors_feed(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     for (int round = 0; round < 2; round++) {
         begin(g);
         struct frame_op *op = op_new(g, OP_UNIQ, "s1", 20140920, 0);
@@ -533,7 +517,6 @@ static void test_visitors_replayed(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->frames.keeps = true;
     begin(g);
     op_new(g, OP_TIMEBOX, "b", 60, 4);
@@ -558,7 +541,6 @@ static void test_visitors_errors(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "RPUSH a_2014_09_20 x");
     redis_ask(s, "SET b_2014_09_20:hll x");
     redis_ask(s, "SET s3:unique_visitors:daily x");
@@ -627,7 +609,6 @@ static void test_bits_of_a_user_grow_so_far(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->limits.uniq_limit = 1 << 24;
     g->limits.uniq_growth = 10000;
     g->frames.keeps = true;
@@ -674,7 +655,6 @@ static void test_bits_of_a_user_grow_so_far(void **state)
 static void test_bits_that_are_there_cost_little(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     g->limits.uniq_growth = 10000;
     for (int round = 0; round < 2; round++) {
         begin(g);
@@ -696,7 +676,6 @@ static void test_mixed(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     begin(g);
     struct frame_hash *h = frame_add_hash(&g->f, NULL, SLICE("s1:unique_visitors:daily"));
     h->zadd = h->ask_lock = true;
@@ -730,7 +709,6 @@ static void test_refused(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "CONFIG SET maxmemory 1");
     begin(g);
     op_new(g, OP_TIMEBOX, "b", 60, 2);
@@ -748,7 +726,6 @@ static void test_refused(void **state)
 static void test_values_of_ops_only(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     begin(g);
     op_new(g, OP_TIMEBOX, "b", 60, 2);
     redis_frames_values(&g->frames, &g->f);
@@ -762,7 +739,6 @@ static void test_values_of_ops_only(void **state)
 static void fail_feeds(void *arg)
 {
     struct got *g = got_open();
-    (void)arg;
     redis_ask(&g->w->server, "SET tb.b x");
     redis_ask(&g->w->server, "SET known: x");
     for (int i = 0; i < 3; i++) {
@@ -784,7 +760,6 @@ static int count(const char *text, const char *what)
 
 static void test_feed_errors_are_logged(void **state)
 {
-    (void)state;
     struct child_end end = child_run(fail_feeds, NULL);
     assert_true(child_exited(&end));
     assert_int_equal(count(end.stderr_, "event=feed_failed name=b error=\"WRONGTYPE"), 1);

@@ -10,20 +10,17 @@ static struct redis_move last_move;
 
 static void on_moved(struct redis_place *p, const struct redis_move *m)
 {
-    (void)p;
     moves++;
     last_move = *m;
 }
 
 static void on_doubted(struct redis_place *p, const char *why)
 {
-    (void)p, (void)why;
     doubts++;
 }
 
 static void on_held(struct redis_place *p, bool hold)
 {
-    (void)p;
     holds += hold ? 1 : -1;
 }
 
@@ -48,7 +45,6 @@ static void two_end(struct world *w)
 
 static void the_next_host_at_each_try(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->url = (struct redis_url){.hosts = {{"a", 1}, {"b", 2}, {"c", 3}}, .hosts_n = 3};
     world_link(w, &w->link, "frame");
@@ -74,7 +70,6 @@ static void the_next_host_at_each_try(void **state)
 
 static void told_only_it_waits_until_it_is_told(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->place.told_only = true;
     world_link(w, &w->link, "frame");
@@ -98,7 +93,6 @@ static void told_only_it_waits_until_it_is_told(void **state)
 /* The second link finds another server: it is cut until the first one leaves the old one, which was demoted. */
 static void links_are_up_on_one_server(void **state)
 {
-    (void)state;
     struct redis_server other;
     struct world *w = two_links();
     redis_server_place(&other);
@@ -128,7 +122,6 @@ static bool comes_up_on(struct world *w, const char *run_id)
 /* What was answered before was answered on another server, what comes after is on this one. */
 static void it_moved_when_the_first_link_came_up(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     world_link(w, &w->link, "frame");
     assert_true(comes_up_on(w, "a"));
@@ -146,7 +139,6 @@ static void it_moved_when_the_first_link_came_up(void **state)
 /* Both are primaries. */
 static void a_name_that_moved_is_followed(void **state)
 {
-    (void)state;
     struct redis_server other;
     struct world *w = two_links();
     redis_server_place(&other);
@@ -162,7 +154,6 @@ static void a_name_that_moved_is_followed(void **state)
 
 static void an_idle_link_leaves_a_demoted_server(void **state)
 {
-    (void)state;
     struct world *w = world_open();
     redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
     WAIT_UNTIL(w, w->downs > 0);
@@ -172,7 +163,6 @@ static void an_idle_link_leaves_a_demoted_server(void **state)
 
 static void the_role_is_kept(void **state)
 {
-    (void)state;
     struct world *w = world_open();
     WAIT_UNTIL(w, w->place.role.at_ms != 0);
     assert_int_equal(w->place.role.replicas_n, 0);
@@ -186,7 +176,6 @@ static void the_role_is_kept(void **state)
 
 static void answer_ignored(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)r, (void)at;
     ++*(int *)arg;
 }
 
@@ -204,7 +193,6 @@ static void script(struct redis_link *l, const char *text, int *answers)
 /* At any depth, on any link: all links leave, and the asker was told. */
 static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
 {
-    (void)state;
     static const char *const words[] = {"MOVED 1 a:1", "ASK 1 a:1",   "CLUSTERDOWN down", "REDIRECT a:1",
                                         "LOADING it",  "READONLY it", "MASTERDOWN it"};
     struct world *w = two_links();
@@ -225,7 +213,6 @@ static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
 
 static void other_errors_leave_the_link(void **state)
 {
-    (void)state;
     struct world *w = two_links();
     int answers = 0;
     script(&w->link, "return redis.error_reply('MOVEDON x')", &answers);
@@ -242,7 +229,6 @@ static void other_errors_leave_the_link(void **state)
 
 static void a_hold_lets_go_by_itself(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->place.held = on_held;
     holds = 0;
@@ -260,7 +246,6 @@ static void a_hold_lets_go_by_itself(void **state)
 
 static void what_is_on_its_way_holds_no_longer_than_allowed(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->place.held = on_held;
     holds = 0;
@@ -282,13 +267,11 @@ static struct redis_target redirected;
 
 static void on_redirected(struct redis_place *p, const struct redis_target *to, const char *why)
 {
-    (void)p, (void)why;
     redirected = *to;
 }
 
 static void error_kept(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)at;
     if (answer_is(r, REDIS_ERROR)) answer_why(r, arg, 200);
 }
 
@@ -303,7 +286,6 @@ static void node_says(struct world *w, const char *script, char said[200])
 
 static void where_a_cluster_sends_us_is_followed_and_not_told(void **state)
 {
-    (void)state;
     struct world *w = world_open();
     char said[200];
     w->place.redirected = on_redirected;

@@ -26,7 +26,6 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
 
 static void on_walk(struct redis_walk *w)
 {
-    (void)w;
     answers++;
 }
 
@@ -49,7 +48,6 @@ static void test_walk_restores(void **state)
                            .done = on_walk,
                            .arg = &s,
                            .read_only = true};
-    (void)state;
     for (int i = 0; i < 200; i++) {
         redis_ask(&w->server, "HSET s%d:product_views 1 1", i);
         redis_ask(&w->server, "SET other:%d x", i);
@@ -79,7 +77,6 @@ static void test_walk_leftovers(void **state)
     struct world *w = world_open();
     struct seen s = {0};
     struct redis_walk k = {.counters = &w->counters, .leftover = on_leftover, .done = on_walk, .arg = &s};
-    (void)state;
     redis_ask(&w->server, "HSET s1:product_views_" HEX_A " 1 1"); /* registered: the batch exists */
     redis_ask(&w->server, "HSET tally:batch:" HEX_A " format 1");
     walk(w, &k);
@@ -105,7 +102,6 @@ static void test_walk_stopped(void **state)
     struct world *w = world_open();
     struct redis_walk k = {.counters = &w->counters, .step = 5, .pause_ms = 100000, .done = on_walk};
     uint64_t from_ms = mono_ms();
-    (void)state;
     for (int i = 0; i < 100; i++)
         redis_ask(&w->server, "HSET s%d:product_views 1 1", i);
     answers = 0;
@@ -126,7 +122,6 @@ static void test_walk_stopped(void **state)
 
 static void on_claimed(struct redis_leftover *o)
 {
-    (void)o;
     answers++;
 }
 
@@ -153,7 +148,6 @@ static void test_leftover(void **state)
     struct slice pendings[] = {SLICE("s1:product_views"), SLICE("s2:product_views"),
                                SLICE("s3:product_views"), SLICE("s1:product_views")};
     struct redis_leftover o = {.names = names, .pendings = pendings, .n = 4, .accept = true};
-    (void)state;
     redis_ask(r, "HSET s1:product_views_x 1 9007199254740993 2 -5 3 word");
     redis_ask(r, "HSET s2:product_views_y 1 7");
     redis_ask(r, "HSET s1:product_views_z 1 100");
@@ -220,7 +214,6 @@ static void total_claimed(void *arg, const struct batch_id *id, uint32_t field, 
 
 static void on_total(struct total_read *t)
 {
-    (void)t;
     answers++;
 }
 
@@ -236,7 +229,6 @@ static void test_total(void **state)
                            .claimed = total_claimed,
                            .done = on_total,
                            .arg = &s};
-    (void)state;
     books_make(w);
     answers = 0;
     redis_total(&w->link, &t);
@@ -311,7 +303,6 @@ static struct hash_read hash_read(struct world *w, const char *key, const char *
 static void test_hash(void **state)
 {
     struct world *w = world_open();
-    (void)state;
     books_make(w);
     assert_int_equal(hash_read(w, "s1:product_views", NULL).n, 2);
     assert_int_equal(hash_read(w, "nothing", NULL).n, 0);
@@ -327,7 +318,6 @@ static void test_hash(void **state)
 static void test_hash_in_pieces(void **state)
 {
     struct world *w = world_open();
-    (void)state;
     redis_ask(&w->server, "EVAL %s 0", MANY);
     redis_ask(&w->server, "ZADD tally:dirty 5 s1:product_views");
     struct hash_read g = hash_read(w, "s1:product_views", NULL);

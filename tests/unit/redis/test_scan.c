@@ -86,7 +86,6 @@ static void scan(struct got *g)
 static void test_sealed(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     make(g, 30000, 7);
     for (int round = 0; round < 2; round++) { /* a second scan begins from nothing */
         scan(g);
@@ -112,7 +111,6 @@ static void test_many_hashes(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET tally:batch:%s format 1 counter product_views gen 1 owner a:b lowest_ms 1", g->hex);
     for (int i = 0; i < 300; i++) {
         redis_ask(s, "HSET s%d:product_views_%s 1 %d 2 0", i, g->hex, i);
@@ -141,7 +139,6 @@ static void test_packed(void **state)
         "'6', '1', '7', '1'}}))";
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET " KEY1 "_%s 1 4 2 5", g->hex);
     redis_ask(s, "HSET tally:batch:%s counter product_views gen 12 owner a:b lowest_ms 1 =" KEY1 " 2",
               g->hex);
@@ -184,7 +181,6 @@ static void test_packed_badly(void **state)
     };
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     make(g, 2, 0);
     redis_ask(s, "HDEL tally:batch:%s =" KEY2, g->hex);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -205,7 +201,6 @@ static void test_gone_and_short(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     scan(g);
     assert_int_equal(g->s.outcome, SCAN_GONE);
     make(g, 100, 5);
@@ -226,7 +221,6 @@ static void test_gone_and_short(void **state)
 static void test_gone_while_scanning(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     make(g, 20000, 5);
     scan(g); /* so that the discard knows the names */
     redis_scan(&g->scans, &g->s);
@@ -242,7 +236,6 @@ static void test_unknown(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     make(g, 3, 2);
     redis_ask(s, "HSET tally:batch:%s counter old_counter", g->hex);
     scan(g);
@@ -269,7 +262,6 @@ static void test_killed_mid_scan(void **state)
 {
     struct got *g = got_open();
     char run_id[RUN_ID_BYTES];
-    (void)state;
     /* With everysec a reply may leave while the write of AOF waits for an fsync; the kill would lose it. */
     redis_ask(&g->w->server, "CONFIG SET appendfsync always");
     make(g, 50000, 5);
@@ -300,7 +292,6 @@ static void test_gentle(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     uint32_t most = 0;
-    (void)state;
     make(g, 3000, 7);
     for (int i = 10; i < 60; i++) {
         redis_ask(s, "HSET s%d:product_views_%s 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9 10 10", i, g->hex);
@@ -331,7 +322,6 @@ static void gentle_until_rest(struct got *g)
 static void test_another_connection(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     gentle_until_rest(g);
     g->w->link.client_id++;
     WAIT_UNTIL(g->w, g->scanned == 1);
@@ -343,7 +333,6 @@ static void test_another_connection(void **state)
 static void test_closed_while_it_rests(void **state)
 {
     struct got *g = got_open();
-    (void)state;
     gentle_until_rest(g);
     uv_timer_stop(&g->scans.rest);
     redis_server_kill(&g->w->server);
@@ -359,7 +348,6 @@ static void test_when_full(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     make(g, 2000, 5);
     redis_ask(s, "CONFIG SET maxmemory 1");
     scan(g);
@@ -377,7 +365,6 @@ static void test_discard_refused(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     make(g, 20, 5);
     scan(g);
     redis_ask(s, "REPLICAOF 127.0.0.1 1");

@@ -50,7 +50,6 @@ static void test_counts_once(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     for (int round = 0; round < 3; round++) {
         begin(g);
         token_of(g, KEY, DAY, 3, "a");
@@ -76,7 +75,6 @@ static void test_replayed_once(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->frames.keeps = true;
     begin(g);
     token_of(g, KEY, DAY, 3, "a");
@@ -101,7 +99,6 @@ static void test_replayed_once(void **state)
 static void test_stands_behind_the_cells(void **state)
 {
     struct got *g = tokens_open();
-    (void)state;
     begin(g);
     token_of(g, KEY, DAY, 3, "a");
     frame_add_cell(&g->f, 0, SLICE(DAY), 10);
@@ -118,7 +115,6 @@ static void test_stands_behind_the_cells(void **state)
 static void test_refuses_another_payload(void **state)
 {
     struct got *g = tokens_open();
-    (void)state;
     begin(g);
     token_of(g, KEY, DAY, 3, "a");
     token_of(g, KEY, DAY, 4, "a");
@@ -138,7 +134,6 @@ static void test_is_exact_to_the_end_of_int64(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET " KEY " up 9223372036854775800 down -9223372036854775807 mid 9007199254740991");
     for (int round = 0; round < 2; round++) {
         begin(g);
@@ -162,7 +157,6 @@ static void test_books_go_round(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "HSET tally:accepted unique_visitors 9223372036854775805");
     redis_ask(s, "SET s2:unique_visitors:daily x");
     begin(g);
@@ -183,7 +177,6 @@ static void test_errors_leave_nothing(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET s2:unique_visitors:daily x");
     redis_ask(s, "HSET s3:unique_visitors:daily " DAY " 9223372036854775807 20140921 word");
     redis_ask(s, "RPUSH tally:token:1:list x");
@@ -221,7 +214,6 @@ static void test_own_keys_of_other_types(void **state)
                                         wrong_type};
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         redis_ask(s, "FLUSHALL");
         link_forget(&g->w->link);
@@ -241,7 +233,6 @@ static void test_lives_so_long_and_no_longer(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->limits.token_keep_s = 60;
     begin(g);
     token_of(g, KEY, DAY, 3, "a");
@@ -269,7 +260,6 @@ static void test_so_many_stand_and_no_more(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->limits.tokens_most = 2;
     for (int round = 0; round < 2; round++) {
         begin(g);
@@ -297,7 +287,6 @@ static void test_what_was_counted_passes_again(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->limits.tokens_most = 2;
     g->frames.keeps = true;
     begin(g);
@@ -321,7 +310,6 @@ static void test_a_user_leaves_room_for_others(void **state)
     static const char *const ids[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     g->limits.tokens_most = 8;
     redis_ask(s, "HSET tally:tokens:1000 1 77"); /* gone, with its second of tally:tokens */
     for (int round = 0; round < 2; round++) {
@@ -356,7 +344,6 @@ static void test_read_back(void **state)
 {
     struct got *g = tokens_open();
     struct redis_server *s = &g->w->server;
-    (void)state;
     redis_ask(s, "SET s2:unique_visitors:daily x");
     redis_ask(s, "RPUSH tally:token:1:list x");
     begin(g);
@@ -400,7 +387,6 @@ static void test_read_back(void **state)
 static void test_a_full_redis_refuses_the_frame(void **state)
 {
     struct got *g = tokens_open();
-    (void)state;
     redis_ask(&g->w->server, "CONFIG SET maxmemory 1");
     begin(g);
     token_of(g, KEY, DAY, 3, "a");

@@ -41,7 +41,6 @@ static void refused(const char *text, const char *first, const char *second)
 
 static void test_good(void **state)
 {
-    (void)state;
     struct conf conf;
     struct setup setup;
     struct buf problems = {0};
@@ -72,7 +71,6 @@ static void test_good(void **state)
 
 static void test_places(void **state)
 {
-    (void)state;
     refused("redis: \"http://u:" SECRET "@h\"\n"
             "mysql: \"mysql://u:" SECRET "@h\"\n"
             "counters:\n" COUNTER("a", "s<store>:a"),
@@ -94,7 +92,6 @@ static void test_places(void **state)
 
 static void test_ops(void **state)
 {
-    (void)state;
     struct conf conf;
     struct setup setup;
     struct buf problems = {0};
@@ -138,7 +135,6 @@ static void test_ops(void **state)
 
 static void test_feeds(void **state)
 {
-    (void)state;
     refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"a>x\" }\n",
             "t.yaml:8:22: counters.a.feeds.series: ", "\nt.yaml:8:43: counters.a.feeds.box: ");
     refused(GOOD "    feeds: { event: \"s<store>:a\" }\n",
@@ -158,7 +154,6 @@ static void test_feeds(void **state)
 /* A setting that would be TLS in name only is refused, and a name that may be a key is not shown. */
 static void test_tls(void **state)
 {
-    (void)state;
 #define REST "counters:\n" COUNTER("a", "s<store>:a")
 #define REDIS(url, tls) "redis: { url: \"" url "\", tls: { " tls " } }\nmysql: \"mysql://u@h/d\"\n" REST
 #define MYSQL(url, tls) "mysql: { url: \"" url "\", tls: { " tls " } }\n" REST
@@ -190,7 +185,6 @@ static void test_sentinels(void **state)
     struct conf conf;
     struct setup setup;
     struct buf problems = {0};
-    (void)state;
     setenv("TALLYD_SENTINEL_PASSWORD", SECRET, 1);
     assert_true(build(
         SENTINELS("redis://u:p@shop/3", "sentinels: [ \"s1:7\", s2, \"[::1]:8\" ], sentinel: { user: t }"),
@@ -247,7 +241,6 @@ static void doors_refused(const char *listen, const char *first, const char *sec
 
 static void test_doors(void **state)
 {
-    (void)state;
     doors_refused("resp: \"tls://0.0.0.0:1\"",
                   "t.yaml:1:17: listen.resp: a tls:// address needs listen.tls.cert", "key");
     doors_refused("resp: \"tcp://0.0.0.0:1\", http: \"tls://0.0.0.0:2\", tls: { cert: /x }",
@@ -261,7 +254,6 @@ static void test_doors(void **state)
 /* The shares of limits.memory. */
 static void test_limits(void **state)
 {
-    (void)state;
     struct conf conf;
     struct setup setup;
     struct buf problems = {0};

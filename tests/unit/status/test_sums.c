@@ -32,7 +32,6 @@ static void assert_sum(sum_t got, int64_t wanted)
 
 static void test_balance(void **state)
 {
-    (void)state;
     struct sums s;
     struct books_counter rows[] = {MERGED("visitors", 100, 3, 20)};
     const struct books books = {.counters = rows, .counters_n = 1};
@@ -55,7 +54,6 @@ static void test_balance(void **state)
 /* Two chunks, one of them merged: only the other's rows count, by the cut of series/batch.h. */
 static void test_half_merged(void **state)
 {
-    (void)state;
     const size_t rows = BATCH_CHUNK_ROWS + 500;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
@@ -79,7 +77,6 @@ static void test_half_merged(void **state)
 /* The order of the cut is (length, bytes) of the hash, then of the field, over all hashes of the batch. */
 static void test_cut_over_hashes(void **state)
 {
-    (void)state;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 1, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
     struct sums s;
@@ -98,7 +95,6 @@ static void test_cut_over_hashes(void **state)
 
 static void test_other_cut(void **state)
 {
-    (void)state;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
     struct sums s;
@@ -124,7 +120,6 @@ static void test_mysql_behind(void **state)
     static const struct {
         uint64_t redis, ledger, lost;
     } cases[] = {{9, 3, 4}, {9, 4, 3}, {9, 8, 0}, {9, 9, 0}, {9, 12, 0}, {0, 3, 0}, {5, 3, 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sums s;
         struct buf text = {0};
@@ -145,7 +140,6 @@ static void test_mysql_behind(void **state)
 
 static void test_found_only(void **state)
 {
-    (void)state;
     struct sums s;
     struct buf text = {0};
     struct books_counter rows[] = {MERGED("gone", 5, 0, 0)};
@@ -170,7 +164,6 @@ static void test_found_only(void **state)
 
 static void test_too_many(void **state)
 {
-    (void)state;
     struct sums s;
     struct buf text = {0};
     struct books_counter rows[] = {MERGED("views", INT64_MAX, 0, 0), MERGED("visitors", 7, 0, 0)};
@@ -202,7 +195,6 @@ static void test_other_data(void **state)
         {REALM_STRANGER, "Redis does not say which it is (it has no tally:realm)"},
         {REALM_UNKNOWN, "MySQL does not count for this Redis"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sums s, lane;
         struct buf text = {0};
@@ -225,7 +217,6 @@ static void test_other_data(void **state)
 /* "visits" is called "visitors" now: some of its hits are claimed under the old name, some pending under the new one. */
 static void test_renamed(void **state)
 {
-    (void)state;
     struct sums s;
     struct buf text = {0};
     const struct books books = {0};
@@ -251,7 +242,6 @@ static void test_renamed(void **state)
 /* Modulo 2^64: Redis' sum went round, MySQL's is about to. */
 static void test_round(void **state)
 {
-    (void)state;
     struct sums s;
     struct books_counter rows[] = {MERGED("views", INT64_MAX, 1, 0)};
     const struct books books = {.counters = rows, .counters_n = 1};
@@ -267,7 +257,6 @@ static void test_round(void **state)
 
 static void test_write(void **state)
 {
-    (void)state;
     char text[48];
     sum_t most = (sum_t)(~(unsigned __int128)0 >> 1);
     assert_int_equal(sum_write(0, text), 1);
@@ -285,7 +274,6 @@ static void test_read(void **state)
     static const char *const sums[] = {"0", "7", "-120", "9223372036854775808",
                                        "-170141183460469231731687303715884105727"};
     char text[48];
-    (void)state;
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         sum_write(sum_read(sums[i]), text);
         assert_string_equal(text, sums[i]);
@@ -295,7 +283,6 @@ static void test_read(void **state)
 static void test_only(void **state)
 {
     struct sums s;
-    (void)state;
     sums_init(&s, &counters);
     sums_accepted(&s, SLICE("views"), SLICE("5"));
     sums_accepted(&s, SLICE("gone"), SLICE("7"));
@@ -312,7 +299,6 @@ static void test_only(void **state)
 /* Each lane has its own sums; adjustments by hand belong to no lane, so each look at MySQL has all of them. */
 static void test_lanes(void **state)
 {
-    (void)state;
     struct sums s, lane;
     struct books_counter rows[] = {MERGED("views", 4, 0, 0)};
     rows[0].adjusted = 9;

@@ -29,7 +29,6 @@ static void tick_for(uint64_t ms)
 
 static void at_light_load_names_go_at_once(void **state)
 {
-    (void)state;
     due_by_hits(VIEWS, 'p', 0, 20);
     due_by_hits(VOTES, 'v', 0, 1);
     tick();
@@ -45,7 +44,6 @@ static void at_light_load_names_go_at_once(void **state)
 /* A thousand stores, 108,000 hits a second for a minute: each store is due again at once. */
 static void sustained_load_writes_a_row_for_a_thousand_hits_at_most(void **state)
 {
-    (void)state;
     uint32_t rows = 0, claims = 0;
     for (int i = 0; i < 1200; i++) {
         world->hits += 5400;
@@ -60,7 +58,6 @@ static void sustained_load_writes_a_row_for_a_thousand_hits_at_most(void **state
 
 static void rows_for_some_only_are_saved_for_one_larger_claim(void **state)
 {
-    (void)state;
     reopen_with_rows(300);
     due_by_hits(VIEWS, 'p', 0, 200);
     tick();
@@ -76,7 +73,6 @@ static void rows_for_some_only_are_saved_for_one_larger_claim(void **state)
 
 static void rows_for_all_that_wait_are_not_saved(void **state)
 {
-    (void)state;
     reopen_with_rows(20);
     due_by_hits(VIEWS, 'p', 0, 20);
     tick();
@@ -91,7 +87,6 @@ static void rows_for_all_that_wait_are_not_saved(void **state)
 
 static void rows_do_not_pile_up_over_the_burst(void **state)
 {
-    (void)state;
     reopen_with_rows(10);
     world->hits += 1000000;
     tick();
@@ -104,7 +99,6 @@ static void rows_do_not_pile_up_over_the_burst(void **state)
 
 static void hits_and_time_below_a_row_add_up(void **state)
 {
-    (void)state;
     struct sync_config c = sync_config_default;
     c.rows_burst = 1;
     reopen(&c);
@@ -129,7 +123,6 @@ static void hits_and_time_below_a_row_add_up(void **state)
 
 static void a_claim_of_many_fields_is_paid_off_first(void **state)
 {
-    (void)state;
     due_by_hits(VIEWS, 'p', 0, 1);
     tick();
     claim_over(1050); /* 50 more than there were, five seconds' */
@@ -142,7 +135,6 @@ static void a_claim_of_many_fields_is_paid_off_first(void **state)
 
 static void debt_is_bounded(void **state)
 {
-    (void)state;
     struct sync_config c = sync_config_default;
     c.rows_burst = 20;
     reopen(&c);
@@ -158,7 +150,6 @@ static void debt_is_bounded(void **state)
 
 static void what_was_not_claimed_costs_nothing(void **state)
 {
-    (void)state;
     enum claim_outcome outcomes[] = {CLAIM_EMPTY, CLAIM_REFUSED, CLAIM_GONE};
     for (int i = 0; i < 3; i++) {
         reopen_with_rows(10);
@@ -172,7 +163,6 @@ static void what_was_not_claimed_costs_nothing(void **state)
 
 static void a_claim_whose_answer_was_lost_costs_its_names(void **state)
 {
-    (void)state;
     reopen_with_rows(10);
     due_by_hits(VIEWS, 'p', 0, 7);
     tick();
@@ -182,7 +172,6 @@ static void a_claim_whose_answer_was_lost_costs_its_names(void **state)
 
 static void what_a_paced_claim_left_waits_for_rows_again(void **state)
 {
-    (void)state;
     enum claim_outcome outcomes[] = {CLAIM_STANDS, CLAIM_EMPTY};
     for (int i = 0; i < 2; i++) {
         reopen_with_rows(3);
@@ -196,7 +185,6 @@ static void what_a_paced_claim_left_waits_for_rows_again(void **state)
 
 static void what_is_due_by_time_costs_nothing(void **state)
 {
-    (void)state;
     reopen_with_rows(1);
     due_many(VIEWS, 'p', 0, 500);
     tick();
@@ -210,7 +198,6 @@ static void what_is_due_by_time_costs_nothing(void **state)
 
 static void every_ends_the_wait_without_any_rows(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     index_put("p0", world->redis_ms);
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -225,7 +212,6 @@ static void every_ends_the_wait_without_any_rows(void **state)
 
 static void a_lock_that_is_granted_ends_the_wait(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 2);
     due(VIEWS, "p1");
@@ -238,7 +224,6 @@ static void a_lock_that_is_granted_ends_the_wait(void **state)
 /* However many wait for rows, a page of the index has room, and is asked for. */
 static void names_that_wait_leave_room_for_those_due_by_time(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 30000);
     assert_int_equal(world->s->due_n, 19000);
@@ -253,7 +238,6 @@ static void names_that_wait_leave_room_for_those_due_by_time(void **state)
 
 static void mysqls_return_ends_the_wait_of_all(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     sync_mysql(world->s, false);
     due_by_hits(VIEWS, 'p', 0, 1500);
@@ -274,7 +258,6 @@ static void mysqls_return_ends_the_wait_of_all(void **state)
 
 static void the_end_of_a_hold_ends_the_wait_of_all(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     sync_hold(world->s, true, "rolled back");
     due_by_hits(VIEWS, 'p', 0, 5);
@@ -289,7 +272,6 @@ static void the_end_of_a_hold_ends_the_wait_of_all(void **state)
 
 static void a_held_counter_lets_go_of_what_waits(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 5);
     sync_counter_fit(world->s, VIEWS, false);
@@ -301,13 +283,11 @@ static void a_held_counter_lets_go_of_what_waits(void **state)
 
 static void on_waited(struct sync_wait *w)
 {
-    (void)w;
     world->done_n++;
 }
 
 static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
 {
-    (void)state;
     static struct sync_wait w;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 5);
@@ -329,7 +309,6 @@ static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
 
 static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
 {
-    (void)state;
     static struct sync_wait w;
     reopen_with_rows(1);
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -345,7 +324,6 @@ static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
 
 static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
 {
-    (void)state;
     static struct sync_wait w;
     reopen_with_rows(0);
     world->waits = true; /* the index does not help */
@@ -362,7 +340,6 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
 
 static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state)
 {
-    (void)state;
     uint32_t of_hits = 0;
     due_by_hits(VIEWS, 'p', 0, 1);
     for (uint32_t i = 1; i <= 20; i++) {
@@ -377,7 +354,6 @@ static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state
 /* Otherwise each page would be asked for right after the previous one, again and again, while one name waits. */
 static void pages_in_which_nothing_is_due_are_not_asked_for_in_haste(void **state)
 {
-    (void)state;
     char name[16];
     reopen_with_rows(0);
     for (int i = 0; i < 2500; i++) {

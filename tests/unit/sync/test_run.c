@@ -11,7 +11,6 @@ static int64_t held_now(void)
 
 static void from_due_to_discarded(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     due(VIEWS, "p2");
     tick();
@@ -43,7 +42,6 @@ static void from_due_to_discarded(void **state)
 
 static void chunks_go_out_a_few_at_a_time(void **state)
 {
-    (void)state;
     run_to_merge(20000);
     assert_int_equal(world->merges.n, 8);
     merge_answered(MERGE_DONE);
@@ -56,7 +54,6 @@ static void chunks_go_out_a_few_at_a_time(void **state)
 
 static void a_batch_without_rows_is_one_chunk(void **state)
 {
-    (void)state;
     run_to_merge(0);
     assert_int_equal(world->merges.n, 1);
     merge_answered(MERGE_DONE);
@@ -67,7 +64,6 @@ static void a_batch_without_rows_is_one_chunk(void **state)
 
 static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_REFUSED, 0, 0);
@@ -85,7 +81,6 @@ static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state
 
 static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     struct batch_id first = claim_out(0)->id;
@@ -97,7 +92,6 @@ static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
 
 static void what_a_claim_left_is_claimed_next(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     due(VIEWS, "p2");
     due(VIEWS, "p3");
@@ -115,7 +109,6 @@ static void what_a_claim_left_is_claimed_next(void **state)
 
 static void a_lost_scan_is_made_again(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -134,7 +127,6 @@ static void a_lost_scan_is_made_again(void **state)
 
 static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
 {
-    (void)state;
     enum scan_outcome outcomes[] = {SCAN_GONE, SCAN_UNKNOWN};
     for (int i = 0; i < 2; i++) {
         due(VIEWS, "p1");
@@ -148,7 +140,6 @@ static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
 
 static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
 {
-    (void)state;
     int64_t held = held_now();
     due(VIEWS, "p1");
     tick();
@@ -172,7 +163,6 @@ static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
 
 static void a_lost_fence_goes_back_to_scan(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -185,7 +175,6 @@ static void a_lost_fence_goes_back_to_scan(void **state)
 
 static void a_fence_of_another_process_than_was_scanned_does_not_count(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -203,7 +192,6 @@ static void a_fence_of_another_process_than_was_scanned_does_not_count(void **st
 /* It was demoted, took over another server's data, and was promoted: the same process, and the link lives. */
 static void a_fence_of_another_history_than_the_epochs_does_not_count(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -224,7 +212,6 @@ static void a_fence_of_another_history_than_the_epochs_does_not_count(void **sta
 /* All of its chunks under the epoch of its scan, whatever the gate has heard meanwhile. */
 static void a_merge_whose_epoch_is_over_scans_again(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     const struct chunk *c = world->merges.all[0];
     assert_string_equal(c->epoch.run_id, RUN_A);
@@ -240,7 +227,6 @@ static void a_merge_whose_epoch_is_over_scans_again(void **state)
 
 static void mysql_down_waits_and_scans_again(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     merge_answered(MERGE_DONE);
     sync_mysql(world->s, false);
@@ -280,7 +266,6 @@ static const struct run *only_run(void)
 /* As many as are in flight at most, for hours. */
 static void rows_cost_no_memory_while_mysql_is_away(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     const struct batch *b = &only_run()->batch;
     struct batch_id id = b->id;
@@ -296,7 +281,6 @@ static void rows_cost_no_memory_while_mysql_is_away(void **state)
 
 static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     const struct sm_state *table = only_run()->sm.table;
@@ -306,7 +290,6 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 
 static void the_worst_chunk_decides(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     merge_answered(MERGE_DOWN);
     merge_answered(MERGE_CONFLICT);
@@ -320,7 +303,6 @@ static void the_worst_chunk_decides(void **state)
 
 static void after_a_bad_chunk_no_further_one_goes_out(void **state)
 {
-    (void)state;
     run_to_merge(20000);
     merge_answered(MERGE_HELD);
     for (int i = 0; i < 7; i++)
@@ -331,7 +313,6 @@ static void after_a_bad_chunk_no_further_one_goes_out(void **state)
 
 static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_HELD);
     forget_did();
@@ -358,7 +339,6 @@ static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
 
 static void a_conflict_is_never_discarded(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_CONFLICT);
     for (int i = 0; i < 3; i++) {
@@ -373,7 +353,6 @@ static void a_conflict_is_never_discarded(void **state)
 
 static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
 {
-    (void)state;
     run_to_merge(1);
     const struct chunk *c = world->merges.all[0];
     assert_true(c->not_after_ms == world->mono_ms + sync_config_default.give_up_ms);
@@ -391,7 +370,6 @@ static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
 
 static void a_lost_discard_is_sent_again(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_DONE);
     discard_answered(false);
@@ -405,7 +383,6 @@ static void a_lost_discard_is_sent_again(void **state)
 /* The tallyd that adopts it touches its ledger rows first (run.c says why). */
 static void too_old_a_run_does_not_discard_either(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_DONE);
     discard_answered(false);
@@ -424,7 +401,6 @@ static void too_old_a_run_does_not_discard_either(void **state)
 
 static void held_back_nothing_is_claimed_or_merged(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -443,7 +419,6 @@ static void held_back_nothing_is_claimed_or_merged(void **state)
 /* The hold may come while the fence is asked, or between two chunks. */
 static void a_hold_is_kept_at_every_step_to_mysql(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 20000, 0);
@@ -468,7 +443,6 @@ static void a_hold_is_kept_at_every_step_to_mysql(void **state)
 
 static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
 {
-    (void)state;
     run_to_merge(1);
     sync_hold(world->s, true, "rolled back");
     merge_answered(MERGE_DONE);
@@ -477,7 +451,6 @@ static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
 
 static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick();
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -498,7 +471,6 @@ static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
 /* Batches of a counter that an operator must mend do not use up what all counters share. */
 static void held_batches_do_not_stop_other_counters(void **state)
 {
-    (void)state;
     struct sync_config c = sync_config_default;
     c.fields_max = 100;
     reopen(&c);
@@ -518,7 +490,6 @@ static void held_batches_do_not_stop_other_counters(void **state)
 
 static void stopped_it_claims_no_more_but_goes_on(void **state)
 {
-    (void)state;
     run_to_merge(1);
     due(VIEWS, "p2");
     sync_stop(world->s);
@@ -535,7 +506,6 @@ static void stopped_it_claims_no_more_but_goes_on(void **state)
 /* At step n of the way the machine is abandoned: teardown shows that it asks for nothing and is quiet. */
 static void abandoned_at_each_step(void **state)
 {
-    (void)state;
     for (int steps = 0; steps < 8; steps++) {
         reopen(&sync_config_default);
         due(VIEWS, "p1");
@@ -554,7 +524,6 @@ static void abandoned_at_each_step(void **state)
 /* The same, but what is out succeeds after all: it goes no further. */
 static void abandoned_what_succeeds_late_goes_no_further(void **state)
 {
-    (void)state;
     for (int steps = 1; steps < 7; steps++) {
         reopen(&sync_config_default);
         due(VIEWS, "p1");

@@ -37,7 +37,6 @@ static void run_on(uint32_t rows)
 
 static void a_key_is_claimed_at_once_and_waited_for(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     tick();
@@ -65,7 +64,6 @@ static void a_key_is_claimed_at_once_and_waited_for(void **state)
 
 static void a_batch_of_another_service_is_waited_for_too(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     tick();
@@ -88,7 +86,6 @@ static void a_batch_of_another_service_is_waited_for_too(void **state)
 
 static void a_key_that_comes_back_from_its_claim_is_waited_for_again(void **state)
 {
-    (void)state;
     enum claim_outcome outcomes[] = {CLAIM_REFUSED, CLAIM_GONE, CLAIM_STANDS};
     for (int i = 0; i < 3; i++) {
         static struct waiter w;
@@ -118,7 +115,6 @@ static void a_key_that_comes_back_from_its_claim_is_waited_for_again(void **stat
 /* The queue has no room for a name that comes back: still it was not claimed. */
 static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **state)
 {
-    (void)state;
     static struct waiter w;
     struct sync_config c = sync_config_default;
     c.due_max = 1;
@@ -149,7 +145,6 @@ static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **sta
 /* Out of the queue, but not in a claim: its counter was held for a moment. */
 static void a_key_that_was_dropped_from_the_queue_is_queued_again(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     tick();
@@ -166,7 +161,6 @@ static void a_key_that_was_dropped_from_the_queue_is_queued_again(void **state)
 
 static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     for (int i = 0; i < 50; i++) {
@@ -181,7 +175,6 @@ static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
 
 static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **state)
 {
-    (void)state;
     static struct waiter w;
     index_put("p1", world->redis_ms - 10);
     index_put("q1", world->redis_ms - 5);
@@ -213,7 +206,6 @@ static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **
 /* Redis' clock was ahead when it was counted. */
 static void all_claims_what_has_a_score_from_the_future(void **state)
 {
-    (void)state;
     static struct waiter w;
     index_put("p1", world->redis_ms + 60000);
     wait_for(&w, "");
@@ -232,7 +224,6 @@ static void all_claims_what_has_a_score_from_the_future(void **state)
 /* Every tick something is due, and a claim is out at every tick. */
 static void all_ends_under_traffic_too(void **state)
 {
-    (void)state;
     static struct waiter w;
     char key[16];
     wait_for(&w, "");
@@ -248,7 +239,6 @@ static void all_ends_under_traffic_too(void **state)
 
 static void all_waits_for_what_it_has_queued(void **state)
 {
-    (void)state;
     static struct waiter w;
     index_put("p1", world->redis_ms);
     wait_for(&w, "");
@@ -264,7 +254,6 @@ static void all_waits_for_what_it_has_queued(void **state)
 
 static void all_does_not_end_while_the_index_has_some_of_before(void **state)
 {
-    (void)state;
     static struct waiter w;
     index_put("p1", world->redis_ms);
     wait_for(&w, "");
@@ -281,7 +270,6 @@ static void all_does_not_end_while_the_index_has_some_of_before(void **state)
 
 static void each_reason_not_to_wait_is_told_at_once(void **state)
 {
-    (void)state;
     static struct waiter w;
     sync_mysql(world->s, false);
     wait_for(&w, "p1");
@@ -314,7 +302,6 @@ static void each_reason_not_to_wait_is_told_at_once(void **state)
 /* A Redis that was away between two ticks may be one without the claim of the batch that is waited for. */
 static void redis_away_for_a_moment_ends_a_wait(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     tick();
@@ -345,7 +332,6 @@ static void wait_until_it_asks(struct waiter *w)
 /* A name that was in no index then may be in no batch now: the server took over other data, and its links stayed open. */
 static void batches_of_another_history_do_not_end_a_wait_well(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_until_it_asks(&w);
     standing_answered_by(RUN_B, 0, 0);
@@ -356,7 +342,6 @@ static void batches_of_another_history_do_not_end_a_wait_well(void **state)
 
 static void nor_when_the_batches_were_seen_before(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_until_it_asks(&w);
     standing_answered(77, 0);
@@ -369,7 +354,6 @@ static void nor_when_the_batches_were_seen_before(void **state)
 /* The gate looks while it is open, too, when a table does not fit. */
 static void nor_when_the_epoch_is_of_that_history_by_then(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_until_it_asks(&w);
     epoch_is_of(RUN_B);
@@ -384,7 +368,6 @@ static void nor_when_the_epoch_is_of_that_history_by_then(void **state)
 
 static void after_thirty_seconds_try_again(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     tick();
@@ -399,7 +382,6 @@ static void after_thirty_seconds_try_again(void **state)
 /* What it asked comes first, since its memory is the asker's only until done. */
 static void it_ends_when_its_request_has_come_back(void **state)
 {
-    (void)state;
     static struct waiter w;
     wait_for(&w, "p1");
     tick();
@@ -418,7 +400,6 @@ static void it_ends_when_its_request_has_come_back(void **state)
 
 static void many_may_wait(void **state)
 {
-    (void)state;
     struct waiter w[20];
     for (int i = 0; i < 20; i++)
         wait_for(&w[i], i % 2 == 0 ? "p1" : "p2");
@@ -455,7 +436,6 @@ static void recover_begin(bool more)
 
 static void recovery_adopts_and_counts(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     const struct adopt *a = world->adopts.all[0];
@@ -485,7 +465,6 @@ static void recovery_adopts_and_counts(void **state)
 
 static void recovery_of_nothing_ends(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(0, 0, 0);
@@ -496,7 +475,6 @@ static void recovery_of_nothing_ends(void **state)
 
 static void recovery_waits_for_what_its_asker_still_takes(void **state)
 {
-    (void)state;
     recover_begin(true);
     tick();
     adopt_answered(0, 0, 0);
@@ -516,7 +494,6 @@ static void recovery_waits_for_what_its_asker_still_takes(void **state)
 
 static void recovery_does_not_wait_for_what_is_held(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(1, 1, 0);
@@ -530,7 +507,6 @@ static void recovery_does_not_wait_for_what_is_held(void **state)
 /* Held batches are looked at now, since an operator may have mended them. */
 static void recovery_tries_what_waits_at_once(void **state)
 {
-    (void)state;
     run_to_merge(2);
     merge_answered(MERGE_CONFLICT);
     forget_did();
@@ -546,7 +522,6 @@ static void recovery_tries_what_waits_at_once(void **state)
 
 static void recovery_takes_many_pages(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(1, 1000, 0);
@@ -567,7 +542,6 @@ static void recovery_takes_many_pages(void **state)
 
 static void a_recovery_that_failed_leaves_no_mark_on_the_next(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(1, 1, 0);
@@ -593,7 +567,6 @@ static void a_recovery_that_failed_leaves_no_mark_on_the_next(void **state)
 
 static void recovery_ends_when_the_service_stops(void **state)
 {
-    (void)state;
     recover_begin(true);
     tick();
     sync_stop(world->s);
@@ -607,7 +580,6 @@ static void recovery_ends_when_the_service_stops(void **state)
 
 static void progress_counts_what_is_to_be_done(void **state)
 {
-    (void)state;
     STAT_SET(recover_total, 0);
     STAT_SET(recover_done, 0);
     due(VIEWS, "p1");

@@ -18,8 +18,7 @@ static int small_open(void **state)
 {
     struct coalesce_config c = small();
     world_make(&c);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
     return 0;
 }
@@ -44,8 +43,7 @@ static void cells_answers_and_bytes_are_bounded(void **state)
     HIT('b', "p1", "0", 1);
     assert_int_equal(hit('b', "p1", "0", 1), ADD_FULL);
     assert_int_equal(literal('b', "+PONG\r\n"), ADD_FULL);
-    turn();
-    frame_applied();
+    turn_applied();
     HIT('a', "p1", "1", 1);
     char big[65] = {0};
     memset(big, 'x', 64);
@@ -123,8 +121,7 @@ static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
 
 static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **state)
 {
-    HIT('z', "p1", "0", 1);
-    turn();
+    hit_goes('z', "p1", "0", 1);
     forget_did();
     HIT('a', "p1", "1", 1);
     HIT('a', "p1", "2", 1);
@@ -198,8 +195,7 @@ static void who_got_room_waits_anew_the_next_time(void **state)
     turn();
     assert_int_equal(client('a')->o.parked_ms, 0);
     frame_applied();
-    turn();
-    frame_applied();
+    turn_applied();
     world->mono_ms += 60000;
     fill('z');
     assert_int_equal(hit('a', "p1", "9", 1), ADD_FULL);
@@ -236,8 +232,7 @@ static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
     cut();
     turn();
     assert_int_equal(hit('a', "p1", "9", 1), ADD_DOWN);
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
     frame_applied();
     turn();
     world->mono_ms += 60000;
@@ -283,8 +278,7 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
         assert_true(world->c->hash_cache.n <= 8);
         buf_reset(&client('a')->o.out);
     }
-    HIT('a', "p0", "5", 1);
-    turn();
+    hit_goes('a', "p0", "5", 1);
     assert_true(zadds("p0"));
     frame_applied();
 }
@@ -315,8 +309,7 @@ static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
     }
     look_answered(NULL);
     HIT('a', "p600", "1", 1);
-    HIT('a', "p601", "1", 1);
-    turn();
+    hit_goes('a', "p601", "1", 1);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "p%d", i);
         assert_non_null(coalesce_counter(world->c, slice_str(key)));

@@ -6,8 +6,7 @@
 static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
 {
     struct test_claim t;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     claim_keys(&t, 1, "p1", NULL);
     assert_did("FC");
     frame_applied();
@@ -27,8 +26,7 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
     claim_answered(CLAIM_STANDS);
     row_of(SLICE("s1:v"), SLICE("20140920"))->value = 0;
     forget_did();
-    HIT('a', "s1:v", "20140920", 49);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 49);
     assert_false(asks_lock("s1:v")); /* the script has set it */
     frame_applied();
     assert_did("Fa");
@@ -37,8 +35,7 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 60000;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     frame_applied();
 }
@@ -52,8 +49,7 @@ static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 59999;
-    HIT('a', "s1:v", "20140920", -50);
-    turn();
+    hit_goes('a', "s1:v", "20140920", -50);
     assert_false(asks_lock("s1:v"));
     frame_applied();
 }
@@ -70,8 +66,7 @@ static void a_fresh_lock_stays_as_it_is(void **state)
     assert_false(t.fresh[1]);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 53999;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
     world->mono_ms += 1;
@@ -81,8 +76,7 @@ static void a_fresh_lock_stays_as_it_is(void **state)
     assert_false(t.fresh[0]);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 59999;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
 }
@@ -94,8 +88,7 @@ static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_REFUSED);
     assert_int_equal(t.claim.outcome, CLAIM_REFUSED);
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     assert_true(zadds("s1:v"));
     frame_applied();
@@ -181,11 +174,9 @@ static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
     unlocked.lock = (struct pattern){.has_store = false};
     world_close(NULL);
     world_make_of(&coalesce_config_default, &one);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
     assert_did("Fa"); /* its time is drawn */
@@ -198,8 +189,7 @@ static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
     world->mono_ms += 59999;
     round_of('a', "s1:v", "20140920", 1);
     cut();
-    link_up(RUN_A, 8);
-    look_answered(NULL);
+    link_ready(RUN_A, 8);
     forget_did();
     round_of('a', "s1:v", "20140920", 1);
     assert_did("Fa");                                    /* the cut did not make it forget */

@@ -15,8 +15,7 @@ static void several_clients_on_one_cell_each_get_their_own_value(void **state)
     HIT('b', "p1", "5", 10);
     HIT('a', "p1", "6", 3);
     HIT('c', "p1", "5", -4);
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     assert_int_equal(world->frame->cells_n, 2);
     assert_int_equal(world->frame->cells[0].delta, 8);
     assert_int_equal(world->frame->hashes_n, 1);
@@ -32,8 +31,7 @@ static void several_clients_on_one_cell_each_get_their_own_value(void **state)
 static void the_same_field_of_two_hashes_is_two_cells(void **state)
 {
     HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 2);
-    turn();
+    hit_goes('a', "p2", "5", 2);
     assert_int_equal(world->frame->cells_n, 2);
     frame_applied();
     assert_told('a', ":1\r\n:2\r\n");
@@ -60,16 +58,14 @@ static void literals_keep_their_place(void **state)
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     HIT('a', "p1", "5", 1);
     assert_int_equal(literal('a', "$1\r\nx\r\n"), ADD_OK);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n");
     assert_did("Fa"); /* told once, whatever it was told */
 }
 
 static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(void **state)
 {
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     turn();
     assert_did("F");
@@ -85,11 +81,9 @@ static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(voi
 
 static void one_frame_is_out_and_the_next_collects(void **state)
 {
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
-    HIT('c', "p1", "6", 1);
-    turn();
+    hit_goes('c', "p1", "6", 1);
     turn();
     assert_did("F");
     frame_applied();
@@ -107,8 +101,7 @@ static void one_frame_is_out_and_the_next_collects(void **state)
 static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
 {
     HIT('a', "p1", "5", 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     client('a')->o.gone = true;
     frame_applied();
     assert_told('a', "");
@@ -136,8 +129,7 @@ static void hushed_hits_count_and_keep_their_place(void **state)
     HIT('a', "p1", "5", 5);
     literal('a', "+PONG\r\n");
     assert_int_equal(client('a')->o.waiting, 5);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n:11\r\n+PONG\r\n");
     assert_told('b', ":3\r\n");
     assert_int_equal(row("p1", "5"), 11);
@@ -151,8 +143,7 @@ static void hushed_hits_hear_no_error(void **state)
     int64_t refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
     hush('a', 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     frame_refused("OOM no");
     assert_told('a', "");
     assert_told('b', "-OOM no\r\n");
@@ -207,12 +198,10 @@ static void the_greatest_deltas_add_up_without_overflow(void **state)
  * after that. */
 static void a_refused_share_is_in_the_next_frame(void **state)
 {
-    HIT('a', "p1", "5", 7);
-    turn();
+    hit_goes('a', "p1", "5", 7);
     world->frame->shares[0].refused = true;
     frame_applied();
-    HIT('a', "p1", "5", 2);
-    turn();
+    hit_goes('a', "p1", "5", 2);
     assert_int_equal(share("views"), 9);
     frame_refused("OOM full");
     world->mono_ms += 1000;
@@ -248,16 +237,12 @@ static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 {
     row_of(SLICE("p1"), SLICE("5"))->value = INT64_MAX - 5;
     HIT('a', "p1", "5", 10);
-    HIT('b', "p1", "5", -10);
-    turn();
-    frame_applied();
+    round_of('b', "p1", "5", -10);
     assert_told('a', ":9223372036854775807\r\n");
     assert_told('b', ":9223372036854775802\r\n");
     row_of(SLICE("p1"), SLICE("6"))->value = INT64_MIN + 5;
     HIT('a', "p1", "6", -10);
-    HIT('b', "p1", "6", 10);
-    turn();
-    frame_applied();
+    round_of('b', "p1", "6", 10);
     assert_told('a', ":-9223372036854775808\r\n");
 }
 
@@ -265,14 +250,12 @@ static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 
 static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
 {
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(zadds("s1:v"));
     assert_int_equal(world->frame->dirty_ms, world->redis_ms);
     frame_applied();
     HIT('a', "s1:v", "20140920", 1);
-    HIT('a', "s2:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s2:v", "20140920", 1);
     assert_false(zadds("s1:v"));
     assert_true(zadds("s2:v"));
     frame_applied();
@@ -281,8 +264,7 @@ static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
 static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
 {
     world->pttl_ms = 5000;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     const struct frame_hash *h = hash_of(world->frame, "s1:v");
     assert_slice(slice_of(world->frame->bytes.p + h->lock_at, h->lock_n), "s1:sync");
@@ -290,13 +272,11 @@ static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
     frame_applied(); /* another has it, for 5 s */
     assert_did("Fa");
     world->mono_ms += 4999;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
     world->mono_ms += 1;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     frame_applied();
 }
@@ -305,8 +285,7 @@ static void a_lock_of_unknown_life_is_asked_for_again(void **state)
 {
     world->pttl_ms = -1;
     round_of('a', "s1:v", "20140920", 1);
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     frame_applied();
 }
@@ -317,8 +296,7 @@ static void a_granted_lock_makes_due_once(void **state)
     round_of('a', "s1:v", "20140920", 1);
     assert_did("F~s1:v a");
     world->mono_ms += 3600000;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v")); /* due already */
     frame_applied();
     assert_did("Fa");
@@ -352,8 +330,7 @@ static void due_by_the_reply_and_by_what_was_sent(void **state)
 
 static void hits_that_failed_do_not_make_due(void **state)
 {
-    HIT('a', "s1:v", "20140920", 60);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 60);
     frame_applied_but("20140920", "WRONGTYPE Operation against a key holding the wrong kind of value");
     assert_did("Fa");
 }
@@ -364,8 +341,7 @@ static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(v
 {
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0; /* another process claimed it */
-    HIT('a', "p1", "5", 3);
-    turn();
+    hit_goes('a', "p1", "5", 3);
     assert_false(zadds("p1"));
     frame_applied();
     assert_false(coalesce_idle(world->c));
@@ -407,8 +383,7 @@ static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     round_of('a', "p1", "5", 3);
-    turn();
-    frame_refused("OOM full");
+    turn_refused("OOM full");
     forget_did();
     turn();
     turn();
@@ -430,8 +405,7 @@ static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
 {
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     frame_refused("OOM command not allowed when used memory > 'maxmemory'.");
     assert_told('a', "-OOM command not allowed when used memory > 'maxmemory'.\r\n+PONG\r\n");
     assert_told('b', "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
@@ -444,12 +418,10 @@ static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
 {
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 1);
-    turn();
+    hit_goes('a', "p2", "5", 1);
     frame_refused("OOM full");
     HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 1);
-    turn();
+    hit_goes('a', "p2", "5", 1);
     assert_false(zadds("p1"));
     assert_true(zadds("p2"));
     frame_applied();
@@ -459,8 +431,7 @@ static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(v
 {
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "6", 2);
-    HIT('c', "p1", "5", 4);
-    turn();
+    hit_goes('c', "p1", "5", 4);
     assert_int_equal(share("views"), 7);
     frame_applied_but("5", "WRONGTYPE no hash");
     assert_told('a', "-WRONGTYPE no hash\r\n");
@@ -485,22 +456,18 @@ static void counted_are_hits_that_were(void **state)
     turn();
     frame_applied_but("5", "WRONGTYPE no hash");
     assert_int_equal(client('a')->o.counted, 2);
-    turn();
-    frame_applied();
-    HIT('a', "p1", "6", 3);
-    turn();
+    turn_applied();
+    hit_goes('a', "p1", "6", 3);
     frame_refused("OOM full");
     assert_int_equal(client('a')->o.counted, 2);
 }
 
 static void a_refused_correction_is_carried_over(void **state)
 {
-    HIT('a', "p1", "5", 5);
-    turn();
+    hit_goes('a', "p1", "5", 5);
     frame_applied_but("5", "WRONGTYPE no hash");
     HIT('a', "p1", "6", 3);
-    HIT('a', "s1:v", "20140920", 11);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 11);
     assert_int_equal(share("views"), -2);
     assert_int_equal(share("visitors"), 11);
     frame_refused("OOM full");
@@ -525,8 +492,7 @@ static void a_warm_hit_allocates_nothing(void **state)
             HIT((char)('a' + i % 7), "s1:v", "20140920", 1);
         }
         literal('a', "+PONG\r\n");
-        turn();
-        frame_applied();
+        turn_applied();
         for (int i = 0; i < 26; i++)
             buf_reset(&client((char)('a' + i))->o.out);
     }
@@ -594,8 +560,7 @@ static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
     zone_view_refresh(&view);
     assert_int_equal(today("s1:v", &view, noon), ADD_OK);
     assert_int_equal(today("s2:v", &view, noon), ADD_OK);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_int_equal(row("s1:v", "20260405"), 1);
     assert_int_equal(row("s2:v", "20260404"), 1);
     zone_view_close(&view);
@@ -607,8 +572,7 @@ static void hits_are_timed(void **state)
 {
     uint64_t before = histogram_count(&latencies.hit), sum_us = latencies.hit.sum_us;
     HIT('a', "p1", "1", 1);
-    HIT('b', "p1", "1", 1);
-    turn();
+    hit_goes('b', "p1", "1", 1);
     world->mono_ms += 2;
     HIT('c', "p1", "1", 1); /* waits for the next frame */
     turn();

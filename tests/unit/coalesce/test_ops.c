@@ -89,16 +89,14 @@ static void a_late_hit_is_told_how_many_precisions_keep_it(void **state)
 {
     series('a', "views", 1, NOW - 200);
     series('a', "views", 1, NOW - 200000);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n:0\r\n");
 }
 
 static void each_hit_on_a_box_gets_its_own_running_value(void **state)
 {
     box('z', "b", 100, NOW);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('z', ":100\r\n");
     box('a', "b", 1, NOW);
     box('b', "b", 10, NOW - 5);
@@ -116,8 +114,7 @@ static void hits_on_a_bucket_too_old_are_told_nothing_stands(void **state)
 {
     box('a', "b", 3, NOW - 1000);
     box('b', "b", 4, NOW - 1000);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":0\r\n");
     assert_told('b', ":0\r\n");
 }
@@ -195,9 +192,7 @@ static void hits_literals_and_ops_keep_the_order_of_a_client(void **state)
     box('a', "b", 3, NOW);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     event('a', "e", "t", "mine", NOW);
-    HIT('a', "p1", "5", 1);
-    turn();
-    frame_applied();
+    round_of('a', "p1", "5", 1);
     assert_told('a', ":7\r\n:3\r\n+PONG\r\n$4\r\nmine\r\n:8\r\n");
 }
 
@@ -255,9 +250,7 @@ static void fifty_new_visitors_make_due_and_known_ones_do_not(void **state)
 
 static void ops_count_against_the_bound_of_a_frame(void **state)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.cells_max = 3; /* two series of two precisions count as one */
-    world_reopen(&config);
+    reopen_with(config.cells_max = 3); /* two series of two precisions count as one */
     struct coalesce_op more = {.kind = OP_SERIES, .name = SLICE("s3"), .n = 1, .at = NOW};
     bool never;
     series('a', "s1", 1, NOW);
@@ -269,8 +262,7 @@ static void ops_count_against_the_bound_of_a_frame(void **state)
     assert_false(coalesce_room(world->c, coalesce_op_cells(world->c, OP_SERIES), 10, &never));
     assert_int_equal(hit('a', "p1", "7", 1), ADD_FULL);
     series('a', "s1", 5, NOW); /* costs Redis nothing more */
-    HIT('a', "p1", "6", 1);
-    turn();
+    hit_goes('a', "p1", "6", 1);
     assert_int_equal(op('a', &more), ADD_OK);
     frame_applied();
     assert_told('a', ":2\r\n:2\r\n:1\r\n:1\r\n:2\r\n:2\r\n");
@@ -278,9 +270,7 @@ static void ops_count_against_the_bound_of_a_frame(void **state)
 
 static void each_event_and_each_visitor_counts(void **state)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.cells_max = 3;
-    world_reopen(&config);
+    reopen_with(config.cells_max = 3);
     struct coalesce_op more = {.kind = OP_EVENT, .name = SLICE("e"), .type = SLICE("t"), .at = NOW};
     event('a', "e", "t", "", NOW);
     visit('a', "w", 20140920, 1, "");
@@ -349,8 +339,7 @@ static void feeding_open(uint32_t cells_max)
     config.cells_max = cells_max;
     world_close(NULL);
     world_make_of(&config, &counters_feeding);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
 }
 
@@ -382,8 +371,7 @@ static void each_hit_is_an_event(void **state)
     feeding_open(100);
     HIT('a', "g1", "5", 20);
     HIT('a', "g1", "5", -20);
-    HIT('a', "g1", "6", 1);
-    turn();
+    hit_goes('a', "g1", "6", 1);
     assert_int_equal(world->frame->ops_n, 1);
     const struct frame_op *sent = sent_at("g1", NOW);
     assert_true(slice_eq(FRAME_TYPE(world->frame, sent), SLICE("sign")));
@@ -408,8 +396,7 @@ static void a_feed_is_not_shared_with_clients(void **state)
 {
     feeding_open(100);
     box('a', "all", 1, NOW);
-    HIT('a', "s1:pages", "5", 5);
-    turn();
+    hit_goes('a', "s1:pages", "5", 5);
     assert_int_equal(world->frame->ops_n, 3);
     frame_applied();
     assert_told('a', ":1\r\n:5\r\n");
@@ -419,12 +406,10 @@ static void a_feed_is_not_shared_with_clients(void **state)
 static void what_is_refused_feeds_nothing(void **state)
 {
     feeding_open(100);
-    HIT('a', "s1:pages", "5", 5);
-    turn();
+    hit_goes('a', "s1:pages", "5", 5);
     frame_refused("OOM full");
     assert_told('a', "-OOM full\r\n");
-    HIT('a', "s1:pages", "5", 1);
-    turn();
+    hit_goes('a', "s1:pages", "5", 1);
     assert_int_equal(sent_at("s1:views", NOW)->delta, 1);
 }
 
@@ -461,9 +446,7 @@ static void ops_of_one_frame_are_known_by_the_one_before(void **state)
 
 static void more_series_than_are_remembered_cost_their_zadds(void **state)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.series_max = 1;
-    world_reopen(&config);
+    reopen_with(config.series_max = 1);
     for (char name[] = "a"; name[0] <= 'h'; name[0]++)
         assert_int_equal(known_of(name, NOW + (name[0] - 'a')), 3);
     assert_int_equal(known_of("h", NOW + 7), 0);
@@ -563,18 +546,12 @@ static void sent_all_kinds(void)
     forget_did();
 }
 
-static void up_again(void)
-{
-    link_up(RUN_B, 8);
-    look_answered(NULL);
-}
-
 static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
 {
     sent_all_kinds();
     redis_runs(world->frame);
     cut();
-    up_again();
+    link_ready(RUN_B, 8);
     assert_null(world->frame);
     values_read();
     assert_told('a', ":1\r\n:2\r\n" LOST LOST LOST);
@@ -587,11 +564,9 @@ static void so_has_one_without_cells(void **state)
 {
     box('a', "b", 1, NOW);
     series('b', "s", 1, NOW - 200);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     forget_did();
-    up_again();
+    link_ready(RUN_B, 8);
     assert_did("Lab");
     assert_told('a', LOST);
     assert_told('b', ":1\r\n");
@@ -608,7 +583,7 @@ static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
     cut();
     tick_after(5000);
     assert_told('a', UNKNOWN);
-    up_again();
+    link_ready(RUN_B, 8);
     turn();
     assert_int_equal(world->frame->ops_n, 1);
     assert_true(sent_at("b", BUCKET)->owed);
@@ -617,13 +592,11 @@ static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
 static void ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again(void **state)
 {
     box('a', "b", 1, NOW);
-    turn();
-    cut();
+    turn_cut();
     tick_after(5000);
     assert_told('a', UNKNOWN);
-    up_again();
-    turn();
-    assert_null(world->frame);
+    link_ready(RUN_B, 8);
+    nothing_goes();
     assert_true(coalesce_idle(world->c));
 }
 
@@ -634,9 +607,8 @@ static void ops_not_sent_yet_fail_at_once(void **state)
     cut();
     assert_told('a', REFUSED "\r\n");
     assert_told('b', REFUSED "\r\n");
-    up_again();
-    turn();
-    assert_null(world->frame);
+    link_ready(RUN_B, 8);
+    nothing_goes();
     assert_int_equal(known_of("s", NOW), 3);
 }
 

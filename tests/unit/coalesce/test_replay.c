@@ -8,18 +8,14 @@
 
 static void keeping(size_t bytes)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.replay_bytes = bytes;
-    world_reopen(&config);
+    reopen_with(config.replay_bytes = bytes);
     world->keeps = true;
 }
 
 static void frames(int n)
 {
     for (; n > 0; n--) {
-        HIT('a', "p1", "5", 1);
-        turn();
-        frame_applied();
+        round_of('a', "p1", "5", 1);
     }
     forget_did();
 }
@@ -28,8 +24,7 @@ static void back_behind(const char *run_id, int64_t seq)
 {
     cut();
     world->seq = seq;
-    link_up(run_id, 8);
-    look_answered(NULL);
+    link_ready(run_id, 8);
 }
 
 static void kept_ran(uint64_t seq)
@@ -65,15 +60,13 @@ static void what_redis_lacks_it_gets_in_order_and_first(void **state)
     keeping(SIZE_MAX);
     frames(4);
     int64_t lost = STAT_GET(frames_lost), replayed = STAT_GET(frames_replayed);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     unsigned before = world->caught_up;
     forget_did();
     back_behind(RUN_B, 2);
     assert_did("LJR");
     assert_false(coalesce_caught_up(world->c));
-    HIT('c', "p1", "6", 1);
-    turn();
+    hit_goes('c', "p1", "6", 1);
     assert_did(""); /* it waits, and is not refused */
     kept_ran(3);
     assert_int_equal(world->caught_up, before);
@@ -162,8 +155,7 @@ static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
     frames(2);
     buf_reset(&client('a')->o.out);
     back_behind(RUN_B, 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     for (int i = 0; i < 49; i++) {
         kept_refused();
         tick_after(100);
@@ -176,9 +168,7 @@ static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
     turn();
     assert_told('b', "-BUSY Redis does not take back the hits that it lost; nothing was counted\r\n");
     kept_ran(2);
-    HIT('a', "p1", "5", 1);
-    turn();
-    frame_applied();
+    round_of('a', "p1", "5", 1);
     assert_told('a', ":3\r\n");
 }
 
@@ -296,9 +286,7 @@ static void what_was_given_up_is_not_kept(void **state)
     keeping(SIZE_MAX);
     frames(1);
     HIT('b', "p1", "5", 1);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     tick_after(coalesce_config_default.doubt_ms);
     forget_did();
     link_up(RUN_A, 8);

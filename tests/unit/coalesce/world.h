@@ -441,13 +441,20 @@ static inline void answer_clear(struct frame *f)
         f->hashes[i].fresh = f->hashes[i].lock_granted = false;
 }
 
-/* Redis runs the frame that is out, and says so. */
-static inline void frame_applied(void)
+/* The frame that is out comes back. */
+static inline struct frame *frame_back(void)
 {
     struct frame *f = world->frame;
     assert_non_null(f);
     world->frame = NULL;
     answer_clear(f);
+    return f;
+}
+
+/* Redis runs the frame that is out, and says so. */
+static inline void frame_applied(void)
+{
+    struct frame *f = frame_back();
     redis_runs(f);
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
 }
@@ -455,10 +462,7 @@ static inline void frame_applied(void)
 /* All its cells of this field fail with this error, the others are applied. */
 static inline void frame_applied_but(const char *field, const char *error)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
+    struct frame *f = frame_back();
     redis_runs(f);
     for (uint32_t i = 0; i < f->cells_n; i++) {
         struct frame_cell *c = &f->cells[i];
@@ -474,10 +478,7 @@ static inline void frame_applied_but(const char *field, const char *error)
 /* All its ops on this name fail with this error. */
 static inline void frame_applied_but_op(const char *name, const char *error)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
+    struct frame *f = frame_back();
     redis_runs(f);
     for (uint32_t i = 0; i < f->ops_n; i++)
         if (slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)))
@@ -488,19 +489,12 @@ static inline void frame_applied_but_op(const char *name, const char *error)
 /* Its slot is moving to another node of a cluster; the link is cut after it. */
 static inline void frame_astray(void)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
-    coalesce_on_frame(world->c, f, FRAME_ASTRAY);
+    coalesce_on_frame(world->c, frame_back(), FRAME_ASTRAY);
 }
 
 static inline void frame_refused(const char *error)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
+    struct frame *f = frame_back();
     buf_put_slice(&f->errors, slice_str(error));
     coalesce_on_frame(world->c, f, FRAME_REFUSED);
 }
@@ -526,6 +520,12 @@ static inline void turn(void)
     coalesce_turn(world->c);
 }
 
+static inline void turn_applied(void)
+{
+    turn();
+    frame_applied();
+}
+
 static inline void tick_after(uint64_t ms)
 {
     world->mono_ms += ms;
@@ -536,6 +536,39 @@ static inline void cut(void)
 {
     world->frame = world->values = NULL;
     coalesce_cut(world->c, WHY);
+}
+
+static inline void turn_refused(const char *error)
+{
+    turn();
+    frame_refused(error);
+}
+
+static inline void nothing_goes(void)
+{
+    turn();
+    assert_null(world->frame);
+}
+
+static inline void turn_cut(void)
+{
+    turn();
+    cut();
+}
+
+/* The frame that goes out now runs, but its answer is lost. */
+static inline void turn_ran_cut(void)
+{
+    turn();
+    redis_runs(world->frame);
+    cut();
+}
+
+/* Turns until no frame goes out. */
+static inline void turns_applied(void)
+{
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
 }
 
 /* Whether each claim that was out exists, one value a claim; NULL: none exists. */
@@ -630,12 +663,18 @@ static inline void link_up(const char *run_id, int64_t id)
     coalesce_up(world->c, run_id, id);
 }
 
+/* ... and none of our claims stands. */
+static inline void link_ready(const char *run_id, int64_t id)
+{
+    link_up(run_id, id);
+    look_answered(NULL);
+}
+
 /* A link that is ready, with nothing sent yet. */
 static inline int world_open(void **state)
 {
     world_make(&coalesce_config_default);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     assert_did("L");
     return 0;
 }
@@ -661,10 +700,16 @@ static inline void world_reopen(const struct coalesce_config *config)
 {
     world_close(NULL);
     world_make(config);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
 }
+
+#define reopen_with(...) /* reopen_with(config.cells_max = 3) */                                             \
+    do {                                                                                                     \
+        struct coalesce_config config = coalesce_config_default;                                             \
+        __VA_ARGS__;                                                                                         \
+        world_reopen(&config);                                                                               \
+    } while (0)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
 
@@ -700,12 +745,18 @@ static inline int64_t share(const char *counter)
     return sum;
 }
 
-/* One hit, sent and answered. */
-static inline void round_of(char letter, const char *key, const char *field, int64_t delta)
+/* One hit, sent. */
+static inline void hit_goes(char letter, const char *key, const char *field, int64_t delta)
 {
     HIT(letter, key, field, delta);
     turn();
-    frame_applied();
+}
+
+/* ... and answered. */
+static inline void round_of(char letter, const char *key, const char *field, int64_t delta)
+{
+    HIT(letter, key, field, delta);
+    turn_applied();
 }
 
 #endif

@@ -30,8 +30,7 @@ static void an_answered_claim_makes_room_at_once(void **state)
 static void two_claims_are_out_at_most(void **state)
 {
     due_many(VIEWS, 'p', 0, 5000);
-    for (int i = 0; i < 10; i++)
-        tick();
+    ticks(10);
     assert_int_equal(world->claims.n, 2);
     claim_answered(CLAIM_EMPTY, 0, 0);
     tick();
@@ -40,12 +39,10 @@ static void two_claims_are_out_at_most(void **state)
 
 static void small_claims_of_a_counter_keep_their_gap(void **state)
 {
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     claim_answered(CLAIM_EMPTY, 0, 0);
     due(VIEWS, "p2");
-    for (int i = 0; i < 4; i++)
-        tick();
+    ticks(4);
     assert_int_equal(world->claims.n, 0);
     tick();
     assert_int_equal(world->claims.n, 1);
@@ -53,9 +50,7 @@ static void small_claims_of_a_counter_keep_their_gap(void **state)
 
 static void fields_in_flight_bound_the_claims(void **state)
 {
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 500000, 0);
+    run_to_scan(500000);
     due(VIEWS, "p2");
     uint32_t polls = world->polls_n;
     tick_after(1000);
@@ -69,9 +64,7 @@ static void fields_in_flight_bound_the_claims(void **state)
 
 static void runs_bound_the_claims(void **state)
 {
-    struct sync_config c = sync_config_default;
-    c.runs_max = 3;
-    reopen(&c);
+    reopen_with(config.runs_max = 3);
     for (uint32_t i = 0; i < 3; i++) {
         due_many(VIEWS, 'p', i, i + 1);
         tick_after(200);
@@ -128,10 +121,7 @@ static void nothing_is_claimed_while_the_world_is_not_ready(void **state)
 
 static void counters_claim_in_turn(void **state)
 {
-    struct sync_config c = sync_config_default;
-    c.claims_max = 1;
-    c.due_max = 50000;
-    reopen(&c);
+    reopen_with(config.claims_max = 1, config.due_max = 50000);
     due_many(VIEWS, 'p', 0, 10000);
     due_many(STARS, 'q', 0, 10000);
     due(VOTES, "v1");
@@ -153,8 +143,7 @@ static void the_names_of_a_held_counter_leave_the_queue_to_the_others(void **sta
     due_many(VIEWS, 'p', 0, 30000);
     assert_int_equal(world->s->due_n, 0);
     sync_mysql(world->s, true);
-    due(VOTES, "v1");
-    tick();
+    due_now(VOTES, "v1");
     assert_int_equal(world->claims.n, 1);
     assert_ptr_equal(claim_out(0)->counter, VOTES);
 }
@@ -172,8 +161,7 @@ static void names_of_a_counter_become_held_while_queued(void **state)
 /* Also of names that are due already, and with a claim out; two readers, two releases. */
 static void a_reader_holds_the_claims_of_one_counter(void **state)
 {
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_int_equal(world->claims.n, 1);
     due(VIEWS, "p2");
     due(STARS, "v1");
@@ -260,9 +248,7 @@ static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(voi
     tick_after(1000);
     assert_int_equal(world->polls_n, polls + 1);
     poll_answered();
-    struct sync_config c = sync_config_default;
-    c.claims_max = 0;
-    reopen(&c);
+    reopen_with(config.claims_max = 0);
     due_many(VIEWS, 'p', 0, 19500);
     polls = world->polls_n;
     tick_after(1000);
@@ -308,8 +294,7 @@ static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
     claim_answered(CLAIM_EMPTY, 0, 0);
     sync_mysql(world->s, false);
     uint32_t polls = world->polls_n;
-    for (int i = 0; i < 100; i++)
-        tick();
+    ticks(100);
     assert_in_range(world->polls_n, polls, polls + 2);
 }
 
@@ -369,8 +354,7 @@ static void a_failing_adoption_is_tried_again_but_not_every_tick(void **state)
     tick_after(1000);
     assert_int_equal(world->adopts.n, 1);
     adopt_answered(0, 0, 0);
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_did("C");
 }
 
@@ -453,8 +437,7 @@ static void own_batches_are_asked_for_as_a_whole(void **state)
 
 static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
 {
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_int_equal(world->beats_n, 1);
     tick_after(10000);
     assert_int_equal(world->beats_n, 2);
@@ -478,8 +461,7 @@ static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
 static void the_ids_under_way_are_named(void **state)
 {
     struct batch_id *ids;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_int_equal(sync_running(world->s, &ids), 0);
     heap_free(ids);
     struct batch_id id = claim_out(0)->id;

@@ -31,8 +31,7 @@ static void mysql_away_and_back(void)
 
 static void scan_and_fence(uint32_t rows)
 {
-    scan_sealed(rows);
-    fence_answered(true, RUN_A);
+    scan_fenced(rows);
 }
 
 static void a_kept_batch_holds_nothing_up(void **state)
@@ -174,8 +173,7 @@ static void who_waits_does_not_wait_for_what_is_kept(void **state)
     tick_after(200);
     tick_after(200);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(1, 0);
     tick();
     assert_true(waited);
@@ -191,8 +189,7 @@ static void who_waits_is_told_that_mysql_went(void **state)
     tick_after(200);
     tick_after(200);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(1, 0);
     mysql_away_and_back();
     tick();

@@ -4,10 +4,7 @@
 /* At most this many rows at once, and all by hits. */
 static void reopen_with_rows(uint32_t rows)
 {
-    struct sync_config c = sync_config_default;
-    c.rows_burst = rows;
-    c.rows_free_per_s = 0;
-    reopen(&c);
+    reopen_with(config.rows_burst = rows, config.rows_free_per_s = 0);
 }
 
 /* The oldest claim exists, and another tallyd has finished its batch. */
@@ -99,9 +96,7 @@ static void rows_do_not_pile_up_over_the_burst(void **state)
 
 static void hits_and_time_below_a_row_add_up(void **state)
 {
-    struct sync_config c = sync_config_default;
-    c.rows_burst = 1;
-    reopen(&c);
+    reopen_with(config.rows_burst = 1);
     due_by_hits(VIEWS, 'p', 0, 1);
     tick_after(80); /* a tenth of a second since the opening */
     claim_over(1);
@@ -135,9 +130,7 @@ static void a_claim_of_many_fields_is_paid_off_first(void **state)
 
 static void debt_is_bounded(void **state)
 {
-    struct sync_config c = sync_config_default;
-    c.rows_burst = 20;
-    reopen(&c);
+    reopen_with(config.rows_burst = 20);
     due_by_hits(VIEWS, 'p', 0, 1);
     tick();
     claim_over(100000);
@@ -293,14 +286,12 @@ static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
     due_by_hits(VIEWS, 'p', 0, 5);
     w = (struct sync_wait){.key = slice_str("p3"), .done = on_waited};
     sync_wait_for(world->s, &w);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(claim_out(0)->keys_n, 1);
     assert_slice(claim_out(0)->keys[0], "p3");
     due_by_hits(VIEWS, 'p', 3, 4); /* later hits are not waited for */
     claim_over(1);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(0, 0);
     tick();
     assert_int_equal(world->done_n, 1);
@@ -317,8 +308,7 @@ static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
     sync_wait_for(world->s, &w);
     claim_answered(CLAIM_GONE, 0, 0);
     world->s->pace.rows = 0;
-    tick();
-    tick();
+    ticks(2);
     assert_slice(claim_out(0)->keys[0], "p0");
 }
 
@@ -331,8 +321,7 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
     due_by_hits(VOTES, 'v', 0, 5);
     w = (struct sync_wait){.done = on_waited};
     sync_wait_for(world->s, &w);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(claim_out(0)->keys_n + claim_out(1)->keys_n, 10);
 }
 

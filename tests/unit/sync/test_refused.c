@@ -24,8 +24,7 @@ static void none_taken(bool by_value)
 
 static void taken(void)
 {
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    merged_whole();
 }
 
 static void again_to_merge(const char *key)

@@ -59,8 +59,7 @@ static void test_mysql_away(void **state)
         claim_answered(CLAIM_STANDS, 2, 0);
         scan_sealed_by(i == 0 ? VIEWS : STARS, 2, RUN_A);
         fence_answered(true, RUN_A);
-        merge_answered(MERGE_DONE);
-        discard_answered(true);
+        merged_whole();
     }
     pass_s(2);
     assert_stalled("");

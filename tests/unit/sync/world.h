@@ -335,6 +335,11 @@ static inline void tick(void)
 {
     tick_after(20);
 }
+static inline void ticks(int n)
+{
+    for (int i = 0; i < n; i++)
+        tick();
+}
 
 /* --- set up --- */
 
@@ -423,6 +428,14 @@ static inline void reopen(const struct sync_config *config)
     world_start();
 }
 
+/* The same with bounds of the test's own: reopen_with(config.due_max = 1). */
+#define reopen_with(...)                                                                                     \
+    do {                                                                                                     \
+        struct sync_config config = sync_config_default;                                                     \
+        __VA_ARGS__;                                                                                         \
+        reopen(&config);                                                                                     \
+    } while (0)
+
 /* --- shorter --- */
 
 static inline void due(const struct counter *c, const char *key)
@@ -453,14 +466,39 @@ static inline const struct claim *claim_out(uint32_t i)
     return world->claims.all[i];
 }
 
+static inline void due_now(const struct counter *c, const char *key)
+{
+    due(c, key);
+    tick();
+}
+
+/* A batch of this many rows has been claimed, and is being read. */
+static inline void run_to_scan(uint32_t rows)
+{
+    due_now(VIEWS, "p1");
+    claim_answered(CLAIM_STANDS, rows, 0);
+}
+
+static inline void scan_fenced(uint32_t rows)
+{
+    scan_sealed(rows);
+    fence_answered(true, RUN_A);
+}
+
+/* The last chunk of a batch, and the batch. */
+static inline void merged_whole(void)
+{
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+}
+
 /* A batch of this many rows has been claimed, its rows are sealed, and the fence has passed. */
 static inline void run_to_merge(uint32_t rows)
 {
     due(VIEWS, "p1");
     tick_after(200);
     claim_answered(CLAIM_STANDS, rows, 0);
-    scan_sealed(rows);
-    fence_answered(true, RUN_A);
+    scan_fenced(rows);
 }
 
 static inline void run_whole(uint32_t rows)

@@ -273,6 +273,14 @@ static void expect(int fd, const char *text)
     assert_memory_equal(have, text, n);
 }
 
+static void served(int fd, const char *text)
+{
+    char line[32];
+    snprintf(line, sizeof(line), "say %s\n", text);
+    put(fd, line);
+    expect(fd, text);
+}
+
 static void expect_end(int fd)
 {
     char byte;
@@ -300,10 +308,8 @@ static void serves_both_at_once(void **state)
 {
     char peer[64];
     int a = client_tcp(), b = client_unix();
-    put(a, "say tcp\n");
-    expect(a, "tcp");
-    put(b, "say unix\n");
-    expect(b, "unix");
+    served(a, "tcp");
+    served(b, "unix");
     conn_peer(last, peer, sizeof(peer));
     assert_true(strlen(peer) > 4);
     struct conn_info info;
@@ -367,8 +373,7 @@ static void one_read_a_turn(void **state)
     for (int i = 0; i < GREEDY; i++) {
         fds[i] = client_unix();
         setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-        put(fds[i], "say a\n");
-        expect(fds[i], "a");
+        served(fds[i], "a");
         toys[i] = conn_session(last);
         assert_true(write(fds[i], much, sizeof(much)) > 2 * 65536);
     }
@@ -522,8 +527,7 @@ static void those_that_linger_make_room(void **state)
     }
     assert_int_equal(closed_n, 0);
     int more = client_tcp();
-    put(more, "say in\n");
-    expect(more, "in");
+    served(more, "in");
     assert_int_equal(closed_n, 1);
     for (int i = 0; i < 20; i++)
         close(fds[i]);
@@ -618,8 +622,7 @@ static void an_idle_connection_is_small(void **state)
 static void a_slow_reader_is_not_read_from(void **state)
 {
     int slow = client_unix(), other = client_tcp();
-    put(other, "say o\n");
-    expect(other, "o");
+    served(other, "o");
     char line[16];
     for (int i = 0; i < 100; i++) {
         snprintf(line, sizeof(line), "big %d\n", 100000);
@@ -631,15 +634,12 @@ static void a_slow_reader_is_not_read_from(void **state)
     struct toy *t = conn_session(last);
     assert_true(t->lines > 0 && t->lines < 20);
     size_t lines = t->lines;
-    for (int i = 0; i < 100; i++) {
-        put(other, "say fast\n");
-        expect(other, "fast");
-    }
+    for (int i = 0; i < 100; i++)
+        served(other, "fast");
     assert_int_equal(t->lines, lines);
     assert_int_equal(read_all(slow, 100 * 100000), 100 * 100000);
     assert_int_equal(t->lines, 100);
-    put(slow, "say end\n");
-    expect(slow, "end");
+    served(slow, "end");
     close(slow);
     close(other);
 }
@@ -681,8 +681,7 @@ static void one_long_answer_ends_nothing(void **state)
 static int lines_taken_of(int fd, int lines, int bytes)
 {
     char line[16];
-    put(fd, "say o\n");
-    expect(fd, "o");
+    served(fd, "o");
     struct toy *t = conn_session(last);
     for (int i = 0; i < lines; i++) {
         snprintf(line, sizeof(line), "big %d\n", bytes);
@@ -695,8 +694,7 @@ static int lines_taken_of(int fd, int lines, int bytes)
 static void a_stranger_may_leave_little_unread(void **state)
 {
     int fd = client_unix();
-    put(fd, "say a\n");
-    expect(fd, "a");
+    served(fd, "a");
     conn_outlet(last)->stranger = true;
     assert_in_range(lines_taken_of(fd, 100, 1 << 17), 2, 5); /* its socket has the first ones */
     close(fd);
@@ -774,8 +772,7 @@ static void too_many_clients_are_told(void **state)
     close(fds[0]);
     until(closed_n == 1);
     fds[0] = client_tcp();
-    put(fds[0], "say in\n");
-    expect(fds[0], "in");
+    served(fds[0], "in");
     for (int i = 0; i < 20; i++)
         close(fds[i]);
 }
@@ -800,8 +797,7 @@ static void a_crowd_comes_in_over_turns(void **state)
         assert_in_range(now - seen, 0, 16 + 2); /* and one at each address that was held */
         seen = now;
     }
-    put(fds[0], "say in\n");
-    expect(fds[0], "in");
+    served(fds[0], "in");
     for (int i = 0; i < 80; i++)
         close(fds[i]);
 }
@@ -842,8 +838,7 @@ static void leaves_a_shared_port(void **state)
     assert_true(listen_hand_over(set));
     assert_int_equal(opened, 20);
     for (int i = 0; i < 20; i++) {
-        put(fds[i], "say served\n");
-        expect(fds[i], "served");
+        served(fds[i], "served");
         close(fds[i]);
     }
     for (int i = 0; i < 20; i++)
@@ -858,8 +853,7 @@ static void leaves_a_shared_port(void **state)
     assert_int_equal(opened, 20);
     close(other);
     int unix_fd = client_unix();
-    put(unix_fd, "say still\n");
-    expect(unix_fd, "still");
+    served(unix_fd, "still");
     close(unix_fd);
 }
 
@@ -873,8 +867,7 @@ static void on_enough(uv_timer_t *timer)
 static void no_descriptors_left(void **state)
 {
     int inside = client_unix(), outside[3];
-    put(inside, "say a\n");
-    expect(inside, "a");
+    served(inside, "a");
     for (int i = 0; i < 3; i++)
         outside[i] = socket(AF_UNIX, SOCK_STREAM, 0);
     struct rlimit before, none;
@@ -885,8 +878,7 @@ static void no_descriptors_left(void **state)
     struct sockaddr_un sun = address_of("s");
     for (int i = 0; i < 3; i++)
         assert_int_equal(connect(outside[i], (struct sockaddr *)&sun, sizeof(sun)), 0);
-    put(inside, "say b\n");
-    expect(inside, "b");
+    served(inside, "b");
     uv_timer_t timer;
     uv_timer_init(&loop, &timer);
     uv_timer_start(&timer, on_enough, 200, 0);
@@ -897,8 +889,7 @@ static void no_descriptors_left(void **state)
     assert_int_equal(opened, 1);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     int late = client_unix();
-    put(late, "say in\n");
-    expect(late, "in");
+    served(late, "in");
     uv_close((uv_handle_t *)&timer, NULL);
     for (int i = 0; i < 3; i++)
         close(outside[i]);
@@ -962,8 +953,7 @@ static void unix_sockets_of_others(void **state)
 static void stop_waits_for_answers(void **state)
 {
     int a = client_unix(), b = client_tcp();
-    put(b, "say b\n");
-    expect(b, "b");
+    served(b, "b");
     put(a, "owe\nhold\nsay a\n");
     expect(a, "a");
     struct conn *owed = conn_outlet(last)->waiting > 0 ? last : NULL;
@@ -1010,8 +1000,7 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     assert_true(listen_adopt(set, ends[1], &handler));
-    put(ends[0], "say inside\n");
-    expect(ends[0], "inside");
+    served(ends[0], "inside");
     listen_stop(set, on_stopped, &stopped);
     assert_false(listen_adopt(set, ends[0], &handler));
     expect_end(ends[0]);
@@ -1038,8 +1027,7 @@ static void session_may_drop_as_it_opens(void **state)
     close(tcp);
     close(local);
     tcp = client_tcp();
-    put(tcp, "say welcome\n");
-    expect(tcp, "welcome");
+    served(tcp, "welcome");
     close(tcp);
 }
 

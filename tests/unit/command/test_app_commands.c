@@ -51,8 +51,7 @@ static void a_total_as_a_bulk(void **state)
 {
     say(client, "HINCRBY s1:views 7 1\r\nHGET s1:views 7\r\nPING\r\n");
     assert_null(total_out);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_slice(total_out->key, "s1:views");
     assert_int_equal(total_out->fields_n, 1);
     assert_slice(total_out->fields[0], "7");
@@ -189,8 +188,7 @@ static void in_a_transaction_beside_hits(void **state)
 
 static void replies_keep_their_place_in_a_pipeline(void **state)
 {
-    say(client, HIT(1) "EXPIRE s1:views 60\r\n" HIT(2) "TTL s1:views\r\n");
-    heard(client, "");
+    talk(client, HIT(1) "EXPIRE s1:views 60\r\n" HIT(2) "TTL s1:views\r\n", "");
     frame_answered();
     conn_flush(client);
     heard(client, ":1\r\n:1\r\n:2\r\n:-1\r\n");

@@ -21,28 +21,23 @@ static void quiet_hits_count_and_say_nothing(void **state)
                    "CTR.INCRBY s1:views 7 6 TOKEN t\r\nBOX.INCRBY b 1\r\nPING\r\nHINCRBY s1:views x 1\r\n");
     assert_int_equal(fake.adds, 7);
     assert_int_equal(client->outlet.waiting, 7);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     say(client, SHORT(8) SHORT(8));
     say(client, "CLIENT REPLY ON\r\n" SHORT(9) "PING\r\n"); /* its answer follows one that is suppressed */
     heard(client, "");
-    frame_answered();
-    heard(client, "+OK\r\n:9\r\n+PONG\r\n");
+    frame_heard(client, "+OK\r\n:9\r\n+PONG\r\n");
 }
 
 static void one_skipped_answer_is_one(void **state)
 {
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) HIT(2) HIT(3));
     assert_int_equal(fake.adds, 3);
-    frame_answered();
-    heard(client, ":2\r\n:3\r\n");
+    frame_heard(client, ":2\r\n:3\r\n");
     say(client, SHORT(1) "CLIENT REPLY SKIP\r\n" SHORT(2) SHORT(3));
-    frame_answered();
-    heard(client, ":1\r\n:3\r\n");
+    frame_heard(client, ":1\r\n:3\r\n");
     say(client, HIT(4) "CLIENT REPLY SKIP\r\nCLIENT GETNAME\r\n" HIT(5) "CLIENT REPLY SKIP\r\nMULTI\r\n" HIT(
                     6) "EXEC\r\n");
-    frame_answered();
-    heard(client, ":4\r\n:5\r\n+QUEUED\r\n*1\r\n:6\r\n");
+    frame_heard(client, ":4\r\n:5\r\n+QUEUED\r\n*1\r\n:6\r\n");
 }
 
 static void a_quiet_hit_without_room_waits_for_it(void **state)
@@ -53,8 +48,7 @@ static void a_quiet_hit_without_room_waits_for_it(void **state)
     frame_answered();
     frame_has_room(2);
     assert_int_equal(fake.adds, 3);
-    frame_answered();
-    heard(client, ":3\r\n");
+    frame_heard(client, ":3\r\n");
 }
 
 static void quiet_replies_take_no_room(void **state)
@@ -65,12 +59,10 @@ static void quiet_replies_take_no_room(void **state)
         say(client, "ECHO 0123456789012345678901234567890123456789\r\n");
     assert_int_equal(fake.n, 1);
     assert_false(client->paused);
-    frame_answered();
-    heard(client, "");
+    frame_heard(client, "");
     say(client, HIT(1) "CLIENT REPLY ON\r\n"); /* which has none, and is held back */
     assert_true(client->paused);
-    frame_answered();
-    heard(client, "+OK\r\n");
+    frame_heard(client, "+OK\r\n");
     assert_false(client->paused);
 }
 
@@ -81,8 +73,7 @@ static void a_quiet_transaction_counts_whole(void **state)
     say(client, HIT(9) "CLIENT REPLY OFF\r\nMULTI\r\nPING\r\n" HIT(1) "ECHO x\r\n" HIT(2) "EXEC\r\n");
     assert_int_equal(fake.adds, 3);
     assert_false(client->paused);
-    frame_answered();
-    heard(client, ":9\r\n");
+    frame_heard(client, ":9\r\n");
 }
 
 static void what_takes_time_is_quiet_as_well(void **state)
@@ -103,16 +94,15 @@ static void what_takes_time_is_quiet_as_well(void **state)
     pending_out->done(pending_out);
     pending_out = NULL;
     answer_inside = true;
-    say(client, "CTR.SYNC ALL\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\n");
-    heard(client, "+OK\r\n:77\r\n");
+    talk(client, "CTR.SYNC ALL\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\n",
+         "+OK\r\n:77\r\n");
 }
 
 static void no_resp_is_the_end_of_a_quiet_client(void **state)
 {
     say(client, "CLIENT REPLY OFF\r\n" HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
-    frame_answered();
-    heard(client, "");
+    frame_heard(client, "");
 }
 
 /* ---- CLIENT INFO and LIST ---- */
@@ -208,16 +198,13 @@ static void kill_closes_whom_it_means(void **state)
     struct conn *all[4];
     for (int i = 0; i < 4; i++)
         all[i] = conn_open();
-    say(client, "CLIENT KILL ID 2\r\nCLIENT KILL ID 2\r\n");
-    heard(client, ":1\r\n:0\r\n");
+    talk(client, "CLIENT KILL ID 2\r\nCLIENT KILL ID 2\r\n", ":1\r\n:0\r\n");
     assert_true(all[0]->dropped && !all[1]->dropped);
-    say(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:1\r\n");
-    heard(client, ":0\r\n");
-    say(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:6380 TYPE normal\r\n");
-    heard(client, ":1\r\n");
+    talk(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:1\r\n", ":0\r\n");
+    talk(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:6380 TYPE normal\r\n",
+         ":1\r\n");
     assert_true(all[1]->dropped && !all[2]->dropped);
-    say(client, "CLIENT KILL SKIPME yes\r\n");
-    heard(client, ":2\r\n");
+    talk(client, "CLIENT KILL SKIPME yes\r\n", ":2\r\n");
     assert_true(all[2]->dropped && all[3]->dropped && !client->finished);
     for (int i = 0; i < 4; i++)
         conn_close(all[i]);
@@ -227,8 +214,7 @@ static void who_kills_itself_hears_of_it(void **state)
 {
     say(client, HIT(1) "CLIENT KILL 127.0.0.1:4711\r\nPING\r\n");
     assert_true(client->finished && !client->dropped);
-    frame_answered();
-    heard(client, ":1\r\n+OK\r\n");
+    frame_heard(client, ":1\r\n+OK\r\n");
 }
 
 static void the_killed_may_be_in_the_middle_of_anything(void **state)
@@ -239,8 +225,7 @@ static void the_killed_may_be_in_the_middle_of_anything(void **state)
     fake.room = 1;
     say(parked, HIT(1) HIT(2));
     assert_int_equal(fake.parked_n, 1);
-    say(client, "CLIENT KILL TYPE normal SKIPME yes\r\n");
-    heard(client, ":3\r\n");
+    talk(client, "CLIENT KILL TYPE normal SKIPME yes\r\n", ":3\r\n");
     assert_int_equal(fake.parked_n, 0);
     sync_out->done(sync_out);
     frame_answered();

@@ -88,8 +88,7 @@ static void replies_keep_the_order_of_requests(void **state)
     lane_answers(0);
     heard(client, ":1\r\n:2\r\n:3\r\n+PONG\r\n:4\r\n:5\r\n");
     assert_int_equal(client->outlet.waiting, 0);
-    say(client, "PING\r\n");
-    heard(client, "+PONG\r\n");
+    talk(client, "PING\r\n", "+PONG\r\n");
 }
 
 static void what_is_complete_at_the_head_goes_out(void **state)
@@ -389,8 +388,7 @@ static void sync_all_sums_up(void **state)
     }
     heard(client, ":33\r\n");
     answer_inside = true;
-    say(client, "CTR.SYNC ALL\r\n");
-    heard(client, ":231\r\n");
+    talk(client, "CTR.SYNC ALL\r\n", ":231\r\n");
     say_of(client, 2, "CTR.SYNC s%:views\r\n");
     heard(client, ":77\r\n");
     assert_int_equal(asked_lane, 2);

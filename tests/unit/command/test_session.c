@@ -10,33 +10,27 @@ static void a_hit_is_answered_by_its_frame(void **state)
         HIT(3) "*4\r\n$7\r\nhInCrBy\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$2\r\n-4\r\nctr.incrby s1:views 7 5\r\n");
     heard(client, "");
     assert_int_equal(client->outlet.waiting, 3);
-    frame_answered();
-    heard(client, ":3\r\n:-4\r\n:5\r\n");
+    frame_heard(client, ":3\r\n:-4\r\n:5\r\n");
 }
 
 static void replies_keep_the_order_of_requests(void **state)
 {
-    say(client, "PING\r\n" HIT(1) "PING\r\nPING a\r\n" HIT(2) "nonsense\r\n");
-    heard(client, "+PONG\r\n");
+    talk(client, "PING\r\n" HIT(1) "PING\r\nPING a\r\n" HIT(2) "nonsense\r\n", "+PONG\r\n");
     frame_answered();
     heard(client,
           ":1\r\n+PONG\r\n$1\r\na\r\n:2\r\n-ERR unknown command 'nonsense', with args beginning with: \r\n");
-    say(client, "PING\r\n");
-    heard(client, "+PONG\r\n");
+    talk(client, "PING\r\n", "+PONG\r\n");
 }
 
 static void a_reply_without_room_is_held_back(void **state)
 {
     fake.room = 1;
-    say(client, HIT(1) "CLIENT SETNAME me\r\nCLIENT GETNAME\r\n" HIT(2));
-    heard(client, "");
+    talk(client, HIT(1) "CLIENT SETNAME me\r\nCLIENT GETNAME\r\n" HIT(2), "");
     assert_true(client->paused);
     assert_int_equal(fake.adds, 1);
-    frame_answered();
-    heard(client, ":1\r\n+OK\r\n$2\r\nme\r\n"); /* and the rest went on */
+    frame_heard(client, ":1\r\n+OK\r\n$2\r\nme\r\n"); /* and the rest went on */
     assert_false(client->paused);
-    frame_answered();
-    heard(client, ":2\r\n");
+    frame_heard(client, ":2\r\n");
 }
 
 static void a_held_reply_waits_for_all_that_is_owed(void **state)
@@ -56,15 +50,13 @@ static void a_hit_without_room_waits_for_it(void **state)
     assert_true(client->paused);
     assert_int_equal(fake.parked_n, 1);
     assert_int_equal(fake.adds, 1);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     frame_has_room(1); /* for one of the two */
     assert_int_equal(fake.adds, 2);
     assert_int_equal(fake.parked_n, 1);
     frame_answered();
     frame_has_room(10);
-    frame_answered();
-    heard(client, ":2\r\n:3\r\n");
+    frame_heard(client, ":2\r\n:3\r\n");
     assert_false(client->paused);
     assert_int_equal(fake.parked_n, 0);
 }
@@ -81,15 +73,14 @@ static void who_leaves_is_not_parked_any_more(void **state)
 
 static void refused_hits_say_why_in_one_line(void **state)
 {
-    say(client, "HINCRBY \"x\\r\\ny\" 7 1\r\n");
-    heard(client, "-ERR no counter is configured for key 'x??y'\r\n");
+    talk(client, "HINCRBY \"x\\r\\ny\" 7 1\r\n", "-ERR no counter is configured for key 'x??y'\r\n");
     say(client, "HINCRBY s1:views \"d\\nay\" 1\r\n");
     buf_put_char(&client->said, '\0');
     assert_non_null(strstr(client->said.p, "-ERR field 'd?ay' of counter 'views' is not "));
     buf_reset(&client->said);
-    say(client, "HINCRBY s1:views 7 9007199254740993\r\n");
-    heard(client, "-ERR increment '9007199254740993' is too large: at most 9007199254740992 either way "
-                  "(limits.hit)\r\n");
+    talk(client, "HINCRBY s1:views 7 9007199254740993\r\n",
+         "-ERR increment '9007199254740993' is too large: at most 9007199254740992 either way "
+         "(limits.hit)\r\n");
     say(client,
         "HINCRBY s1:views 7 one\r\nHINCRBY s1:views 7 +1\r\nHINCRBY s1:views 7 9223372036854775808\r\n");
     heard(client,
@@ -97,11 +88,9 @@ static void refused_hits_say_why_in_one_line(void **state)
           "-ERR value is not an integer or out of range\r\n");
     fake.room = 0;
     fake.busy = true;
-    say(client, HIT(1));
-    heard(client, "-BUSY Redis does not keep up; nothing was counted, try again\r\n");
+    talk(client, HIT(1), "-BUSY Redis does not keep up; nothing was counted, try again\r\n");
     fake.down = true;
-    say(client, HIT(1));
-    heard(client, "-MASTERDOWN Redis is away; nothing was counted\r\n");
+    talk(client, HIT(1), "-MASTERDOWN Redis is away; nothing was counted\r\n");
     assert_int_equal(fake.adds, 0);
 }
 
@@ -109,23 +98,21 @@ static void refused_hits_say_why_in_one_line(void **state)
 
 static void exec_goes_whole(void **state)
 {
-    say(client, "MULTI\r\n" HIT(1) "PING\r\n" HIT(2) "ECHO x\r\nEXEC\r\nPING\r\n");
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
-    frame_answered();
-    heard(client, ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n+PONG\r\n");
+    talk(client, "MULTI\r\n" HIT(1) "PING\r\n" HIT(2) "ECHO x\r\nEXEC\r\nPING\r\n",
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
+    frame_heard(client, ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n+PONG\r\n");
     say(client, HIT(5) "MULTI\r\nPING\r\n" HIT(6) "EXEC\r\n"); /* after an answer that is owed */
     heard(client, "");
-    frame_answered();
-    heard(client, ":5\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n:6\r\n");
-    say(client, "MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nEXEC\r\n");
-    heard(client, "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n+OK\r\n*0\r\n");
+    frame_heard(client, ":5\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n:6\r\n");
+    talk(client, "MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nEXEC\r\n",
+         "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n+OK\r\n*0\r\n");
 }
 
 static void exec_waits_for_room(void **state)
 {
     fake.room = 3;
-    say(client, "MULTI\r\n" HIT(1) HIT(2) HIT(3) "EXEC\r\nPING\r\n");
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+    talk(client, "MULTI\r\n" HIT(1) HIT(2) HIT(3) "EXEC\r\nPING\r\n",
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
     assert_true(client->paused);
     assert_int_equal(fake.adds, 0);
     frame_has_room(2);
@@ -133,8 +120,7 @@ static void exec_waits_for_room(void **state)
     assert_int_equal(fake.parked_n, 1);
     frame_has_room(10);
     assert_int_equal(fake.adds, 3);
-    frame_answered();
-    heard(client, "*3\r\n:1\r\n:2\r\n:3\r\n+PONG\r\n");
+    frame_heard(client, "*3\r\n:1\r\n:2\r\n:3\r\n+PONG\r\n");
 }
 
 static void exec_gives_up_when_it_waited_too_long(void **state)
@@ -147,8 +133,7 @@ static void exec_gives_up_when_it_waited_too_long(void **state)
     heard(client, "+OK\r\n+QUEUED\r\n-EXECABORT Transaction discarded because of: BUSY Redis does not keep "
                   "up; try again\r\n");
     fake.room = 10;
-    say(client, "EXEC\r\n");
-    heard(client, "-ERR EXEC without MULTI\r\n");
+    talk(client, "EXEC\r\n", "-ERR EXEC without MULTI\r\n");
     assert_int_equal(fake.adds, 0);
 }
 
@@ -158,16 +143,16 @@ static void exec_that_never_fits_is_refused(void **state)
     for (int i = 0; i < 1500; i++)
         say(client, HIT(1));
     buf_reset(&client->said);
-    say(client, "EXEC\r\nPING\r\n");
-    heard(client, "-EXECABORT Transaction discarded because it does not fit into one frame; "
-                  "send fewer commands\r\n+PONG\r\n");
+    talk(client, "EXEC\r\nPING\r\n",
+         "-EXECABORT Transaction discarded because it does not fit into one frame; "
+         "send fewer commands\r\n+PONG\r\n");
     say(client, "MULTI\r\n");
     for (int i = 0; i < 2000; i++)
         say(client, "PING\r\n");
     buf_reset(&client->said);
-    say(client, "PING\r\nEXEC\r\n");
-    heard(client, "-ERR transaction is too large: at most 2000 commands; send more than one transaction\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "PING\r\nEXEC\r\n",
+         "-ERR transaction is too large: at most 2000 commands; send more than one transaction\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_int_equal(fake.adds, 0);
 }
 
@@ -180,9 +165,9 @@ static void exec_of_too_many_bytes_is_refused(void **state)
     for (int i = 0; i < 4; i++)
         say(client, request);
     buf_reset(&client->said);
-    say(client, "PING\r\nEXEC\r\n");
-    heard(client, "-ERR transaction is too large: at most 200000 bytes; send more than one transaction\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "PING\r\nEXEC\r\n",
+         "-ERR transaction is too large: at most 200000 bytes; send more than one transaction\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
 static void exec_of_sums_beyond_a_frame_is_refused(void **state)
@@ -215,8 +200,8 @@ static void exec_is_refused_after_an_error(void **state)
         say_slice(client, slice_str(bad[i]));
         assert_true(client->said.n > 5 && memcmp(client->said.p, "-ERR ", 5) == 0);
         buf_reset(&client->said);
-        say(client, HIT(1) "EXEC\r\n");
-        heard(client, "+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n");
+        talk(client, HIT(1) "EXEC\r\n",
+             "+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n");
     }
     assert_int_equal(fake.adds, 0);
 }
@@ -225,8 +210,8 @@ static void exec_refused_midway_is_still_answered_in_order(void **state)
 {
     fake.liar = true;
     fake.refuse_literals = 1;
-    say(client, "MULTI\r\nPING\r\n" HIT(1) "ECHO x\r\n" HIT(2) "EXEC\r\nPING\r\n");
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+PONG\r\n");
+    talk(client, "MULTI\r\nPING\r\n" HIT(1) "ECHO x\r\n" HIT(2) "EXEC\r\nPING\r\n",
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+PONG\r\n");
     assert_true(client->paused);
     assert_int_equal(fake.adds, 1);
     frame_answered();
@@ -241,8 +226,7 @@ static void pending_is_a_barrier(void **state)
     say(client, HIT(1) "CTR.PENDING s1:views\r\nPING\r\n");
     assert_null(pending_out);
     assert_true(client->paused);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_non_null(pending_out);
     assert_true(client->paused);
     assert_slice(pending_out->key, "s1:views");
@@ -264,8 +248,7 @@ static void pending_is_a_barrier(void **state)
     heard(client, "$1\r\n8\r\n$1\r\n2\r\n+PONG\r\n");
     assert_int_equal(client->holds, 0);
     pending_out = NULL;
-    say(client, "CTR.PENDING other\r\n");
-    heard(client, "-ERR no counter is configured for key 'other'\r\n");
+    talk(client, "CTR.PENDING other\r\n", "-ERR no counter is configured for key 'other'\r\n");
 }
 
 static void pending_is_a_map_in_resp3(void **state)
@@ -312,8 +295,7 @@ static void sync_answers_rows_or_why_not(void **state)
 static void an_ask_may_be_answered_at_once(void **state)
 {
     answer_inside = true;
-    say(client, "PING\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\nPING\r\n");
-    heard(client, "+PONG\r\n:77\r\n:77\r\n+PONG\r\n");
+    talk(client, "PING\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\nPING\r\n", "+PONG\r\n:77\r\n:77\r\n+PONG\r\n");
     assert_false(client->paused);
 }
 
@@ -335,8 +317,7 @@ static void recover_tells_what_it_did(void **state)
     recover_out->done(recover_out);
     conn_flush(client);
     heard(client, "*1\r\n$8\r\nbatch 12\r\n");
-    say(client, "CTR.RECOVER wet\r\nCTR.RECOVER dryrun x\r\n");
-    heard(client, "-ERR syntax error\r\n-ERR syntax error\r\n");
+    talk(client, "CTR.RECOVER wet\r\nCTR.RECOVER dryrun x\r\n", "-ERR syntax error\r\n-ERR syntax error\r\n");
 }
 
 static void a_client_may_leave_while_its_request_is_out(void **state)
@@ -370,8 +351,7 @@ static void quit_is_the_last_word(void **state)
     say(client, HIT(1) "QUIT\r\nPING\r\n");
     assert_true(client->finished);
     assert_int_equal(client->kept.n, 0);
-    frame_answered();
-    heard(client, ":1\r\n+OK\r\n");
+    frame_heard(client, ":1\r\n+OK\r\n");
 }
 
 static void quit_without_room_is_still_the_last_word(void **state)
@@ -389,8 +369,7 @@ static void malformed_bytes_are_answered_after_all_else(void **state)
     say(client, HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
     assert_int_equal(client->kept.n, 0);
-    frame_answered();
-    heard(client, ":1\r\n-ERR Protocol error: invalid multibulk length\r\n");
+    frame_heard(client, ":1\r\n-ERR Protocol error: invalid multibulk length\r\n");
 }
 
 static void a_browser_is_dropped_without_a_word(void **state)

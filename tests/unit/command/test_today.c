@@ -42,8 +42,7 @@ static void field_of(const char *request, int64_t at_s, const char *field)
 {
     world_now_s = at_s;
     say_slice(client, slice_str(request));
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_string_equal(fake.field, field);
 }
 
@@ -138,12 +137,11 @@ static void in_a_transaction_the_day_is_that_of_exec(void **state)
     say(client, "MULTI\r\nCTR.HIT s1:views\r\nHINCRBY s1:views 20260404 5\r\nCTR.HIT s1:views 3\r\n");
     world_now_s = AUCKLAND_MIDNIGHT;
     say(client, "EXEC\r\n");
-    frame_answered();
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n:5\r\n:3\r\n");
+    frame_heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n:5\r\n:3\r\n");
     assert_string_equal(fake.field, "20260405");
-    say(client, "MULTI\r\nCTR.HIT s1:views x\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR value is not an integer or out of range\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "MULTI\r\nCTR.HIT s1:views x\r\nEXEC\r\n",
+         "+OK\r\n-ERR value is not an integer or out of range\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
 static void what_is_refused(void **state)

@@ -15,8 +15,7 @@ static void total_is_a_barrier_and_keeps_the_order_of_fields(void **state)
 {
     say(client, "HINCRBY s1:views 7 1\r\nCTR.TOTAL s1:views 8 7 8\r\nPING\r\n");
     assert_null(total_out);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_non_null(total_out);
     assert_true(client->paused);
     assert_int_equal(client->holds, 1);
@@ -53,12 +52,9 @@ static void total_says_why_not(void **state)
 
 static void total_refuses_at_the_door(void **state)
 {
-    say(client, "CTR.TOTAL s1:views\r\n");
-    heard(client, "-ERR wrong number of arguments for 'ctr.total' command\r\n");
-    say(client, "CTR.TOTAL other 1\r\n");
-    heard(client, "-ERR no counter is configured for key 'other'\r\n");
-    say(client, "CTR.TOTAL s1:views 1 07\r\n");
-    heard(client, "-ERR field '07' of counter 'views' is not an integer\r\n");
+    talk(client, "CTR.TOTAL s1:views\r\n", "-ERR wrong number of arguments for 'ctr.total' command\r\n");
+    talk(client, "CTR.TOTAL other 1\r\n", "-ERR no counter is configured for key 'other'\r\n");
+    talk(client, "CTR.TOTAL s1:views 1 07\r\n", "-ERR field '07' of counter 'views' is not an integer\r\n");
     assert_null(total_out);
     say(client, "MULTI\r\nCTR.TOTAL s1:views 1\r\n");
     assert_null(total_out);
@@ -161,8 +157,8 @@ static void ranges_that_are_none(void **state)
     conn_flush(client);
     heard(client, "*1\r\n:1\r\n");
     views.field = FIELD_INTEGER;
-    say(client, "CTR.TOTAL s1:views FROM 1 TO 2\r\n");
-    heard(client, "-ERR field 'FROM' of counter 'views' is not an integer\r\n");
+    talk(client, "CTR.TOTAL s1:views FROM 1 TO 2\r\n",
+         "-ERR field 'FROM' of counter 'views' is not an integer\r\n");
 }
 
 /* --- OR STALE --- */

@@ -18,8 +18,7 @@ static void wait_comes_behind_the_hits(void **state)
 {
     say(client, HIT(1) "WAIT 2 500\r\nPING\r\n");
     assert_null(wait_out);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_true(client->paused);
     assert_false(wait_out->disk);
     assert_int_equal(wait_out->replicas, 2);
@@ -115,9 +114,9 @@ static void a_client_that_goes_is_told_nothing(void **state)
 
 static void not_in_a_transaction(void **state)
 {
-    say(client, "MULTI\r\nWAIT 1 0\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "MULTI\r\nWAIT 1 0\r\nEXEC\r\n",
+         "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_null(wait_out);
 }
 

@@ -214,4 +214,16 @@ static inline void frame_has_room(uint32_t room)
         buf_reset(&(c)->said);                                                                               \
     } while (0)
 
+/* The client says this, and hears that at once; ... and what it hears when the frame is answered. */
+#define talk(c, text, answer)                                                                                \
+    do {                                                                                                     \
+        say(c, text);                                                                                        \
+        heard(c, answer);                                                                                    \
+    } while (0)
+#define frame_heard(c, answer)                                                                               \
+    do {                                                                                                     \
+        frame_answered();                                                                                    \
+        heard(c, answer);                                                                                    \
+    } while (0)
+
 #endif

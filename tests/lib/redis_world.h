@@ -24,6 +24,10 @@ struct world {
     int ups, downs, closed;
     char why[REDIS_WHY_BYTES];
 };
+static struct world *world; /* opened last */
+
+#define redis_do(...) redis_ask(&world->server, __VA_ARGS__)
+#define redis_has(expected, ...) assert_redis(&world->server, (expected), __VA_ARGS__)
 
 static inline void world_pulse(uv_timer_t *timer)
 {
@@ -86,10 +90,17 @@ static inline void world_link(struct world *w, struct redis_link *l, const char 
     l->arg = w;
 }
 
+static inline void world_link_up(struct world *w, const char *role)
+{
+    world_link(w, &w->link, role);
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+}
+
 /* A loop and a place for a server, nothing started. */
 static inline struct world *world_empty(void)
 {
-    struct world *w = calloc(1, sizeof *w);
+    struct world *w = world = calloc(1, sizeof *w);
     uv_loop_init(&w->loop);
     uv_timer_init(&w->loop, &w->pulse);
     uv_timer_start(&w->pulse, world_pulse, 10, 10);
@@ -113,9 +124,7 @@ static inline struct world *world_with_server(const char *const *args)
 static inline struct world *world_open(void) /* all of it, the link up */
 {
     struct world *w = world_with_server(NULL);
-    world_link(w, &w->link, "frame");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
+    world_link_up(w, "frame");
     return w;
 }
 
@@ -152,6 +161,20 @@ static inline void on_forgot(struct redis_link *l, void *arg, const struct redis
     (void)l, (void)arg, (void)at;
     assert_true(answer_is_ok(r));
 }
+
+static inline int world_setup(void **state)
+{
+    *state = world_open();
+    return 0;
+}
+
+static inline int world_teardown(void **state)
+{
+    world_close(*state);
+    return 0;
+}
+
+#define WORLD_TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 /* The test has taken away what frames left there: no link is to notice. */
 static inline void link_forget(struct redis_link *l)

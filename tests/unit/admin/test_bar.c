@@ -24,7 +24,6 @@ static char *written(bool terminal, const uint64_t *steps, size_t n)
 
 static void test_plain(void **state)
 {
-    (void)state;
     const uint64_t steps[] = {0, 1, 1, 2, 3, 20};
     char *text = written(false, steps, 6);
     assert_string_equal(text, "recovering: 0 of 20\nrecovering: 2 of 20\nrecovering: 20 of 20\n");
@@ -33,7 +32,6 @@ static void test_plain(void **state)
 
 static void test_terminal(void **state)
 {
-    (void)state;
     const uint64_t steps[] = {0, 10, 10, 20};
     char *text = written(true, steps, 4);
     assert_string_equal(text, "\rrecovering [........................................] 0/20 \033[K"
@@ -48,7 +46,6 @@ static void test_terminal(void **state)
 /* More than found, or nothing found at all, must not write past the cells. */
 static void test_edges(void **state)
 {
-    (void)state;
     const uint64_t steps[] = {40};
     char *text = written(true, steps, 1);
     assert_string_equal(text, "\rrecovering [########################################] 40/20 \033[K\n");
@@ -70,7 +67,6 @@ static void pace_is(uint64_t done, uint64_t left, uint64_t passed_ms, const char
 
 static void test_pace(void **state)
 {
-    (void)state;
     pace_is(100, 100, 999, "");
     pace_is(0, 100, 5000, "");
     pace_is(100, 50, 1000, "100 a second, 0.5 s left");

@@ -11,7 +11,6 @@
 static void test_counts(void **state)
 {
     char out[HUMAN_BYTES];
-    (void)state;
     assert_string_equal(human_count(0, out), "0");
     assert_string_equal(human_count(999, out), "999");
     assert_string_equal(human_count(1000, out), "1,000");
@@ -24,7 +23,6 @@ static void test_counts(void **state)
 static void test_spans(void **state)
 {
     char out[HUMAN_BYTES];
-    (void)state;
     assert_string_equal(human_span(-1, out), "0.0 s");
     assert_string_equal(human_span(0, out), "0.0 s");
     assert_string_equal(human_span(9999, out), "9.9 s");
@@ -40,7 +38,6 @@ static void test_spans(void **state)
 static void test_bytes(void **state)
 {
     char out[HUMAN_BYTES];
-    (void)state;
     assert_string_equal(human_bytes(1023, out), "1023 B");
     assert_string_equal(human_bytes(1024, out), "1.0 KiB");
     assert_string_equal(human_bytes(INT64_C(3) << 39, out), "1.5 TiB");
@@ -50,7 +47,6 @@ static void test_bytes(void **state)
 static void test_times(void **state)
 {
     char out[HUMAN_BYTES];
-    (void)state;
     setenv("TZ", "UTC", 1);
     tzset();
     assert_string_equal(human_time(1763733787999, out), "2025-11-21 14:03:07");

@@ -73,7 +73,6 @@ static void *service_main(void *arg)
 {
     struct pollfd fds[CLIENTS_MAX + 1] = {{.fd = service.listener, .events = POLLIN}};
     nfds_t n = 1;
-    (void)arg;
     while (!service.stop) {
         poll(fds, n, 20);
         if ((fds[0].revents & POLLIN) != 0 && n <= CLIENTS_MAX)
@@ -164,7 +163,6 @@ static int run(const char *option)
 
 static int begin(void **state)
 {
-    (void)state;
     snprintf(dir, sizeof(dir), "/tmp/tallyd-recover-XXXXXX");
     if (mkdtemp(dir) == NULL) return -1;
     snprintf(conf_path, sizeof(conf_path), "%s/c.yaml", dir);
@@ -182,7 +180,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     unlink(conf_path);
     unlink(out_path);
     return rmdir(dir);
@@ -190,7 +187,6 @@ static int end(void **state)
 
 static void test_through_service(void **state)
 {
-    (void)state;
     service_begin("*3\r\n:2\r\n:300\r\n:4\r\n", NULL, 2);
     assert_int_equal(run(NULL), 0);
     service_end();
@@ -201,7 +197,6 @@ static void test_through_service(void **state)
 
 static void test_dry_run(void **state)
 {
-    (void)state;
     service_begin(NULL, "*2\r\n$7\r\nbatch a\r\n$13\r\nleftover s\x01:b\r\n", 0);
     assert_int_equal(run("--dry-run"), 0);
     service_end();
@@ -215,7 +210,6 @@ static void test_dry_run(void **state)
 
 static void test_service_refuses(void **state)
 {
-    (void)state;
     service_begin("-ERR MySQL is down\r\n", NULL, 0);
     assert_int_equal(run(NULL), 1);
     service_end();
@@ -234,7 +228,6 @@ static void test_service_refuses(void **state)
 
 static void test_alone(void **state)
 {
-    (void)state;
     alone.result = (struct admin_recovered){.adopted = 1, .rows_merged = 5, .leftovers = 1, .unknown = 1};
     assert_int_equal(run(NULL), 0);
     assert_int_equal(alone.calls, 1);
@@ -249,7 +242,6 @@ static void test_alone(void **state)
 
 static void test_alone_fails(void **state)
 {
-    (void)state;
     alone.result = (struct admin_recovered){.held = 2};
     assert_int_equal(run("--dry-run"), 1);
     assert_true(alone.how.dry_run);
@@ -263,7 +255,6 @@ static void test_alone_fails(void **state)
 /* What the socket does not offer is done without it, even while a service runs. */
 static void test_decisions_go_alone(void **state)
 {
-    (void)state;
     service_begin("*3\r\n:0\r\n:0\r\n:0\r\n", NULL, 0);
     assert_int_equal(run("--reject-unknown"), 0);
     assert_true(alone.how.reject_unknown);

@@ -44,7 +44,6 @@ static void refused(const char *text, const char *expected)
 
 static void test_taken(void **state)
 {
-    (void)state;
     struct line l = read_line("check -c a.yaml");
     assert_int_equal(l.code, ERR_NONE);
     assert_string_equal(verbs[l.verb].name, "check");
@@ -84,7 +83,6 @@ static void test_taken(void **state)
 
 static void test_help_and_version(void **state)
 {
-    (void)state;
     struct line l = read_line("--help");
     assert_true(l.code == ERR_NONE && l.call.help && l.verb == -1);
     l = read_line("-h");
@@ -97,7 +95,6 @@ static void test_help_and_version(void **state)
 
 static void test_refused(void **state)
 {
-    (void)state;
     refused("", "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
     refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
     refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
@@ -127,7 +124,6 @@ static void test_refused(void **state)
 
 static void test_help_texts(void **state)
 {
-    (void)state;
     struct buf text = {0};
     help_all(&text);
     buf_put_char(&text, '\0');

@@ -46,7 +46,6 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
 
 static void a_kernel_without_it(void **state)
 {
-    (void)state;
     struct error e;
     char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
     struct address a = {.text = text, .host = host, .shared = true};
@@ -58,7 +57,6 @@ static void a_kernel_without_it(void **state)
 
 static void tcp_is_an_ip_and_a_port(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *host;
         int port;
@@ -96,7 +94,6 @@ static bool may_come(const char *url, const char *peer)
 
 static void proxies_come_from_networks(void **state)
 {
-    (void)state;
     static const char two[] = "tcp://[::]:1?proxy=on&from=10.0.0.0/9,2001:db8::/33";
     assert_true(may_come(two, "10.127.255.255"));
     assert_true(may_come(two, "::ffff:10.0.0.1")); /* by a socket of IPv6 */
@@ -123,7 +120,6 @@ static bool shared(const char *url, bool proxied)
 
 static void a_port_may_be_shared(void **state)
 {
-    (void)state;
     assert_true(shared("tcp://0.0.0.0:1?reuseport=1", false));
     assert_true(shared("tls://[::]:1?proxy=on&from=::1&reuseport=1", true));
     assert_true(shared("tcp://0.0.0.0:1?reuseport=1&proxy=on&from=::1", true));
@@ -137,7 +133,6 @@ static void a_port_may_be_shared(void **state)
 /* The test of the configuration has the others and quotes them. */
 static void what_is_no_address_owns_nothing(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "tcp:/127.0.0.1:1",
                                       "unix:/s",
@@ -160,7 +155,6 @@ static void what_is_no_address_owns_nothing(void **state)
 
 static void a_unix_socket_has_options(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *wrong;
         mode_t mode;
@@ -195,7 +189,6 @@ static void a_unix_socket_has_options(void **state)
 
 static void paths_as_long_as_a_socket_name(void **state)
 {
-    (void)state;
     char url[7 + 108 + 1] = "unix:///";
     struct address a;
     memset(url + 8, 'x', 107);
@@ -231,7 +224,6 @@ static int listens(const char *group, mode_t mode, struct error *e)
 
 static void groups_are_found(void **state)
 {
-    (void)state;
     struct error e;
     char number[16];
     snprintf(number, sizeof number, "%u", (unsigned)getegid());
@@ -246,7 +238,6 @@ static void groups_are_found(void **state)
 
 static void a_port_that_is_taken(void **state)
 {
-    (void)state;
     char text[32] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
     struct address a = {.text = text, .host = host};
     struct sockaddr_in sin;

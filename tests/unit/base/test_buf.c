@@ -7,7 +7,6 @@
 
 static void puts_and_prints(void **state)
 {
-    (void)state;
     struct buf b = {0};
     BUF_LIT(&b, "a=");
     buf_int(&b, INT64_MIN);
@@ -27,7 +26,6 @@ static void puts_and_prints(void **state)
 
 static void prints_longer_than_it_has_room(void **state)
 {
-    (void)state;
     struct buf b = {0};
     char text[5000];
     memset(text, 'x', sizeof text - 1);
@@ -39,7 +37,6 @@ static void prints_longer_than_it_has_room(void **state)
 
 static void equals_a_plain_array(void **state)
 {
-    (void)state;
     struct dice d = dice_new("equals_a_plain_array");
     struct buf b = {0};
     char *model = heap_alloc(1 << 20);

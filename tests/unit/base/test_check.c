@@ -15,7 +15,6 @@ static void break_precondition(void *arg)
 
 static void a_broken_promise_is_logged_and_ends_it(void **state)
 {
-    (void)state;
     struct child_end end = child_run(break_precondition, NULL);
     assert_true(child_was_killed(&end, SIGABRT));
     assert_non_null(
@@ -41,7 +40,6 @@ static void leave_gone(void *arg)
 
 static void a_machine_moves_only_as_its_table_says(void **state)
 {
-    (void)state;
     struct sm m;
     sm_init(&m, door, DOOR_OPEN);
     assert_string_equal(sm_name(&m), "open");
@@ -55,18 +53,13 @@ static void a_machine_moves_only_as_its_table_says(void **state)
 
 static void *no_memory(void *arg, void *p, size_t size)
 {
-    (void)arg, (void)p, (void)size;
     return NULL;
 }
 
-static void no_free(void *arg, void *p)
-{
-    (void)arg, (void)p;
-}
+static void no_free(void *arg, void *p) {}
 
 static void ask_an_empty_heap(void *arg)
 {
-    (void)arg;
     static const struct heap empty = {no_memory, no_free, NULL};
     heap_replace(&empty);
     heap_free(heap_alloc(77));
@@ -74,7 +67,6 @@ static void ask_an_empty_heap(void *arg)
 
 static void an_empty_heap_is_logged_and_ends_it(void **state)
 {
-    (void)state;
     struct child_end end = child_run(ask_an_empty_heap, NULL);
     assert_true(child_was_killed(&end, SIGABRT));
     assert_non_null(strstr(end.stderr_, "event=out_of_memory asked_bytes=77"));
@@ -96,7 +88,6 @@ static void count_free(void *arg, void *p)
 
 static void the_heap_can_be_replaced(void **state)
 {
-    (void)state;
     int held = 0;
     struct heap counting = {count_get, count_free, &held};
     heap_replace(&counting);
@@ -116,7 +107,6 @@ static void the_heap_can_be_replaced(void **state)
 
 static void errors_gain_prefixes_and_stay_one_line(void **state)
 {
-    (void)state;
     struct error e = {0};
     assert_int_equal(error_set(NULL, ERR_USAGE, "x"), ERR_USAGE);
     assert_int_equal(error_set(&e, ERR_UNAVAILABLE, "lost\nconnection %d\r\n", 3), ERR_UNAVAILABLE);
@@ -130,7 +120,6 @@ static void errors_gain_prefixes_and_stay_one_line(void **state)
 
 static void long_errors_are_cut(void **state)
 {
-    (void)state;
     struct error e = {0};
     char text[3000];
     memset(text, 'x', sizeof text);

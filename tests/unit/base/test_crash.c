@@ -46,7 +46,6 @@ static struct child_end ended(const char *asked, int passes, bool threads)
 
 static void is_off_by_default(void **state)
 {
-    (void)state;
     struct child_end end = ended(NULL, 5, false);
     assert_true(child_exited(&end));
     end = ended("", 5, false);
@@ -57,7 +56,6 @@ static void is_off_by_default(void **state)
 
 static void kills_at_the_pass_asked_for(void **state)
 {
-    (void)state;
     struct child_end end = ended("merge_before_commit", 1, false);
     assert_true(child_was_killed(&end, SIGKILL));
     end = ended("merge_before_commit:3", 2, false);
@@ -68,7 +66,6 @@ static void kills_at_the_pass_asked_for(void **state)
 
 static void counts_passes_of_all_threads(void **state)
 {
-    (void)state;
     struct child_end end = ended("merge_after_commit:2000000", 1000000, true);
     assert_true(child_was_killed(&end, SIGKILL));
     end = ended("merge_after_commit:2000001", 1000000, true);
@@ -77,7 +74,6 @@ static void counts_passes_of_all_threads(void **state)
 
 static void refuses_other_names(void **state)
 {
-    (void)state;
     static const char *const asked[] = {"list",
                                         "merge",
                                         "merge_before_commit:0",

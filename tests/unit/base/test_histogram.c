@@ -10,7 +10,6 @@
 
 static void an_empty_one_says_nothing(void **state)
 {
-    (void)state;
     struct histogram h = {0};
     assert_int_equal(histogram_count(&h), 0);
     assert_int_equal(histogram_within(&h, 31), 0);
@@ -26,7 +25,6 @@ static uint64_t within(const uint64_t *values, uint64_t bound)
 
 static void is_as_exact_as_it_says(void **state)
 {
-    (void)state;
     static uint64_t values[VALUES];
     struct histogram h = {0};
     uint64_t sum = 0;
@@ -44,7 +42,6 @@ static void is_as_exact_as_it_says(void **state)
 
 static void upper_ends_belong_to_their_bucket(void **state)
 {
-    (void)state;
     for (unsigned power = 4; power < 32; power++) {
         struct histogram h = {0};
         histogram_add_many(&h, UINT64_C(1) << power, 3);
@@ -56,7 +53,6 @@ static void upper_ends_belong_to_their_bucket(void **state)
 
 static void the_longest_and_the_shortest_have_a_place(void **state)
 {
-    (void)state;
     struct histogram h = {0};
     histogram_add(&h, 0);
     histogram_add(&h, UINT64_C(1) << 40);
@@ -74,7 +70,6 @@ static void *adds(void *h)
 
 static void threads_lose_nothing(void **state)
 {
-    (void)state;
     struct histogram copy;
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)

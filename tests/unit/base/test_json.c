@@ -17,7 +17,6 @@ static void test_shapes(void **state)
 {
     struct buf out = {0};
     struct json j = {.out = &out};
-    (void)state;
     json_open(&j, NULL, '{');
     json_int(&j, "least", INT64_MIN);
     json_open(&j, "list", '[');
@@ -43,7 +42,6 @@ static void text_is(struct slice text, const char *expected)
 
 static void test_texts(void **state)
 {
-    (void)state;
     text_is(SLICE("a\"b\\c\n\x01\x7f"), "\"a\\\"b\\\\c\\u000a\\u0001\\u007f\"");
     text_is(SLICE("a\0b"), "\"a\\u0000b\"");
     text_is(SLICE("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"), "\"\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\"");
@@ -53,7 +51,6 @@ static void test_texts(void **state)
 #define BAD "\xEF\xBF\xBD"
 static void test_no_utf8(void **state)
 {
-    (void)state;
     text_is(SLICE("\xFF"), "\"" BAD "\"");
     text_is(SLICE("\xC3"), "\"" BAD "\"");                           /* cut */
     text_is(SLICE("\xC0\xAF"), "\"" BAD BAD "\"");                   /* overlong */

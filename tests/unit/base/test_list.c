@@ -16,7 +16,6 @@ static int popped(struct list *l)
 
 static void keeps_order(void **state)
 {
-    (void)state;
     struct list l;
     struct item items[3] = {{.n = 0}, {.n = 1}, {.n = 2}};
     list_init(&l);
@@ -39,7 +38,6 @@ static void keeps_order(void **state)
 
 static void moves_all(void **state)
 {
-    (void)state;
     struct list a, b;
     struct item items[2] = {{.n = 0}, {.n = 1}};
     list_init(&a), list_init(&b);

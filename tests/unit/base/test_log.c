@@ -12,7 +12,6 @@
 
 static void one_line(void *arg)
 {
-    (void)arg;
     errno = EPIPE;
     log_event(LOG_WARN, "merged", "rows=%d text=%s", 12, LOGQ("two words"));
     if (errno != EPIPE) abort();
@@ -20,7 +19,6 @@ static void one_line(void *arg)
 
 static void writes_logfmt(void **state)
 {
-    (void)state;
     struct child_end end = child_run(one_line, NULL);
     assert_true(child_exited(&end));
     static const char form[] = "ts=dddd-dd-ddTdd:dd:dd.dddZ ";
@@ -35,7 +33,6 @@ static void writes_logfmt(void **state)
 
 static void without_pairs(void *arg)
 {
-    (void)arg;
     log_event(LOG_INFO, "stopped", " ");
     log_set_level(LOG_ERROR);
     log_event(LOG_WARN, "hidden", "a=1");
@@ -46,7 +43,6 @@ static void without_pairs(void *arg)
 
 static void obeys_the_level_and_keeps_one_line_one(void **state)
 {
-    (void)state;
     struct child_end end = child_run(without_pairs, NULL);
     assert_true(child_exited(&end));
     assert_non_null(strstr(end.stderr_, " level=info event=stopped\n"));
@@ -68,7 +64,6 @@ static void long_lines(void *arg)
 /* Each length around the bound: at most PIPE_BUF bytes, whole pairs, quotes closed. */
 static void cuts_between_pairs(void **state)
 {
-    (void)state;
     size_t longest = 0;
     bool cut_seen = false;
     for (size_t n = 1200; n < 1300; n++) {
@@ -87,7 +82,6 @@ static void cuts_between_pairs(void **state)
 
 static void quotes_only_if_needed(void **state)
 {
-    (void)state;
     const char *plain = "s1:unique_visitors:daily";
     assert_ptr_equal(log_quote(plain), plain);
     assert_string_equal(log_quote(""), "\"\"");
@@ -100,7 +94,6 @@ static void quotes_only_if_needed(void **state)
 
 static void cuts_long_quotes(void **state)
 {
-    (void)state;
     char text[4000];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
@@ -114,7 +107,6 @@ static void cuts_long_quotes(void **state)
 
 static void keeps_eight_quotes(void **state)
 {
-    (void)state;
     const char *quoted[8];
     for (int i = 0; i < 8; i++) {
         char text[16];
@@ -137,7 +129,6 @@ static void *many_lines(void *arg)
 
 static void from_threads(void *arg)
 {
-    (void)arg;
     pthread_t threads[2];
     char names[2][4] = {"a a", "b b"};
     for (int i = 0; i < 2; i++)
@@ -148,7 +139,6 @@ static void from_threads(void *arg)
 
 static void does_not_mix_threads(void **state)
 {
-    (void)state;
     struct child_end end = child_run(from_threads, NULL);
     int lines = 0;
     for (char *line = strtok(end.stderr_, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
@@ -162,7 +152,6 @@ static void does_not_mix_threads(void **state)
 
 static void into_nothing(void *arg)
 {
-    (void)arg;
     close(STDERR_FILENO);
     errno = EPIPE;
     log_event(LOG_INFO, "lost", "a=1");
@@ -171,7 +160,6 @@ static void into_nothing(void *arg)
 
 static void survives_a_lost_stderr(void **state)
 {
-    (void)state;
     struct child_end end = child_run(into_nothing, NULL);
     assert_true(child_exited(&end));
 }
@@ -179,7 +167,6 @@ static void survives_a_lost_stderr(void **state)
 /* While the pipe is not read, the log loses lines but no time; once it is read again, new lines arrive. */
 static void into_a_full_pipe(void *arg)
 {
-    (void)arg;
     int fds[2];
     char rest[4096];
     if (pipe(fds) != 0 || dup2(fds[1], STDERR_FILENO) < 0) abort();
@@ -198,7 +185,6 @@ static void into_a_full_pipe(void *arg)
 
 static void survives_a_reader_that_stands(void **state)
 {
-    (void)state;
     struct child_end end = child_run(into_a_full_pipe, NULL);
     assert_true(child_exited(&end));
 }
@@ -220,7 +206,6 @@ static void to_journal(void *arg)
 
 static void tells_the_journal_priorities(void **state)
 {
-    (void)state;
     static const char *const leads[] = {"<7>ts=", "<6>ts=", "<4>ts=", "<3>ts="};
     struct child_end end = child_run(to_journal, &(bool){true});
     assert_true(child_exited(&end));

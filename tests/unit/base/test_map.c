@@ -15,7 +15,6 @@ static struct slice key_of(size_t i, char out[8])
 
 static void knows_nothing_when_empty(void **state)
 {
-    (void)state;
     struct map s;
     size_t at = 0;
     map_init(&s);
@@ -28,7 +27,6 @@ static void knows_nothing_when_empty(void **state)
 
 static void copies_its_keys(void **state)
 {
-    (void)state;
     struct map s;
     char key[] = "abc";
     int one, two;
@@ -69,7 +67,6 @@ static void agree(const struct map *s, size_t *model)
 
 static void equals_a_model(void **state)
 {
-    (void)state;
     struct dice d = dice_new("equals_a_model");
     size_t model[KEYS] = {0};
     struct map s;
@@ -92,7 +89,6 @@ static void equals_a_model(void **state)
 
 static void does_not_grow_by_coming_and_going(void **state)
 {
-    (void)state;
     struct map s;
     map_init(&s);
     for (size_t i = 0; i < 100000; i++) {

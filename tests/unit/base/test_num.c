@@ -36,7 +36,6 @@ static void agree(const char *text)
 
 static void agrees_at_the_edges(void **state)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "-",
                                         "0",
@@ -73,7 +72,6 @@ static void agrees_at_the_edges(void **state)
 
 static void agrees_with_libc(void **state)
 {
-    (void)state;
     static const char alphabet[] = "-01289+ .";
     struct dice d = dice_new("agrees_with_libc");
     for (int i = 0; i < 300000; i++) {
@@ -88,7 +86,6 @@ static void agrees_with_libc(void **state)
 
 static void writes_what_it_reads(void **state)
 {
-    (void)state;
     struct dice d = dice_new("writes_what_it_reads");
     for (int i = 0; i < 100000; i++) {
         int64_t v = (int64_t)dice_u64(&d) >> dice_below(&d, 64), back;
@@ -104,7 +101,6 @@ static void writes_what_it_reads(void **state)
 
 static void reads_and_writes_hex(void **state)
 {
-    (void)state;
     uint8_t bytes[4];
     char digits[8];
     assert_true(hex_read(SLICE("00ff3a9c"), bytes, 4));

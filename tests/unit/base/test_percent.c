@@ -14,7 +14,6 @@ static void decodes(const char *text, const char *want)
 
 static void a_byte_for_each_escape(void **state)
 {
-    (void)state;
     decodes("", "");
     decodes("plain+text", "plain+text");
     decodes("%41%6a%6A", "Ajj");
@@ -34,7 +33,6 @@ static void faults(void **state)
         {SLICE("a%g0"), PERCENT_ESCAPE, 1}, {SLICE("a%0gb"), PERCENT_ESCAPE, 1},
         {SLICE("a%00"), PERCENT_NUL, 1},    {SLICE("ab\0c"), PERCENT_NUL, 2},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char out[8];
         size_t n;

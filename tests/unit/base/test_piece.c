@@ -18,7 +18,6 @@ static uint32_t settles(double each_us, uint32_t fixed_us)
 
 static void it_settles_at_what_is_done_in_its_time(void **state)
 {
-    (void)state;
     assert_in_range(settles(5, 0), 95, 105);
     assert_in_range(settles(5, 40), 85, 100);
     assert_int_equal(settles(0.1, 0), 1000);
@@ -29,7 +28,6 @@ static void it_settles_at_what_is_done_in_its_time(void **state)
 /* Every second time includes 4 ms of other work; every tenth answer came together with the one before. */
 static void the_times_of_others_do_not_count(void **state)
 {
-    (void)state;
     struct piece p = begun();
     for (int i = 0; i < 60; i++)
         piece_took(&p, p.now, 5 * p.now);
@@ -41,7 +39,6 @@ static void the_times_of_others_do_not_count(void **state)
 
 static void a_small_one_says_little(void **state)
 {
-    (void)state;
     struct piece p = begun();
     for (int i = 0; i < 60; i++)
         piece_took(&p, p.now, 5 * p.now);

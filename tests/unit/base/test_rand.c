@@ -7,7 +7,6 @@
 
 static void stays_below(void **state)
 {
-    (void)state;
     bool seen[7] = {false};
     for (int i = 0; i < 2000; i++)
         seen[rand_below(7)] = true;
@@ -18,7 +17,6 @@ static void stays_below(void **state)
 
 static void fills_every_byte(void **state)
 {
-    (void)state;
     uint8_t bytes[301] = {0}, met[300] = {0};
     for (int i = 0; i < 20; i++) {
         rand_bytes(bytes, 300);
@@ -44,7 +42,6 @@ static void backs_off(unsigned attempt, uint64_t base_ms, uint64_t most_ms, uint
 
 static void backs_off_within_bounds(void **state)
 {
-    (void)state;
     backs_off(0, 100, 5000, 50, 100);
     backs_off(1, 20, 5000, 10, 40);
     backs_off(3, 100, 5000, 50, 800);
@@ -58,7 +55,6 @@ static void backs_off_within_bounds(void **state)
 
 static void clocks_tell_time(void **state)
 {
-    (void)state;
     uint64_t before_us = mono_us(), before_ms = mono_ms();
     while (mono_us() < before_us + 3000)
         continue;

@@ -22,7 +22,6 @@ static void the_reason_is_in_the_error(void **state)
                 {"-NOPERM this user has no permissions\r\n+OK\r\n", "noperm"},
                 {"-ERR something new\r\n", "other"},
                 {"", "other"}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct refused *before = find(rows[i].reason);
         uint64_t all = before != NULL ? before->all : 0;
@@ -42,7 +41,6 @@ static void reasons_have_a_bound(void **state)
 {
     char error[] = "-AAAA x";
     uint32_t n = 0;
-    (void)state;
     for (char c = 'A'; c <= 'Z'; c++) {
         error[4] = c;
         refusals_add(1, slice_str(error), SLICE("k"), "");

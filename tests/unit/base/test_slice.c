@@ -5,7 +5,6 @@
 
 static void compares(void **state)
 {
-    (void)state;
     struct slice nothing = {NULL, 0};
     assert_true(slice_eq(nothing, SLICE("")));
     assert_true(slice_cmp(SLICE("b"), SLICE("aa")) < 0);
@@ -19,7 +18,6 @@ static void compares(void **state)
 
 static void starts_and_ends(void **state)
 {
-    (void)state;
     assert_true(slice_starts(SLICE("s1:daily"), SLICE("s1:")));
     assert_true(slice_starts(SLICE("s1"), SLICE("")));
     assert_false(slice_starts(SLICE("s"), SLICE("s1")));
@@ -31,7 +29,6 @@ static void starts_and_ends(void **state)
 
 static void shows_only_printable_ascii(void **state)
 {
-    (void)state;
     char out[20];
     assert_string_equal(slice_show(SLICE("a\r\nb\0c\x7f\xc3\xa4"), 100, out, sizeof out), "a??b?c???");
     assert_string_equal(slice_show(SLICE(""), 5, out, sizeof out), "");
@@ -39,7 +36,6 @@ static void shows_only_printable_ascii(void **state)
 
 static void shows_where_it_was_cut(void **state)
 {
-    (void)state;
     char out[8];
     assert_string_equal(slice_show(SLICE("abcdef"), 3, out, sizeof out), "abc...");
     assert_string_equal(slice_show(SLICE("abc"), 3, out, sizeof out), "abc");

@@ -33,7 +33,6 @@ static bool slices_are_known(void)
 static void *prompt(void *arg)
 {
     struct attributes before = now();
-    (void)arg;
     thread_prompt();
     assert_int_equal(now().nice, before.nice);
     if (slices_are_known()) assert_int_equal(now().runtime, SLICE_NS);
@@ -74,19 +73,16 @@ static void in_a_thread(void *(*run)(void *))
 
 static void the_loop_has_a_short_slice(void **state)
 {
-    (void)state;
     in_a_thread(prompt);
 }
 
 static void others_are_behind_and_have_the_kernels_slice(void **state)
 {
-    (void)state;
     in_a_thread(behind);
 }
 
 static void another_policy_stays(void **state)
 {
-    (void)state;
     in_a_thread(batch);
 }
 

@@ -16,7 +16,6 @@ static void piece(struct slice got, const char *want)
 
 static void pieces(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *scheme, *user, *password, *host, *port, *path, *query;
     } all[] = {
@@ -49,7 +48,6 @@ static void pieces(void **state)
 
 static void several_hosts(void **state)
 {
-    (void)state;
     struct url u;
     assert_null(url_split(SLICE("redis://shop:s,t@a:1,b,[::1]:3,,e:/0"), &u));
     static const char *const want[][2] = {{"a", "1"}, {"b", "-"}, {"::1", "3"}, {"", "-"}, {"e", ""}};
@@ -68,7 +66,6 @@ static void several_hosts(void **state)
 
 static void what_is_none(void **state)
 {
-    (void)state;
     static const char *const bad[][2] = {
         {"", "scheme://"},
         {"h:1", "scheme://"},
@@ -86,7 +83,6 @@ static void what_is_none(void **state)
 
 static void ports(void **state)
 {
-    (void)state;
     int port = 7;
     static const char *const bad[] = {"", "0", "65536", "-1", "1x", "x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

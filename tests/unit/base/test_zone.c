@@ -71,7 +71,6 @@ static unsigned long offsets_compare(const struct zone *z, const char *numbers)
 
 static void as_python_says(void **state)
 {
-    (void)state;
     FILE *from = python();
     char *line = NULL;
     size_t size = 0, zones = 0;
@@ -93,7 +92,6 @@ static void as_python_says(void **state)
 
 static void names(void **state)
 {
-    (void)state;
     static const char *const wrong[] = {"",
                                         "europe/Berlin",
                                         "Europe/Berlinx",
@@ -136,7 +134,6 @@ static size_t read_whole(const char *path, char *out, size_t size)
  * what is read grows with the square of its length. */
 static void damaged_files(void **state)
 {
-    (void)state;
     static char whole[65536], damaged[65536];
     struct zone z;
     size_t n = read_whole(ZONE_DIRECTORY "/Pacific/Norfolk", whole, sizeof whole);

@@ -16,11 +16,9 @@ static struct coalesce_config small(void)
 
 static int small_open(void **state)
 {
-    (void)state;
     struct coalesce_config c = small();
     world_make(&c);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
     return 0;
 }
@@ -39,15 +37,13 @@ static void fill(char letter)
 
 static void cells_answers_and_bytes_are_bounded(void **state)
 {
-    (void)state;
     fill('a');
     assert_int_equal(hit('b', "p1", "9", 1), ADD_FULL);
     HIT('b', "p1", "0", 1); /* a cell that is there has room */
     HIT('b', "p1", "0", 1);
     assert_int_equal(hit('b', "p1", "0", 1), ADD_FULL);
     assert_int_equal(literal('b', "+PONG\r\n"), ADD_FULL);
-    turn();
-    frame_applied();
+    turn_applied();
     HIT('a', "p1", "1", 1);
     char big[65] = {0};
     memset(big, 'x', 64);
@@ -59,7 +55,6 @@ static void cells_answers_and_bytes_are_bounded(void **state)
 
 static void room_for_a_transaction(void **state)
 {
-    (void)state;
     bool never;
     assert_true(coalesce_room(world->c, 4, 10, &never));
     assert_false(never);
@@ -75,7 +70,6 @@ static void room_for_a_transaction(void **state)
 /* What coalesce_room() promised holds for |delta| up to COALESCE_ROOM_WEIGHT. */
 static void room_for_a_transaction_is_room_for_its_weight(void **state)
 {
-    (void)state;
     struct coalesce_config c = coalesce_config_default;
     world_reopen(&c);
     bool never;
@@ -99,7 +93,6 @@ static void park(char letter)
 
 static void parked_clients_go_on_in_their_order(void **state)
 {
-    (void)state;
     fill('z');
     park('a');
     park('b');
@@ -113,7 +106,6 @@ static void parked_clients_go_on_in_their_order(void **state)
 
 static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
 {
-    (void)state;
     fill('z');
     for (char l = 'a'; l <= 'f'; l++)
         park(l);
@@ -129,9 +121,7 @@ static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
 
 static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **state)
 {
-    (void)state;
-    HIT('z', "p1", "0", 1);
-    turn();
+    hit_goes('z', "p1", "0", 1);
     forget_did();
     HIT('a', "p1", "1", 1);
     HIT('a', "p1", "2", 1);
@@ -147,7 +137,6 @@ static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **stat
 
 static void a_small_frame_waits_while_each_turn_brings_more(void **state)
 {
-    (void)state;
     struct coalesce_config c = small();
     c.at_once_cells = 3;
     c.gather_turns = 2;
@@ -183,7 +172,6 @@ static void a_small_frame_waits_while_each_turn_brings_more(void **state)
 
 static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -202,14 +190,12 @@ static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
 
 static void who_got_room_waits_anew_the_next_time(void **state)
 {
-    (void)state;
     fill('z');
     park('a');
     turn();
     assert_int_equal(client('a')->o.parked_ms, 0);
     frame_applied();
-    turn();
-    frame_applied();
+    turn_applied();
     world->mono_ms += 60000;
     fill('z');
     assert_int_equal(hit('a', "p1", "9", 1), ADD_FULL);
@@ -218,7 +204,6 @@ static void who_got_room_waits_anew_the_next_time(void **state)
 /* The rest of its pipeline is told so at once. */
 static void who_was_told_busy_waits_anew_the_next_time(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -240,7 +225,6 @@ static void who_was_told_busy_waits_anew_the_next_time(void **state)
 /* Waiting ended with "Redis is away": that was an answer, the next wait is a new one. */
 static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -248,8 +232,7 @@ static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
     cut();
     turn();
     assert_int_equal(hit('a', "p1", "9", 1), ADD_DOWN);
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
     frame_applied();
     turn();
     world->mono_ms += 60000;
@@ -259,7 +242,6 @@ static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
 
 static void after_a_cut_all_parked_clients_hear_of_it_at_once(void **state)
 {
-    (void)state;
     fill('z');
     turn();
     fill('z');
@@ -274,7 +256,6 @@ static void after_a_cut_all_parked_clients_hear_of_it_at_once(void **state)
 
 static void an_unparked_client_is_told_nothing(void **state)
 {
-    (void)state;
     fill('z');
     park('a');
     park('b');
@@ -289,7 +270,6 @@ static void an_unparked_client_is_told_nothing(void **state)
 
 static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
 {
-    (void)state;
     char key[16];
     for (int i = 0; i < 1000; i++) {
         snprintf(key, sizeof key, "p%d", i);
@@ -298,8 +278,7 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
         assert_true(world->c->hash_cache.n <= 8);
         buf_reset(&client('a')->o.out);
     }
-    HIT('a', "p0", "5", 1);
-    turn();
+    hit_goes('a', "p0", "5", 1);
     assert_true(zadds("p0"));
     frame_applied();
 }
@@ -307,7 +286,6 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
 /* Clients may ask for any number of keys. */
 static void asking_is_bounded_too(void **state)
 {
-    (void)state;
     char key[16];
     for (int i = 0; i < 1000; i++) {
         snprintf(key, sizeof key, "p%d", i);
@@ -319,7 +297,6 @@ static void asking_is_bounded_too(void **state)
 
 static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
 {
-    (void)state;
     char key[16];
     round_of('a', "p500", "5", 1);
     row_of(SLICE("p500"), SLICE("5"))->value = 0;
@@ -332,8 +309,7 @@ static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
     }
     look_answered(NULL);
     HIT('a', "p600", "1", 1);
-    HIT('a', "p601", "1", 1);
-    turn();
+    hit_goes('a', "p601", "1", 1);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "p%d", i);
         assert_non_null(coalesce_counter(world->c, slice_str(key)));
@@ -347,7 +323,6 @@ static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
 /* Against a model: finds exactly what was put and not evicted, through growth and backward shifts. */
 static void the_table_finds_what_is_in_it(void **state)
 {
-    (void)state;
     struct hash_cache r;
     hash_cache_init(&r, 3000);
     static struct hash_entry *known[20000];

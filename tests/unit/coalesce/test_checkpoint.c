@@ -11,10 +11,7 @@
 /* With `least` ops or more on it, a frame's ops go into the journal; `lines` of their commands in a frame bring them home. */
 static void bounds(uint32_t least, uint32_t lines)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.journal_least = least;
-    config.checkpoint_lines = lines;
-    world_reopen(&config);
+    reopen_with(config.journal_least = least, config.checkpoint_lines = lines);
 }
 
 static void series_at(char letter, const char *name, int64_t n, int64_t at)
@@ -37,8 +34,7 @@ static int64_t home(const char *name)
 static void known(const char *name)
 {
     series('z', name, 1);
-    turn();
-    frame_applied();
+    turn_applied();
     buf_reset(&client('z')->o.out);
     forget_did();
     assert_int_equal(home(name), 1);
@@ -118,8 +114,6 @@ static void up_again(void)
 
 static void the_first_op_of_a_name_goes_straight(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     series('a', "s", 5);
     turn();
     assert_true(went_straight("s"));
@@ -131,8 +125,6 @@ static void the_first_op_of_a_name_goes_straight(void **state)
 
 static void later_ones_go_into_the_journal(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     series('a', "s", 5);
     series('b', "s", 2);
@@ -155,7 +147,6 @@ static void later_ones_go_into_the_journal(void **state)
 
 static void few_ops_go_straight(void **state)
 {
-    (void)state;
     bounds(3, 500);
     known("s");
     known("t");
@@ -192,16 +183,13 @@ static const struct counters counters_feeding = {
 
 static void feeds_go_into_it_at_once(void **state)
 {
-    (void)state;
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 3;
     world_close(NULL);
     world_make_of(&config, &counters_feeding);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     HIT('a', "s1:v", "20140920", 4);
-    HIT('a', "s1:v", "20140921", 3);
-    turn();
+    hit_goes('a', "s1:v", "20140921", 3);
     assert_false(went_straight("s1:views") || went_straight("b1") || went_straight("g1"));
     frame_applied();
     assert_told('a', ":4\r\n:3\r\n");
@@ -231,7 +219,6 @@ static void box(char letter, int64_t n)
 /* The first hit on it goes directly, and so its hits become known; the second waits. */
 static void box_waits(void)
 {
-    bounds(1, 500);
     box('a', 1);
     turn();
     assert_true(went_straight("b"));
@@ -244,7 +231,6 @@ static void box_waits(void)
 
 static void boxes_wait_when_it_is_known_what_to_answer(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     assert_told('a', ":1\r\n:11\r\n");
@@ -254,13 +240,11 @@ static void boxes_wait_when_it_is_known_what_to_answer(void **state)
 
 static void hits_that_go_straight_count_those_that_wait(void **state)
 {
-    (void)state;
     bounds(2, 500);
     for (int i = 0; i < 2; i++) {
         box('a', 1);
         box_of("c", 'a', 1);
-        turn();
-        frame_applied();
+        turn_applied();
     }
     assert_int_equal(waits_in(FIRST, "b"), 1);
     box('b', 10); /* alone: too few for the journal */
@@ -270,14 +254,12 @@ static void hits_that_go_straight_count_those_that_wait(void **state)
     assert_told('b', ":12\r\n");
     box('b', 100);
     tick_after(500); /* what waits comes home in the same frame */
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('b', ":112\r\n");
 }
 
 static void hits_of_others_show_when_ours_come_home(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     comes_out();
@@ -286,15 +268,12 @@ static void hits_of_others_show_when_ours_come_home(void **state)
     row_of(SLICE("b"), slice_str(bucket))->value += 5000;
     frame_applied();
     box('c', 1);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('c', ":5112\r\n");
 }
 
 static void a_name_with_too_many_times_goes_straight(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     for (int64_t i = 0; i <= JOURNAL_TIMES_MAX; i++)
         series_at('a', "s", 1, NOW - i);
@@ -311,8 +290,6 @@ static void a_name_with_too_many_times_goes_straight(void **state)
 
 static void a_sum_that_does_not_fit_goes_straight(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     for (int i = 0; i < 511; i++)
         journaled("s", INT64_C(1) << 53);
@@ -326,18 +303,13 @@ static void a_sum_that_does_not_fit_goes_straight(void **state)
 
 static void a_full_journal_is_followed_by_another(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.journal_least = 1;
-    config.journal_ops_max = 2;
-    config.checkpoint_lines = 2; /* a name a frame */
-    world_reopen(&config);
+    reopen_with(config.journal_least = 1, config.journal_ops_max = 2,
+                config.checkpoint_lines = 2); /* a name a frame */
     for (char name[] = "s"; name[0] <= 'w'; name[0]++)
         known(name);
     series('a', "s", 1);
     series('a', "t", 1);
-    turn();
-    frame_applied();
+    turn_applied();
     series('a', "u", 1);
     turn();
     assert_true(coalesce_has_journal(world->c, SLICE(FIRST)) &&
@@ -348,8 +320,7 @@ static void a_full_journal_is_followed_by_another(void **state)
     assert_int_equal(waits_in(FIRST, "t") + waits_in(SECOND, "u"), 2);
     assert_int_equal(waits_in(FIRST, "s"), 0);
     series('a', "v", 1);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_true(journal_of(FIRST) == NULL);
     assert_int_equal(waits_in(SECOND, "v"), 1);
 }
@@ -357,12 +328,7 @@ static void a_full_journal_is_followed_by_another(void **state)
 /* As long as the one before is not home, ops go straight rather than into a third. */
 static void two_full_journals_take_no_more(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.journal_least = 1;
-    config.journal_ops_max = 1;
-    config.checkpoint_lines = 1;
-    world_reopen(&config);
+    reopen_with(config.journal_least = 1, config.journal_ops_max = 1, config.checkpoint_lines = 1);
     for (char name[] = "s"; name[0] <= 'v'; name[0]++)
         known(name);
     for (char name[] = "s"; name[0] <= 'u'; name[0]++)
@@ -388,24 +354,18 @@ static void two_full_journals_take_no_more(void **state)
 /* A hundred are to be brought home, and fifty are in the open journal. */
 static void two_journals(uint32_t ops_max, uint32_t lines)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.journal_least = 1;
-    config.journal_ops_max = ops_max;
-    config.checkpoint_lines = lines;
-    world_reopen(&config);
+    reopen_with(config.journal_least = 1, config.journal_ops_max = ops_max, config.checkpoint_lines = lines);
     char name[16];
     for (int i = 0; i < 100; i++)
         snprintf(name, sizeof name, "s%d", i), known(name);
     for (int i = 0; i < 100; i++)
         snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_int_equal(checkpoint_price(world->c), 0); /* none waits */
     tick_after(500);
     for (int i = 0; i < 50; i++)
         snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
-    turn();
-    frame_applied();
+    turn_applied();
 }
 
 static int room_in_a_frame(void)
@@ -426,7 +386,6 @@ static int room_in_a_frame(void)
 /* A frame brought home a tenth of what is left, so the next takes a tenth of the open journal's room. */
 static void a_frame_takes_in_as_others_go_home(void **state)
 {
-    (void)state;
     two_journals(2400, 10 * limits_two.precisions_n);
     uint32_t left = 90, homed = 10, room = 2400 - 50;
     assert_int_equal(checkpoint_price(world->c), 4000 * left / (homed * room));
@@ -436,7 +395,6 @@ static void a_frame_takes_in_as_others_go_home(void **state)
 /* A frame that could hold four thousand of them takes few when almost nothing comes home. */
 static void what_fills_too_fast_waits_at_the_door(void **state)
 {
-    (void)state;
     two_journals(240, 1);
     assert_int_equal(checkpoint_price(world->c), 64);
     assert_int_equal(room_in_a_frame(), 63);
@@ -445,7 +403,6 @@ static void what_fills_too_fast_waits_at_the_door(void **state)
 /* coalesce_room() is asked for what an op costs without a journal. */
 static void a_transaction_that_was_given_room_is_taken_whole(void **state)
 {
-    (void)state;
     bool never;
     char name[16];
     two_journals(240, 1);
@@ -463,15 +420,13 @@ static void a_transaction_that_was_given_room_is_taken_whole(void **state)
 
 static void the_seconds_of_a_name_come_out_together(void **state)
 {
-    (void)state;
     bounds(1, 1);
     known("s");
     known("t");
     series_at('a', "s", 1, NOW);
     series_at('a', "t", 1, NOW);
     series_at('a', "s", 2, NOW + 1);
-    turn();
-    frame_applied();
+    turn_applied();
     tick_after(500);
     turn();
     const struct frame *f = world->frame;
@@ -489,14 +444,11 @@ static void the_seconds_of_a_name_come_out_together(void **state)
 
 static void what_is_in_comes_out_after_a_while(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     journaled("s", 5);
     journaled("s", 6);
     tick_after(499);
-    turn();
-    assert_null(world->frame);
+    nothing_goes();
     tick_after(1);
     turn();
     assert_true(went_straight("s"));
@@ -506,21 +458,18 @@ static void what_is_in_comes_out_after_a_while(void **state)
     frame_applied();
     assert_int_equal(home("s"), 12);
     assert_true(none_stands() && coalesce_idle(world->c));
-    turn();
-    assert_null(world->frame);
+    nothing_goes();
 }
 
 static void a_frame_brings_so_much_home(void **state)
 {
     static const char *const names[] = {"s", "t", "u", "v", "w"};
-    (void)state;
     bounds(5, 4); /* two names of two precisions */
     for (int i = 0; i < 5; i++)
         known(names[i]);
     for (int i = 0; i < 5; i++)
         series('a', names[i], 2);
-    turn();
-    frame_applied();
+    turn_applied();
     comes_out();
     for (uint32_t left = 5; left > 0; left -= left < 2 ? left : 2) {
         assert_int_equal(world->frame->ops_n, left < 2 ? left : 2);
@@ -540,8 +489,6 @@ static void a_frame_brings_so_much_home(void **state)
 
 static void it_comes_out_beside_what_clients_send(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     journaled("s", 5);
     tick_after(500);
@@ -557,13 +504,10 @@ static void it_comes_out_beside_what_clients_send(void **state)
 
 static void stopping_brings_home_at_once(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     journaled("s", 5);
     assert_false(coalesce_idle(world->c));
-    turn();
-    assert_null(world->frame);
+    nothing_goes();
     coalesce_flush(world->c);
     turn();
     assert_int_equal(sent("s")->delta, 5);
@@ -571,15 +515,13 @@ static void stopping_brings_home_at_once(void **state)
     assert_int_equal(home("s"), 6);
     assert_true(coalesce_idle(world->c));
     coalesce_flush(world->c);
-    turn();
-    assert_null(world->frame);
+    nothing_goes();
 }
 
 /* --- refused --- */
 
 static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
 {
-    (void)state;
     bounds(2, 500);
     known("s");
     known("t");
@@ -601,12 +543,9 @@ static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
 
 static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     series('a', "s", 5);
-    turn();
-    cut();
+    turn_cut();
     assert_true(none_stands());
     up_again();
     assert_int_equal(world->journals_looked, 1);
@@ -625,13 +564,10 @@ static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
 
 static void what_was_on_its_way_into_it_goes_into_another(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     journaled("s", 5);
     series('a', "s", 7);
-    turn();
-    cut();
+    turn_cut();
     world->others = true;
     up_again();
     assert_false(went_straight("s"));
@@ -648,8 +584,6 @@ static void what_was_on_its_way_into_it_goes_into_another(void **state)
 
 static void what_was_on_its_way_out_of_it_is_brought_home_by_him(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     journaled("s", 5);
     tick_after(500);
@@ -683,7 +617,6 @@ static void adopted_with(struct buf *bytes)
 static void what_a_dead_one_left_is_brought_home(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     bounds(1, 2);
     journal_put_op(&bytes, 7, OP_SERIES, NOW, SLICE("s"), SLICE(""));
     journal_put_add(&bytes, 7, 5);
@@ -714,7 +647,6 @@ static void what_a_dead_one_left_is_brought_home(void **state)
 static void an_empty_one_is_ended(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     adopted_with(&bytes);
     turn();
     assert_int_equal(world->frame->ops_n, 0);
@@ -750,8 +682,6 @@ static struct reading reading(const char *name)
 
 static void what_is_in_no_journal_is_read_at_once(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     struct reading one = reading("t"), all = reading(NULL);
     assert_false(coalesce_settle(world->c, &all.settle));
     known("s");
@@ -760,14 +690,11 @@ static void what_is_in_no_journal_is_read_at_once(void **state)
     one = reading("s");
     one.settle.kind = OP_TIMEBOX;
     assert_false(coalesce_settle(world->c, &one.settle));
-    turn();
-    assert_null(world->frame);
+    nothing_goes();
 }
 
 static void a_read_of_a_name_waits_for_that_name(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     struct reading one = reading("s");
     known("s");
     known("t");
@@ -794,14 +721,12 @@ static void a_read_of_a_name_waits_for_that_name(void **state)
 
 static void all_times_of_the_name_come_out(void **state)
 {
-    (void)state;
     bounds(1, 1);
     struct reading one = reading("s");
     known("s");
     for (int64_t i = 0; i < 5; i++)
         series_at('a', "s", 1, NOW - i);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_true(coalesce_settle(world->c, &one.settle));
     turn();
     assert_int_equal(world->frame->ops_n, 5);
@@ -813,15 +738,13 @@ static void all_times_of_the_name_come_out(void **state)
 /* A frame that puts a hit into a journal and takes it home at once, since a read waits, is cut before Redis ran it. */
 static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     struct reading one = reading("b");
     one.settle.kind = OP_TIMEBOX;
     assert_true(coalesce_settle(world->c, &one.settle));
     box('c', 1000);
-    turn();
-    cut();
+    turn_cut();
     up_again();
     for (; world->frame != NULL; turn())
         frame_applied();
@@ -835,7 +758,6 @@ static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
 /* Sent again, the hit goes straight. Its journal, which Redis never had, is closed by then and ends at once. */
 static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state)
 {
-    (void)state;
     box_waits();
     frame_applied();
     struct reading one = reading("b");
@@ -860,8 +782,6 @@ static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state
 
 static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     struct reading one = reading("s");
     known("s");
     journaled("s", 5);
@@ -869,15 +789,13 @@ static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
     assert_true(coalesce_settle(world->c, &one.settle));
     assert_int_equal(one.done, 0);
     frame_applied();
-    for (turn(); world->frame != NULL; turn())
-        frame_applied();
+    turns_applied();
     assert_int_equal(one.done, 1);
     assert_int_equal(home("s"), 6);
 }
 
 static void a_read_of_all_names_waits_for_all(void **state)
 {
-    (void)state;
     bounds(1, 2);
     struct reading all = reading(NULL);
     known("s");
@@ -885,8 +803,7 @@ static void a_read_of_all_names_waits_for_all(void **state)
     journaled("s", 5);
     journaled("t", 6);
     assert_true(coalesce_settle(world->c, &all.settle));
-    turn();
-    frame_applied();
+    turn_applied();
     assert_int_equal(all.done, 0);
     journaled("s", 1); /* goes into the next journal, without a waiter; and brings home the rest */
     assert_int_equal(all.done, 1);
@@ -898,14 +815,11 @@ static void a_read_of_all_names_waits_for_all(void **state)
 
 static void a_read_hears_that_redis_refuses(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     struct reading one = reading("s");
     known("s");
     journaled("s", 5);
     assert_true(coalesce_settle(world->c, &one.settle));
-    turn();
-    frame_refused("OOM full");
+    turn_refused("OOM full");
     assert_int_equal(one.done, 1);
     assert_string_equal(one.why, "OOM full");
     assert_int_equal(waits_in(FIRST, "s"), 5);
@@ -914,8 +828,6 @@ static void a_read_hears_that_redis_refuses(void **state)
 
 static void a_read_hears_of_a_cut(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     struct reading sent_one = reading("s"), waiting = reading("t");
     known("s");
     known("t");
@@ -935,8 +847,6 @@ static void a_read_hears_of_a_cut(void **state)
 
 static void a_read_while_redis_is_away_fails_soon(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     struct reading one = reading("s");
     cut();
     assert_true(coalesce_settle(world->c, &one.settle));
@@ -966,7 +876,6 @@ static int64_t sum_to(int64_t n)
 static void events_come_home_some_at_a_time(void **state)
 {
     static const uint64_t home_after[] = {4, 8, 9};
-    (void)state;
     bounds(1, 2); /* an event is half a line */
     adopted_log(9);
     for (int i = 0; i < 3; i++) {
@@ -985,26 +894,19 @@ static void events_come_home_some_at_a_time(void **state)
 
 static void events_that_were_refused_or_cut_come_again(void **state)
 {
-    (void)state;
     bounds(1, 2);
     adopted_log(9);
-    turn();
-    frame_applied();
-    turn();
-    frame_refused("OOM full");
+    turn_applied();
+    turn_refused("OOM full");
     assert_int_equal(world->given, 4);
     tick_after(100);
-    turn();
-    cut();
+    turn_cut();
     up_again();
     frame_applied();
     assert_int_equal(world->given, 8);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     up_again();
-    for (turn(); world->frame != NULL; turn())
-        frame_applied();
+    turns_applied();
     assert_int_equal(world->given, 9);
     assert_int_equal(world->given_sum, sum_to(9));
     assert_true(none_stands() && coalesce_idle(world->c));
@@ -1021,21 +923,18 @@ static struct reading log_reading(void)
 static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
 {
     struct reading log = log_reading();
-    (void)state;
     bounds(1, 1);
     adopted_log(4500);
     assert_true(coalesce_settle(world->c, &log.settle));
     for (int frames = 0; log.done == 0; frames++) {
         assert_true(frames < 4); /* some 2,000 events each */
-        turn();
-        frame_applied();
+        turn_applied();
     }
     assert_int_equal(log.done, 1);
     assert_string_equal(log.why, "");
     assert_int_equal(world->given, 4500);
     assert_int_equal(world->given_sum, sum_to(4500));
-    for (turn(); world->frame != NULL; turn())
-        frame_applied();
+    turns_applied();
     assert_int_equal(world->given, 4500);
     assert_true(none_stands() && coalesce_idle(world->c));
 }
@@ -1043,17 +942,14 @@ static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
 static void a_read_of_a_long_log_counts_no_frame_that_was_refused(void **state)
 {
     struct reading log = log_reading();
-    (void)state;
     bounds(1, 1);
     adopted_log(4500);
     assert_true(coalesce_settle(world->c, &log.settle));
-    turn();
-    frame_refused("OOM full");
+    turn_refused("OOM full");
     tick_after(100);
     for (int frames = 0; log.done == 0; frames++) {
         assert_true(frames < 4);
-        turn();
-        frame_applied();
+        turn_applied();
     }
     assert_string_equal(log.why, "");
     assert_int_equal(world->given, 4500);
@@ -1064,7 +960,6 @@ static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
 {
     struct reading log = log_reading();
     struct buf bytes = {0};
-    (void)state;
     bounds(1, 1);
     journal_put_op(&bytes, 0, OP_SERIES, NOW, SLICE("s"), SLICE(""));
     journal_put_add(&bytes, 0, 1); /* what a frame brings home of all is this */
@@ -1076,8 +971,7 @@ static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
     adopted_with(&bytes);
     assert_true(coalesce_settle(world->c, &log.settle));
     while (log.done == 0) {
-        turn();
-        frame_applied();
+        turn_applied();
     }
     assert_int_equal(world->given, 2000);
     assert_int_equal(world->ticker, 3);
@@ -1087,8 +981,6 @@ static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
 
 static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
 {
-    (void)state;
-    bounds(1, 500);
     known("s");
     known("t");
     journaled("s", 5);
@@ -1106,50 +998,59 @@ static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
     assert_told('b', ":2\r\n");
 }
 
+static int open_journals(void **state)
+{
+    world_open(state);
+    bounds(1, 500);
+    return 0;
+}
+
+#define JOURNALS_TEST(f) cmocka_unit_test_setup_teardown(f, open_journals, world_close)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_op_of_a_name_goes_straight),
-        TEST(later_ones_go_into_the_journal),
-        TEST(few_ops_go_straight),
-        TEST(feeds_go_into_it_at_once),
-        TEST(boxes_wait_when_it_is_known_what_to_answer),
-        TEST(hits_that_go_straight_count_those_that_wait),
-        TEST(hits_of_others_show_when_ours_come_home),
-        TEST(a_name_with_too_many_times_goes_straight),
-        TEST(a_sum_that_does_not_fit_goes_straight),
-        TEST(a_full_journal_is_followed_by_another),
-        TEST(two_full_journals_take_no_more),
-        TEST(a_frame_takes_in_as_others_go_home),
-        TEST(what_fills_too_fast_waits_at_the_door),
-        TEST(a_transaction_that_was_given_room_is_taken_whole),
-        TEST(the_seconds_of_a_name_come_out_together),
-        TEST(what_is_in_comes_out_after_a_while),
-        TEST(a_frame_brings_so_much_home),
-        TEST(it_comes_out_beside_what_clients_send),
-        TEST(stopping_brings_home_at_once),
-        TEST(what_opened_a_journal_and_was_refused_opens_it_again),
-        TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again),
-        TEST(what_was_on_its_way_into_it_goes_into_another),
-        TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him),
-        TEST(what_a_dead_one_left_is_brought_home),
-        TEST(an_empty_one_is_ended),
-        TEST(what_is_in_no_journal_is_read_at_once),
-        TEST(a_read_of_a_name_waits_for_that_name),
-        TEST(all_times_of_the_name_come_out),
-        TEST(what_goes_in_and_comes_home_in_one_frame_counts_once),
-        TEST(what_came_home_from_a_journal_that_never_was_forgets_it),
-        TEST(a_read_waits_for_a_checkpoint_that_is_under_way),
-        TEST(a_read_of_all_names_waits_for_all),
-        TEST(a_read_hears_that_redis_refuses),
-        TEST(a_read_hears_of_a_cut),
-        TEST(a_read_while_redis_is_away_fails_soon),
-        TEST(events_come_home_some_at_a_time),
-        TEST(events_that_were_refused_or_cut_come_again),
-        TEST(a_read_of_a_long_log_waits_for_all_of_it),
-        TEST(a_read_of_a_long_log_counts_no_frame_that_was_refused),
-        TEST(a_read_of_a_long_log_waits_for_what_feeds_made_of_it),
-        TEST(after_an_error_the_next_op_of_that_name_goes_straight),
+        JOURNALS_TEST(the_first_op_of_a_name_goes_straight),
+        JOURNALS_TEST(later_ones_go_into_the_journal),
+        JOURNALS_TEST(few_ops_go_straight),
+        JOURNALS_TEST(feeds_go_into_it_at_once),
+        JOURNALS_TEST(boxes_wait_when_it_is_known_what_to_answer),
+        JOURNALS_TEST(hits_that_go_straight_count_those_that_wait),
+        JOURNALS_TEST(hits_of_others_show_when_ours_come_home),
+        JOURNALS_TEST(a_name_with_too_many_times_goes_straight),
+        JOURNALS_TEST(a_sum_that_does_not_fit_goes_straight),
+        JOURNALS_TEST(a_full_journal_is_followed_by_another),
+        JOURNALS_TEST(two_full_journals_take_no_more),
+        JOURNALS_TEST(a_frame_takes_in_as_others_go_home),
+        JOURNALS_TEST(what_fills_too_fast_waits_at_the_door),
+        JOURNALS_TEST(a_transaction_that_was_given_room_is_taken_whole),
+        JOURNALS_TEST(the_seconds_of_a_name_come_out_together),
+        JOURNALS_TEST(what_is_in_comes_out_after_a_while),
+        JOURNALS_TEST(a_frame_brings_so_much_home),
+        JOURNALS_TEST(it_comes_out_beside_what_clients_send),
+        JOURNALS_TEST(stopping_brings_home_at_once),
+        JOURNALS_TEST(what_opened_a_journal_and_was_refused_opens_it_again),
+        JOURNALS_TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again),
+        JOURNALS_TEST(what_was_on_its_way_into_it_goes_into_another),
+        JOURNALS_TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him),
+        JOURNALS_TEST(what_a_dead_one_left_is_brought_home),
+        JOURNALS_TEST(an_empty_one_is_ended),
+        JOURNALS_TEST(what_is_in_no_journal_is_read_at_once),
+        JOURNALS_TEST(a_read_of_a_name_waits_for_that_name),
+        JOURNALS_TEST(all_times_of_the_name_come_out),
+        JOURNALS_TEST(what_goes_in_and_comes_home_in_one_frame_counts_once),
+        JOURNALS_TEST(what_came_home_from_a_journal_that_never_was_forgets_it),
+        JOURNALS_TEST(a_read_waits_for_a_checkpoint_that_is_under_way),
+        JOURNALS_TEST(a_read_of_all_names_waits_for_all),
+        JOURNALS_TEST(a_read_hears_that_redis_refuses),
+        JOURNALS_TEST(a_read_hears_of_a_cut),
+        JOURNALS_TEST(a_read_while_redis_is_away_fails_soon),
+        JOURNALS_TEST(events_come_home_some_at_a_time),
+        JOURNALS_TEST(events_that_were_refused_or_cut_come_again),
+        JOURNALS_TEST(a_read_of_a_long_log_waits_for_all_of_it),
+        JOURNALS_TEST(a_read_of_a_long_log_counts_no_frame_that_was_refused),
+        JOURNALS_TEST(a_read_of_a_long_log_waits_for_what_feeds_made_of_it),
+        JOURNALS_TEST(after_an_error_the_next_op_of_that_name_goes_straight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

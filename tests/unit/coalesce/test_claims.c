@@ -5,10 +5,8 @@
 
 static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
 {
-    (void)state;
     struct test_claim t;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     claim_keys(&t, 1, "p1", NULL);
     assert_did("FC");
     frame_applied();
@@ -20,7 +18,6 @@ static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
 
 static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 49);
@@ -29,8 +26,7 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
     claim_answered(CLAIM_STANDS);
     row_of(SLICE("s1:v"), SLICE("20140920"))->value = 0;
     forget_did();
-    HIT('a', "s1:v", "20140920", 49);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 49);
     assert_false(asks_lock("s1:v")); /* the script has set it */
     frame_applied();
     assert_did("Fa");
@@ -39,8 +35,7 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 60000;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     frame_applied();
 }
@@ -48,15 +43,13 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
 /* Due by its hits, its lock never asked for with success: the script sets it all the same. */
 static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->pttl_ms = -1;
     round_of('a', "s1:v", "20140920", 50);
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 59999;
-    HIT('a', "s1:v", "20140920", -50);
-    turn();
+    hit_goes('a', "s1:v", "20140920", -50);
     assert_false(asks_lock("s1:v"));
     frame_applied();
 }
@@ -64,7 +57,6 @@ static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
 /* A lock with nine tenths of `every` left is not set again, and ends when it would have. */
 static void a_fresh_lock_stays_as_it_is(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
@@ -74,8 +66,7 @@ static void a_fresh_lock_stays_as_it_is(void **state)
     assert_false(t.fresh[1]);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 53999;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
     world->mono_ms += 1;
@@ -85,22 +76,19 @@ static void a_fresh_lock_stays_as_it_is(void **state)
     assert_false(t.fresh[0]);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 59999;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
 }
 
 static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
 {
-    (void)state;
     struct test_claim t;
     round_of('a', "s1:v", "20140920", 1);
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_REFUSED);
     assert_int_equal(t.claim.outcome, CLAIM_REFUSED);
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     assert_true(zadds("s1:v"));
     frame_applied();
@@ -108,7 +96,6 @@ static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
 
 static void a_claim_of_hashes_never_seen_is_fine(void **state)
 {
-    (void)state;
     struct test_claim t;
     claim_keys(&t, 1, "p1", "p2");
     claim_answered(CLAIM_EMPTY);
@@ -118,7 +105,6 @@ static void a_claim_of_hashes_never_seen_is_fine(void **state)
 
 static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
 {
-    (void)state;
     struct test_claim t;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
@@ -138,7 +124,6 @@ static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
 
 static void a_claim_alone_in_doubt_kills_and_looks(void **state)
 {
-    (void)state;
     struct test_claim t;
     claim_keys(&t, 1, "p1", NULL);
     cut();
@@ -167,7 +152,6 @@ static void claim_again(struct claim *c)
 
 static void a_claim_may_follow_from_inside_done(void **state)
 {
-    (void)state;
     struct test_claim t = {.keys = {SLICE("p1")}};
     t.claim = (struct claim){.counter = &counters_all[1], .keys = t.keys, .keys_n = 1, .done = claim_again};
     coalesce_claim(world->c, &t.claim);
@@ -184,18 +168,15 @@ static void a_claim_may_follow_from_inside_done(void **state)
 /* `lock: none`: by time a hash is due once in `every`, as far as this process knows. */
 static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
 {
-    (void)state;
     struct counter unlocked = counters_all[0];
     const struct counters one = {.all = &unlocked, .n = 1, .ops = &limits_two};
     struct test_claim t;
     unlocked.lock = (struct pattern){.has_store = false};
     world_close(NULL);
     world_make_of(&coalesce_config_default, &one);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
     assert_did("Fa"); /* its time is drawn */
@@ -208,8 +189,7 @@ static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
     world->mono_ms += 59999;
     round_of('a', "s1:v", "20140920", 1);
     cut();
-    link_up(RUN_A, 8);
-    look_answered(NULL);
+    link_ready(RUN_A, 8);
     forget_did();
     round_of('a', "s1:v", "20140920", 1);
     assert_did("Fa");                                    /* the cut did not make it forget */

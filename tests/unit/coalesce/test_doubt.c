@@ -16,7 +16,6 @@ static void back_up(int64_t id)
 
 static void what_was_not_sent_fails_at_once_and_definitely(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
     HIT('b', "p1", "5", 1);
@@ -34,7 +33,6 @@ static void what_was_not_sent_fails_at_once_and_definitely(void **state)
 
 static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **state)
 {
-    (void)state;
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
     cut();
@@ -43,15 +41,13 @@ static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **
     assert_told('a', "");
     HIT('b', "p1", "5", 1);
     look_answered(NULL);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n");
     assert_told('b', ":2\r\n");
 }
 
 static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
 {
-    (void)state;
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
     cut();
@@ -65,7 +61,6 @@ static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
 /* Hits on its cells find room in a frame that is held through a cut, others do not: half of a transaction would count. */
 static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **state)
 {
-    (void)state;
     bool never;
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
@@ -74,8 +69,7 @@ static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **stat
     assert_false(coalesce_room(world->c, 2, 20, &never));
     assert_false(never);
     assert_int_equal(hit('b', "p1", "6", 1), ADD_FULL);
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
     assert_true(coalesce_room(world->c, 2, 20, &never));
     HIT('b', "p1", "6", 1);
     cut();
@@ -86,9 +80,7 @@ static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **stat
 
 static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     HIT('a', "p1", "6", 1);
     HIT('b', "p1", "6", 1);
     forget_did();
@@ -112,20 +104,17 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
 
 static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **state)
 {
-    (void)state;
     round_of('a', "s1:v", "20140920", 1);
     HIT('a', "s1:v", "20140920", 2);
     HIT('b', "s1:v", "20140920", 3);
-    HIT('b', "s2:v", "20140921", 4);
-    turn();
+    hit_goes('b', "s2:v", "20140921", 4);
     redis_runs(world->frame);
     forget_did();
     cut();
     back_up(8);
     assert_did("KL~s1:v ~s2:v V"); /* all of a frame in doubt is due */
     assert_told('b', "");
-    HIT('c', "p1", "5", 1);
-    turn();
+    hit_goes('c', "p1", "5", 1);
     assert_did(""); /* still one frame in flight */
     values_read();
     assert_told('a', ":1\r\n:6\r\n");
@@ -137,8 +126,7 @@ static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **
     assert_null(hash_of(world->frame, "s2:v"));
     cut();
     world->seq = 1; /* answered is also what was only read */
-    link_up(RUN_B, 9);
-    look_answered(NULL);
+    link_ready(RUN_B, 9);
     assert_int_equal(STAT_GET(frames_lost) - lost, 1);
     frame_applied();
     assert_true(coalesce_idle(world->c));
@@ -147,12 +135,10 @@ static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **
 /* Nobody hears of them, and they are as surely counted. */
 static void what_is_hushed_is_in_doubt_as_all_else(void **state)
 {
-    (void)state;
     int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
     coalesce_hush(world->c, &client('a')->o, 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     HIT('a', "p1", "6", 1); /* not sent: lost, as those of others */
     coalesce_hush(world->c, &client('a')->o, 1);
     cut();
@@ -168,8 +154,7 @@ static void what_is_hushed_is_in_doubt_as_all_else(void **state)
     assert_told('b', ":2\r\n");
     HIT('a', "p1", "5", 1);
     coalesce_hush(world->c, &client('a')->o, 1);
-    turn();
-    cut();
+    turn_cut();
     tick_after(5000);
     assert_told('a', "");
     assert_int_equal(STAT_GET(hits_unknown) - unknown, 1);
@@ -180,7 +165,6 @@ static void what_is_hushed_is_in_doubt_as_all_else(void **state)
 
 static void given_up_after_doubt_ms_and_never_sent_again(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
     turn();
@@ -208,9 +192,7 @@ static void given_up_after_doubt_ms_and_never_sent_again(void **state)
 
 static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     frame_astray();
     assert_told('a', "");
     cut();
@@ -224,9 +206,7 @@ static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
 
 static void astray_for_too_long_it_was_not_counted(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
     frame_astray();
     cut();
@@ -236,8 +216,7 @@ static void astray_for_too_long_it_was_not_counted(void **state)
     assert_told('a', ASTRAY);
     assert_int_equal(STAT_GET(hits_unknown), unknown);
     assert_int_equal(STAT_GET(hits_refused), refused + 1);
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
     turn();
     assert_int_equal(row("p1", "5"), 0);
     assert_true(coalesce_idle(world->c));
@@ -245,13 +224,10 @@ static void astray_for_too_long_it_was_not_counted(void **state)
 
 static void sent_again_and_not_answered_it_is_unknown(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     frame_astray();
     cut();
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
     cut();
     tick_after(5000);
     assert_told('a', UNKNOWN);
@@ -261,10 +237,8 @@ static void sent_again_and_not_answered_it_is_unknown(void **state)
 static void astray_after_doubt(void)
 {
     HIT('a', "p2", "5", 1);
-    turn();
-    cut();
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    turn_cut();
+    link_ready(RUN_B, 8);
     frame_astray();
     cut();
     tick_after(5000);
@@ -272,14 +246,12 @@ static void astray_after_doubt(void)
 
 static void without_a_number_an_old_link_may_still_run_it(void **state)
 {
-    (void)state;
     astray_after_doubt();
     assert_told('a', UNKNOWN);
 }
 
 static void with_a_number_no_old_link_runs_it(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     astray_after_doubt();
     assert_told('a', ":1\r\n" ASTRAY);
@@ -287,12 +259,9 @@ static void with_a_number_no_old_link_runs_it(void **state)
 
 static void given_up_but_applied_still_owes_and_is_due(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     tick_after(5000);
     assert_told('a', ":1\r\n" UNKNOWN);
     forget_did();
@@ -308,13 +277,10 @@ static void given_up_but_applied_still_owes_and_is_due(void **state)
 
 static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
 {
-    (void)state;
     round_of('a', "s1:v", "20140920", 50);
     assert_did("F^s1:v a");
     HIT('a', "s1:v", "20140920", 1);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     forget_did();
     back_up(8);
     assert_did("KL~s1:v V");
@@ -324,15 +290,12 @@ static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
 /* Of a given up frame that was not applied the owed ZADD and the correction live on. */
 static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     HIT('a', "p1", "5", 1);
-    HIT('a', "p1", "6", 9);
-    turn();
+    hit_goes('a', "p1", "6", 9);
     frame_applied_but("6", "WRONGTYPE no hash"); /* p1 owes, and -9 */
-    HIT('a', "p2", "5", 1);
-    turn();
+    hit_goes('a', "p2", "5", 1);
     assert_int_equal(share("views"), -8);
     cut();
     tick_after(5000);
@@ -348,10 +311,8 @@ static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state
 /* The doubt of one frame is one doubt, however many links it takes. */
 static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    turn();
-    cut();
+    turn_cut();
     tick_after(3000);
     back_up(8); /* sent again */
     tick_after(1000);
@@ -366,11 +327,8 @@ static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
 
 static void values_that_do_not_come_are_unknown_in_time(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     back_up(8);
     tick_after(5000);
     assert_told('a', UNKNOWN);
@@ -383,10 +341,8 @@ static void values_that_do_not_come_are_unknown_in_time(void **state)
 
 static void another_server_process_needs_no_kill(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    turn();
-    cut();
+    turn_cut();
     forget_did();
     link_up(RUN_B, 8);
     assert_did("L");
@@ -397,10 +353,8 @@ static void another_server_process_needs_no_kill(void **state)
 
 static void the_old_link_is_remembered_while_another_server_answers_for_a_moment(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    turn();
-    cut();
+    turn_cut();
     link_up(RUN_B, 8);
     cut(); /* before it said anything */
     forget_did();
@@ -414,11 +368,8 @@ static void the_old_link_is_remembered_while_another_server_answers_for_a_moment
 
 static void a_cut_while_values_are_read_reads_them_again(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     back_up(8);
     cut();
     forget_did();
@@ -434,7 +385,6 @@ static void a_cut_while_values_are_read_reads_them_again(void **state)
 
 static void a_seq_ahead_is_fatal(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     cut();
     world->seq = 2;
@@ -447,32 +397,26 @@ static void a_seq_ahead_is_fatal(void **state)
 
 static void answered_frames_that_redis_lost_are_counted(void **state)
 {
-    (void)state;
     for (int i = 0; i < 5; i++)
         round_of('a', "p1", "5", 1);
     int64_t lost = STAT_GET(frames_lost);
     HIT('a', "p1", "5", 1);
-    turn();
-    cut();
+    turn_cut();
     world->seq = 3;
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
     assert_int_equal(STAT_GET(frames_lost) - lost, 2);
     assert_int_equal(world->frame->seq, 6); /* sent again under its own number */
     frame_applied();
     cut();
-    link_up(RUN_B, 9);
-    look_answered(NULL);
+    link_ready(RUN_B, 9);
     assert_int_equal(STAT_GET(frames_lost) - lost, 2); /* once */
 }
 
 static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state)
 {
-    (void)state;
     int64_t lost = STAT_GET(frames_lost);
     HIT('a', "p1", "5", 1);
-    turn();
-    cut();
+    turn_cut();
     back_up(8);
     assert_int_equal(STAT_GET(frames_lost), lost);
     frame_applied();
@@ -483,22 +427,16 @@ static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state
 
 static void a_cut_lets_go_of_the_weight_of_what_it_drops(void **state)
 {
-    (void)state;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         continue;
     cut();
-    link_up(RUN_A, 8);
-    look_answered(NULL);
-    HIT('a', "p1", "5", 1);
-    turn();
-    frame_applied();
+    link_ready(RUN_A, 8);
+    round_of('a', "p1", "5", 1);
 }
 
 static void what_dropped_clients_leave_is_forgotten(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
     client('a')->o.gone = client('b')->o.gone = true;
     forget_did();
@@ -513,10 +451,8 @@ static void what_dropped_clients_leave_is_forgotten(void **state)
 
 static void abandoned_everybody_hears_the_end(void **state)
 {
-    (void)state;
     struct test_claim sent, refused;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     claim_keys(&sent, 1, "p1", NULL);
     HIT('b', "p1", "5", 1);
     forget_did();
@@ -534,9 +470,7 @@ static void abandoned_everybody_hears_the_end(void **state)
 /* Also behind a frame in doubt, and when the link went before, while all was held: their memory waits for their answers. */
 static void abandoned_nobody_waits_on(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
@@ -549,7 +483,6 @@ static void abandoned_nobody_waits_on(void **state)
 
 static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 {
-    (void)state;
     const struct sm_state *table = world->c->link.table;
     assert_int_equal(table[LINK_KILL].to & TO(LINK_READY), 0); /* without a look */
     assert_int_equal(table[LINK_LOOK].to & TO(LINK_KILL), 0);  /* seq is read after the kill */
@@ -558,17 +491,13 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 /* Who says until when all is merged must not pass it. */
 static void a_hit_reaches_redis_no_older_than_lag_says(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.doubt_ms = 20000;
-    world_reopen(&config);
-    const uint32_t answer_ms = 5000;
-    HIT('a', "p1", "5", 1);
-    turn();
+    const uint32_t answer_ms = 5000, doubt_ms = 20000;
+    reopen_with(config.doubt_ms = doubt_ms);
+    hit_goes('a', "p1", "5", 1);
     int64_t score_ms = world->frame->dirty_ms, sent_ms = (int64_t)world->mono_ms;
     tick_after(answer_ms); /* as long as a link waits */
     cut();
-    tick_after(config.doubt_ms - 1);
+    tick_after(doubt_ms - 1);
     back_up(8);
     assert_int_equal(world->frame->dirty_ms, score_ms);
     tick_after(answer_ms - 1); /* Redis may take it as late */

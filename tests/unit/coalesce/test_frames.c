@@ -9,15 +9,13 @@
 
 static void several_clients_on_one_cell_each_get_their_own_value(void **state)
 {
-    (void)state;
     round_of('z', "p1", "5", 100);
     assert_told('z', ":100\r\n");
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "5", 10);
     HIT('a', "p1", "6", 3);
     HIT('c', "p1", "5", -4);
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     assert_int_equal(world->frame->cells_n, 2);
     assert_int_equal(world->frame->cells[0].delta, 8);
     assert_int_equal(world->frame->hashes_n, 1);
@@ -32,10 +30,8 @@ static void several_clients_on_one_cell_each_get_their_own_value(void **state)
 
 static void the_same_field_of_two_hashes_is_two_cells(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 2);
-    turn();
+    hit_goes('a', "p2", "5", 2);
     assert_int_equal(world->frame->cells_n, 2);
     frame_applied();
     assert_told('a', ":1\r\n:2\r\n");
@@ -43,7 +39,6 @@ static void the_same_field_of_two_hashes_is_two_cells(void **state)
 
 static void nothing_is_said_before_the_frame_is_answered(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     assert_int_equal(client('a')->o.waiting, 1);
     turn();
@@ -59,22 +54,18 @@ static void nothing_is_said_before_the_frame_is_answered(void **state)
 
 static void literals_keep_their_place(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     HIT('a', "p1", "5", 1);
     assert_int_equal(literal('a', "$1\r\nx\r\n"), ADD_OK);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n");
     assert_did("Fa"); /* told once, whatever it was told */
 }
 
 static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     turn();
     assert_did("F");
@@ -90,12 +81,9 @@ static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(voi
 
 static void one_frame_is_out_and_the_next_collects(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 1);
-    turn();
+    hit_goes('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
-    HIT('c', "p1", "6", 1);
-    turn();
+    hit_goes('c', "p1", "6", 1);
     turn();
     assert_did("F");
     frame_applied();
@@ -112,10 +100,8 @@ static void one_frame_is_out_and_the_next_collects(void **state)
 
 static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     client('a')->o.gone = true;
     frame_applied();
     assert_told('a', "");
@@ -133,7 +119,6 @@ static void hush(char letter, uint32_t n)
 
 static void hushed_hits_count_and_keep_their_place(void **state)
 {
-    (void)state;
     int64_t hits = STAT_GET(hits);
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "5", 2);
@@ -144,8 +129,7 @@ static void hushed_hits_count_and_keep_their_place(void **state)
     HIT('a', "p1", "5", 5);
     literal('a', "+PONG\r\n");
     assert_int_equal(client('a')->o.waiting, 5);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n:11\r\n+PONG\r\n");
     assert_told('b', ":3\r\n");
     assert_int_equal(row("p1", "5"), 11);
@@ -156,12 +140,10 @@ static void hushed_hits_count_and_keep_their_place(void **state)
 
 static void hushed_hits_hear_no_error(void **state)
 {
-    (void)state;
     int64_t refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
     hush('a', 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     frame_refused("OOM no");
     assert_told('a', "");
     assert_told('b', "-OOM no\r\n");
@@ -172,7 +154,6 @@ static void hushed_hits_hear_no_error(void **state)
 
 static void the_door_refuses(void **state)
 {
-    (void)state;
     assert_int_equal(hit('a', "nothing:of:ours", "5", 1), ADD_NO_COUNTER);
     assert_int_equal(hit('a', "p1_00112233445566778899aabbccddeeff", "5", 1), ADD_NO_COUNTER);
     assert_int_equal(hit('a', "p1", "x", 1), ADD_FIELD);
@@ -191,7 +172,6 @@ static void the_door_refuses(void **state)
 
 static void while_the_link_is_down_hits_are_refused_at_once(void **state)
 {
-    (void)state;
     cut();
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
     assert_string_equal(coalesce_down_why(world->c), WHY);
@@ -202,7 +182,6 @@ static void while_the_link_is_down_hits_are_refused_at_once(void **state)
 
 static void the_greatest_deltas_add_up_without_overflow(void **state)
 {
-    (void)state;
     uint32_t n = 0;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         n++;
@@ -219,13 +198,10 @@ static void the_greatest_deltas_add_up_without_overflow(void **state)
  * after that. */
 static void a_refused_share_is_in_the_next_frame(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 7);
-    turn();
+    hit_goes('a', "p1", "5", 7);
     world->frame->shares[0].refused = true;
     frame_applied();
-    HIT('a', "p1", "5", 2);
-    turn();
+    hit_goes('a', "p1", "5", 2);
     assert_int_equal(share("views"), 9);
     frame_refused("OOM full");
     world->mono_ms += 1000;
@@ -238,7 +214,6 @@ static void a_refused_share_is_in_the_next_frame(void **state)
 /* The same weight again as a correction of the frame before: still no overflow in the shares. */
 static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
 {
-    (void)state;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         continue;
     turn();
@@ -260,19 +235,14 @@ static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
  * made up by wrapping round. */
 static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 {
-    (void)state;
     row_of(SLICE("p1"), SLICE("5"))->value = INT64_MAX - 5;
     HIT('a', "p1", "5", 10);
-    HIT('b', "p1", "5", -10);
-    turn();
-    frame_applied();
+    round_of('b', "p1", "5", -10);
     assert_told('a', ":9223372036854775807\r\n");
     assert_told('b', ":9223372036854775802\r\n");
     row_of(SLICE("p1"), SLICE("6"))->value = INT64_MIN + 5;
     HIT('a', "p1", "6", -10);
-    HIT('b', "p1", "6", 10);
-    turn();
-    frame_applied();
+    round_of('b', "p1", "6", 10);
     assert_told('a', ":-9223372036854775808\r\n");
 }
 
@@ -280,15 +250,12 @@ static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 
 static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
 {
-    (void)state;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(zadds("s1:v"));
     assert_int_equal(world->frame->dirty_ms, world->redis_ms);
     frame_applied();
     HIT('a', "s1:v", "20140920", 1);
-    HIT('a', "s2:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s2:v", "20140920", 1);
     assert_false(zadds("s1:v"));
     assert_true(zadds("s2:v"));
     frame_applied();
@@ -296,10 +263,8 @@ static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
 
 static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
 {
-    (void)state;
     world->pttl_ms = 5000;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     const struct frame_hash *h = hash_of(world->frame, "s1:v");
     assert_slice(slice_of(world->frame->bytes.p + h->lock_at, h->lock_n), "s1:sync");
@@ -307,37 +272,31 @@ static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
     frame_applied(); /* another has it, for 5 s */
     assert_did("Fa");
     world->mono_ms += 4999;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v"));
     frame_applied();
     world->mono_ms += 1;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     frame_applied();
 }
 
 static void a_lock_of_unknown_life_is_asked_for_again(void **state)
 {
-    (void)state;
     world->pttl_ms = -1;
     round_of('a', "s1:v", "20140920", 1);
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_true(asks_lock("s1:v"));
     frame_applied();
 }
 
 static void a_granted_lock_makes_due_once(void **state)
 {
-    (void)state;
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
     assert_did("F~s1:v a");
     world->mono_ms += 3600000;
-    HIT('a', "s1:v", "20140920", 1);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 1);
     assert_false(asks_lock("s1:v")); /* due already */
     frame_applied();
     assert_did("Fa");
@@ -345,7 +304,6 @@ static void a_granted_lock_makes_due_once(void **state)
 
 static void due_at_fifty_or_more_by_sevens(void **state)
 {
-    (void)state;
     for (int i = 0; i < 7; i++)
         round_of('a', "s1:v", "20140920", 7);
     assert_null(strpbrk(world->did, "~^"));
@@ -359,7 +317,6 @@ static void due_at_fifty_or_more_by_sevens(void **state)
 /* What others counted shows in the reply alone; what left again (-n) only in what we sent. */
 static void due_by_the_reply_and_by_what_was_sent(void **state)
 {
-    (void)state;
     row_of(SLICE("s1:v"), SLICE("20140920"))->value = 49;
     round_of('a', "s1:v", "20140920", 1);
     assert_did("F^s1:v a");
@@ -373,9 +330,7 @@ static void due_by_the_reply_and_by_what_was_sent(void **state)
 
 static void hits_that_failed_do_not_make_due(void **state)
 {
-    (void)state;
-    HIT('a', "s1:v", "20140920", 60);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 60);
     frame_applied_but("20140920", "WRONGTYPE Operation against a key holding the wrong kind of value");
     assert_did("Fa");
 }
@@ -384,11 +339,9 @@ static void hits_that_failed_do_not_make_due(void **state)
 
 static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0; /* another process claimed it */
-    HIT('a', "p1", "5", 3);
-    turn();
+    hit_goes('a', "p1", "5", 3);
     assert_false(zadds("p1"));
     frame_applied();
     assert_false(coalesce_idle(world->c));
@@ -407,7 +360,6 @@ static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(v
 
 static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     round_of('a', "p1", "5", 3);
@@ -428,12 +380,10 @@ static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void *
 /* A full Redis also refuses what no client waits for; sending it again at once would never end. */
 static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
     round_of('a', "p1", "5", 3);
-    turn();
-    frame_refused("OOM full");
+    turn_refused("OOM full");
     forget_did();
     turn();
     turn();
@@ -453,11 +403,9 @@ static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
 
 static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     frame_refused("OOM command not allowed when used memory > 'maxmemory'.");
     assert_told('a', "-OOM command not allowed when used memory > 'maxmemory'.\r\n+PONG\r\n");
     assert_told('b', "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
@@ -468,15 +416,12 @@ static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
 
 static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
 {
-    (void)state;
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 1);
-    turn();
+    hit_goes('a', "p2", "5", 1);
     frame_refused("OOM full");
     HIT('a', "p1", "5", 1);
-    HIT('a', "p2", "5", 1);
-    turn();
+    hit_goes('a', "p2", "5", 1);
     assert_false(zadds("p1"));
     assert_true(zadds("p2"));
     frame_applied();
@@ -484,11 +429,9 @@ static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
 
 static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "6", 2);
-    HIT('c', "p1", "5", 4);
-    turn();
+    hit_goes('c', "p1", "5", 4);
     assert_int_equal(share("views"), 7);
     frame_applied_but("5", "WRONGTYPE no hash");
     assert_told('a', "-WRONGTYPE no hash\r\n");
@@ -506,7 +449,6 @@ static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(v
 /* The answers that a cut connection did not get: those of hits that were counted, and no others. */
 static void counted_are_hits_that_were(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     HIT('a', "p1", "6", 2);
     HIT('a', "p1", "6", 2);
@@ -514,23 +456,18 @@ static void counted_are_hits_that_were(void **state)
     turn();
     frame_applied_but("5", "WRONGTYPE no hash");
     assert_int_equal(client('a')->o.counted, 2);
-    turn();
-    frame_applied();
-    HIT('a', "p1", "6", 3);
-    turn();
+    turn_applied();
+    hit_goes('a', "p1", "6", 3);
     frame_refused("OOM full");
     assert_int_equal(client('a')->o.counted, 2);
 }
 
 static void a_refused_correction_is_carried_over(void **state)
 {
-    (void)state;
-    HIT('a', "p1", "5", 5);
-    turn();
+    hit_goes('a', "p1", "5", 5);
     frame_applied_but("5", "WRONGTYPE no hash");
     HIT('a', "p1", "6", 3);
-    HIT('a', "s1:v", "20140920", 11);
-    turn();
+    hit_goes('a', "s1:v", "20140920", 11);
     assert_int_equal(share("views"), -2);
     assert_int_equal(share("visitors"), 11);
     frame_refused("OOM full");
@@ -546,7 +483,6 @@ static void a_refused_correction_is_carried_over(void **state)
 
 static void a_warm_hit_allocates_nothing(void **state)
 {
-    (void)state;
     char field[24];
     for (int round = 0; round < 200; round++) {
         if (round == 100) world->allocations = 0;
@@ -556,8 +492,7 @@ static void a_warm_hit_allocates_nothing(void **state)
             HIT((char)('a' + i % 7), "s1:v", "20140920", 1);
         }
         literal('a', "+PONG\r\n");
-        turn();
-        frame_applied();
+        turn_applied();
         for (int i = 0; i < 26; i++)
             buf_reset(&client((char)('a' + i))->o.out);
     }
@@ -567,7 +502,6 @@ static void a_warm_hit_allocates_nothing(void **state)
 /* A frame forgets the cells of the one before, whichever of their hash they were. */
 static void a_hash_may_have_many_cells(void **state)
 {
-    (void)state;
     for (int i = 1; i <= 5; i++) {
         char field[12];
         for (int j = 0; j < 80 * i; j++) {
@@ -600,7 +534,6 @@ static enum add_result today(const char *key, struct zone_view *v, int64_t at_s)
 /* The entry knows its store's zone, until another table of zones is published. */
 static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
 {
-    (void)state;
     const int64_t noon = INT64_C(1775304000); /* 2026-04-04 12:00 UTC, the next day in Auckland */
     struct zones zones;
     struct zone_view view;
@@ -627,8 +560,7 @@ static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
     zone_view_refresh(&view);
     assert_int_equal(today("s1:v", &view, noon), ADD_OK);
     assert_int_equal(today("s2:v", &view, noon), ADD_OK);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_int_equal(row("s1:v", "20260405"), 1);
     assert_int_equal(row("s2:v", "20260404"), 1);
     zone_view_close(&view);
@@ -638,11 +570,9 @@ static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
 /* From the turn in which it came to its answer. */
 static void hits_are_timed(void **state)
 {
-    (void)state;
     uint64_t before = histogram_count(&latencies.hit), sum_us = latencies.hit.sum_us;
     HIT('a', "p1", "1", 1);
-    HIT('b', "p1", "1", 1);
-    turn();
+    hit_goes('b', "p1", "1", 1);
     world->mono_ms += 2;
     HIT('c', "p1", "1", 1); /* waits for the next frame */
     turn();

@@ -10,14 +10,12 @@ static struct journal *j;
 
 static int open_one(void **state)
 {
-    (void)state;
     j = journal_create(SLICE("unit:1"), 1, 1000);
     return 0;
 }
 
 static int close_one(void **state)
 {
-    (void)state;
     journal_destroy(j);
     return 0;
 }
@@ -32,7 +30,6 @@ static struct journal_record record(enum op_kind kind, const char *name, const c
 /* All ops share one code, so that only their names tell them apart. */
 static uint64_t one_code(void *arg, const struct journal_record *of)
 {
-    (void)of;
     return *(const uint64_t *)arg;
 }
 
@@ -55,7 +52,6 @@ static bool reads(struct journal *into, struct slice bytes)
 
 static void an_op_keeps_its_number(void **state)
 {
-    (void)state;
     assert_int_equal(number(OP_SERIES, "a", "", 5), 0);
     assert_int_equal(number(OP_SERIES, "b", "", 5), 1);
     assert_int_equal(number(OP_SERIES, "a", "", 6), 2);
@@ -72,7 +68,6 @@ static void an_op_keeps_its_number(void **state)
 
 static void times_of_a_name_are_a_chain(void **state)
 {
-    (void)state;
     assert_int_equal(first(OP_SERIES, "a", ""), OP_END);
     for (int64_t at = 10; at < 14; at++) {
         number(OP_SERIES, "a", "", at);
@@ -91,7 +86,6 @@ static void times_of_a_name_are_a_chain(void **state)
 
 static void a_name_has_so_many_times(void **state)
 {
-    (void)state;
     for (int64_t at = 0; at < JOURNAL_TIMES_MAX; at++)
         assert_int_equal(number(OP_SERIES, "a", "", at), at);
     assert_int_equal(number(OP_SERIES, "a", "", JOURNAL_TIMES_MAX), OP_END);
@@ -103,7 +97,6 @@ static void a_name_has_so_many_times(void **state)
 static void many_names_are_all_found(void **state)
 {
     char name[16];
-    (void)state;
     for (uint32_t i = 0; i < 2000; i++) {
         snprintf(name, sizeof name, "n%u", i);
         struct journal_record of = record(OP_SERIES, name, "", 1);
@@ -118,7 +111,6 @@ static void many_names_are_all_found(void **state)
 
 static void sums_that_do_not_fit_are_told(void **state)
 {
-    (void)state;
     uint32_t a = number(OP_SERIES, "a", "", 1);
     assert_true(journal_fits(j, a, JOURNAL_SUM_MAX - 1));
     assert_false(journal_fits(j, a, JOURNAL_SUM_MAX));
@@ -133,7 +125,6 @@ static void sums_that_do_not_fit_are_told(void **state)
 
 static void what_is_added_is_pending_until_it_is_taken(void **state)
 {
-    (void)state;
     uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_TIMEBOX, "b", "", 1);
     assert_int_equal(j->pending, 0);
     journal_add(j, a, 5);
@@ -155,7 +146,6 @@ static void what_is_added_is_pending_until_it_is_taken(void **state)
 static void an_op_is_told_once(void **state)
 {
     struct journal_record r;
-    (void)state;
     uint32_t a = number(OP_EVENT, "name", "type", 17);
     journal_add(j, a, 5);
     journal_add(j, a, 6);
@@ -172,7 +162,6 @@ static void an_op_is_told_once(void **state)
 
 static void what_did_not_run_is_undone(void **state)
 {
-    (void)state;
     uint32_t a = number(OP_SERIES, "a", "", 1);
     journal_add(j, a, 5);
     journal_undo_add(j, a, 5, 1, false);
@@ -229,7 +218,6 @@ static uint32_t with_events(int64_t from, int64_t to)
 
 static void events_go_in_the_order_they_came(void **state)
 {
-    (void)state;
     uint32_t e = with_events(1, 3);
     journal_add_event(j, e, 200, 0, SLICE("mine"));
     journal_add_event(j, e, 200, 0, SLICE(""));
@@ -250,7 +238,6 @@ static void events_go_in_the_order_they_came(void **state)
 
 static void events_that_did_not_run_are_undone(void **state)
 {
-    (void)state;
     uint32_t e = with_events(1, 2);
     journal_undo_add(j, e, 0, 2, false);
     assert_events(j, e, "");
@@ -266,7 +253,6 @@ static void events_that_did_not_run_are_undone(void **state)
 
 static void events_that_were_not_brought_home_are_first_again(void **state)
 {
-    (void)state;
     uint32_t e = with_events(1, 4), first_event = j->ops[e].first_event;
     journal_take(j, e, 2);
     j->from = 1;
@@ -285,7 +271,6 @@ static void events_that_were_not_brought_home_are_first_again(void **state)
 
 static void another_one_reads_the_events_that_are_not_gone(void **state)
 {
-    (void)state;
     uint32_t e = with_events(1, 4);
     journal_add_event(j, e, 9, 0, SLICE("mine"));
     journal_take(j, e, 2);
@@ -310,7 +295,6 @@ static void assert_pending(const struct journal *of, uint32_t i, const char *nam
 static void gaps_are_no_ops(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     journal_put_op(&bytes, 9, OP_SERIES, 5, SLICE("a"),
                    SLICE("")); /* 0 to 8 were in a frame that was refused */
     journal_put_add(&bytes, 9, 2);
@@ -331,7 +315,6 @@ static void gaps_are_no_ops(void **state)
 static void an_op_told_again_is_the_same(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         journal_put_op(&bytes, 0, OP_SERIES, 5, SLICE("a"), SLICE(""));
         journal_put_add(&bytes, 0, 2);
@@ -346,7 +329,6 @@ static void an_op_told_again_is_the_same(void **state)
 static void what_is_done_is_not_pending(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     journal_put_op(&bytes, 0, OP_SERIES, 5, SLICE("a"), SLICE(""));
     journal_put_add(&bytes, 0, 2);
     journal_put_done(&bytes, 0);
@@ -383,7 +365,6 @@ static void assert_torn_behind_a(struct buf *tail)
 static void what_stands_before_a_tear_is_taken(void **state)
 {
     struct buf tail = {0};
-    (void)state;
     BUF_LIT(&tail, "\x07");
     assert_torn_behind_a(&tail);
     BUF_LIT(&tail, "\x05"); /* an ADD without its sum */
@@ -407,7 +388,6 @@ static void what_stands_before_a_tear_is_taken(void **state)
 static void a_log_is_not_added_to_and_loses_no_more_than_it_has(void **state)
 {
     struct buf bytes = {0};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         buf_reset(&bytes);
         journal_put_op(&bytes, 0, OP_EVENT, EVENT_GIVEN, SLICE("e"), SLICE("t"));
@@ -425,7 +405,6 @@ static void a_log_is_not_added_to_and_loses_no_more_than_it_has(void **state)
 
 static void no_bytes_are_no_ops(void **state)
 {
-    (void)state;
     assert_true(reads(j, SLICE("")));
     assert_int_equal(j->ops_n, 0);
     assert_int_equal(j->pending, 0);
@@ -436,7 +415,6 @@ static void broken_bytes_are_read_to_some_end(void **state)
     struct dice d = dice_new(__func__);
     struct buf bytes = {0};
     char name[8];
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         buf_reset(&bytes);
         for (uint32_t i = 0; i < 30; i++) {
@@ -511,7 +489,6 @@ static void the_other_reads_what_this_one_remembers(void **state)
     struct dice d = dice_new(__func__);
     struct buf bytes = {0};
     char name[8];
-    (void)state;
     for (int frame = 0; frame < 6000; frame++) {
         bool runs = dice_below(&d, 4) > 0, sums = dice_below(&d, 2) == 0;
         snprintf(name, sizeof name, "n%u", (unsigned)dice_below(&d, 40));

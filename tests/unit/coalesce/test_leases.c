@@ -23,6 +23,12 @@ static void event(const char *name, const char *id)
     assert_int_equal(add('a', name, id), ADD_OK);
 }
 
+static void event_goes(const char *name, const char *id)
+{
+    event(name, id);
+    turn();
+}
+
 /* The op on that log whose ids are assigned this way; NULL: there is no such op. */
 static const struct frame_op *sent(const char *name, enum event_id how)
 {
@@ -39,8 +45,7 @@ static const struct frame_op *sent(const char *name, enum event_id how)
 /* Its first op went well: 1 is given, and 2 to 33 are leased. */
 static void learn(const char *name)
 {
-    event(name, "");
-    turn();
+    event_goes(name, "");
     assert_non_null(sent(name, EVENT_DRAWS));
     frame_applied();
     buf_reset(&client('a')->o.out);
@@ -48,23 +53,19 @@ static void learn(const char *name)
 
 static void up_again(void)
 {
-    link_up(RUN_B, 8);
-    look_answered(NULL);
+    link_ready(RUN_B, 8);
 }
 
 /* --- numbers --- */
 
 static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void **state)
 {
-    (void)state;
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
     frame_applied();
     assert_told('a', "$1\r\n1\r\n");
     event("e", "");
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(world->frame->ops_n, 1);
     const struct frame_op *op = sent("e", EVENT_GIVEN);
     assert_int_equal(op->items_n, 2);
@@ -78,7 +79,6 @@ static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void
 
 static void a_lease_that_is_used_up_is_drawn_anew_and_larger(void **state)
 {
-    (void)state;
     static const uint32_t want[] = {256, 1000, 1000};
     learn("e");
     for (uint32_t i = 0, left = FIRST; i < 3; left = want[i++]) {
@@ -94,13 +94,10 @@ static void a_lease_that_is_used_up_is_drawn_anew_and_larger(void **state)
 
 static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
 {
-    (void)state;
-    event("e", "");
-    turn();
+    event_goes("e", "");
     event("e", "");
     frame_applied();
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1);
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
     assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
@@ -110,56 +107,43 @@ static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
 
 static void logs_do_not_share_leases(void **state)
 {
-    (void)state;
     learn("e");
     event("f", "");
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(sent("f", EVENT_DRAWS)->items_n, 1);
     assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
 }
 
 static void feeds_and_ids_alone_draw_no_lease(void **state)
 {
-    (void)state;
-    event("e", "mine");
-    turn();
+    event_goes("e", "mine");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
     frame_applied();
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
 }
 
 static void more_logs_than_are_remembered_cost_their_scripts(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.series_max = 1;
-    world_reopen(&config);
+    reopen_with(config.series_max = 1);
     for (char name[] = "a"; name[0] <= 'h'; name[0]++)
         learn(name);
     event("h", "");
-    event("a", "");
-    turn();
+    event_goes("a", "");
     assert_non_null(sent("h", EVENT_GIVEN));
     assert_non_null(sent("a", EVENT_DRAWS));
 }
 
 static void a_refused_request_takes_no_number(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.cells_max = 1;
-    world_reopen(&config);
+    reopen_with(config.cells_max = 1);
     learn("e");
     event("e", "");
     assert_int_equal(add('a', "e", ""), ADD_FULL);
     turn();
     event("e", "");
     frame_applied();
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', "$1\r\n2\r\n$1\r\n3\r\n");
 }
 
@@ -167,7 +151,6 @@ static void a_refused_request_takes_no_number(void **state)
 
 static void an_own_text_needs_no_script_in_a_known_log(void **state)
 {
-    (void)state;
     learn("e");
     static const char *const ids[] = {"mine", "0", "-1", "007", "1.0", "9007199254740992", "17x"};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
@@ -182,37 +165,30 @@ static void an_own_text_needs_no_script_in_a_known_log(void **state)
 
 static void an_own_number_needs_one_and_ends_the_leases(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "17");
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(world->frame->ops_n, 1);
     assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 2);
     assert_true(sent("e", EVENT_DRAWS)->has_numbers);
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
     frame_applied();
     event("e", "");
-    event("e", "mine");
-    turn();
+    event_goes("e", "mine");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
     assert_int_equal(sent("e", EVENT_OWN)->items_n, 1);
 }
 
 static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
 {
-    (void)state;
     event("e", "9007199254740991");
-    turn();
-    frame_applied();
-    event("e", "");
-    turn();
+    turn_applied();
+    event_goes("e", "");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
 }
 
 static void a_number_refused_fails_its_client_alone(void **state)
 {
-    (void)state;
     event("e", "17");
     assert_int_equal(add('b', "e", ""), ADD_OK);
     turn();
@@ -228,33 +204,25 @@ static void a_number_refused_fails_its_client_alone(void **state)
 /* The log becomes known, or is forgotten, between the two: the second goes where the first is seen first. */
 static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
 {
-    (void)state;
-    event("e", "");
-    turn();
+    event_goes("e", "");
     event("e", "mine");
     frame_applied();
-    event("e", "mine");
-    turn();
+    event_goes("e", "mine");
     assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1); /* what draws runs first */
     assert_int_equal(sent("e", EVENT_OWN)->items_n, 1);
     frame_applied();
     event("e", "other");
     leases_forget_all(&world->c->leases);
-    event("e", "other");
-    turn();
+    event_goes("e", "other");
     assert_int_equal(sent("e", EVENT_OWN)->items_n, 2);
 }
 
 static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.journal_least = 1;
-    world_reopen(&config);
+    reopen_with(config.journal_least = 1);
     learn("e");
     event("e", "");
-    event("e", "mine");
-    turn();
+    event_goes("e", "mine");
     assert_true(sent("e", EVENT_GIVEN)->silent);
     assert_false(sent("e", EVENT_OWN)->silent);
 }
@@ -263,44 +231,35 @@ static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
 
 static void an_error_forgets_the_log(void **state)
 {
-    (void)state;
     learn("e");
-    event("e", "mine");
-    turn();
+    event_goes("e", "mine");
     frame_applied_but_op("e", "WRONGTYPE Operation against a key");
     assert_told('a', "-WRONGTYPE Operation against a key\r\n");
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_non_null(sent("e", EVENT_DRAWS));
     frame_applied_but_op("e", "WRONGTYPE Operation against a key");
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_non_null(sent("e", EVENT_DRAWS));
 }
 
 static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "");
-    turn();
-    frame_refused("OOM full");
+    turn_refused("OOM full");
     assert_told('a', "-OOM full\r\n");
     event("e", "");
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', "$1\r\n3\r\n");
 }
 
 /* Of numbers drawn anew, a Redis that lost the frame knows nothing, even if it knows the lease of those before. */
 static void numbers_drawn_anew_are_of_no_lease(void **state)
 {
-    (void)state;
     struct buf records = {0};
     struct frame lost = {0};
     learn("e");
-    event("e", "");
-    turn();
+    event_goes("e", "");
     assert_int_equal(sent("e", EVENT_GIVEN)->lease_seq, 1);
     cut();
     up_again();
@@ -315,20 +274,16 @@ static void numbers_drawn_anew_are_of_no_lease(void **state)
 
 static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 {
-    (void)state;
     learn("e");
     event("e", "");
     event("e", "mine");
     event("f", "");
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     up_again();
     assert_told('a', "$1\r\n2\r\n$4\r\nmine\r\n" LOST);
     turn();
     event("e", "");
-    event("f", "");
-    turn();
+    event_goes("f", "");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
     assert_int_equal(sent("f", EVENT_DRAWS)->lease_n, FIRST); /* that frame's numbers are unused */
 }
@@ -337,19 +292,16 @@ static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 
 static void without_that_count_nothing_is_learned(void **state)
 {
-    (void)state;
     learn("e");
     world->gone = -1;
     event("e", "");
     event("f", "");
-    turn();
-    frame_applied();
+    turn_applied();
     turn();
     assert_true(sent("e", EVENT_GIVEN)->owed);
     frame_applied();
     event("e", "");
-    event("f", "");
-    turn();
+    event_goes("f", "");
     assert_non_null(sent("e", EVENT_DRAWS));
     assert_non_null(sent("f", EVENT_DRAWS));
 }

@@ -55,7 +55,6 @@ static const struct frame_op *sent_at(const char *name, int64_t at)
 
 static void series_of_one_second_are_one_op(void **state)
 {
-    (void)state;
     series('a', "views", 2, NOW);
     series('b', "views", 3, COALESCE_NOW);
     series('a', "views", 7, NOW - 1);
@@ -75,7 +74,6 @@ static void series_of_one_second_are_one_op(void **state)
 /* Redis' clock is asked once a turn, however many hits came. */
 static void what_comes_in_one_turn_has_one_second(void **state)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         series('a', "views", 1, COALESCE_NOW);
         world->redis_ms += 1000;
@@ -89,20 +87,16 @@ static void what_comes_in_one_turn_has_one_second(void **state)
 
 static void a_late_hit_is_told_how_many_precisions_keep_it(void **state)
 {
-    (void)state;
     series('a', "views", 1, NOW - 200);
     series('a', "views", 1, NOW - 200000);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":1\r\n:0\r\n");
 }
 
 static void each_hit_on_a_box_gets_its_own_running_value(void **state)
 {
-    (void)state;
     box('z', "b", 100, NOW);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('z', ":100\r\n");
     box('a', "b", 1, NOW);
     box('b', "b", 10, NOW - 5);
@@ -118,18 +112,15 @@ static void each_hit_on_a_box_gets_its_own_running_value(void **state)
 
 static void hits_on_a_bucket_too_old_are_told_nothing_stands(void **state)
 {
-    (void)state;
     box('a', "b", 3, NOW - 1000);
     box('b', "b", 4, NOW - 1000);
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":0\r\n");
     assert_told('b', ":0\r\n");
 }
 
 static void events_get_their_ids_in_the_order_of_arrival(void **state)
 {
-    (void)state;
     event('a', "blob", "submit", "", NOW);
     event('b', "blob", "submit", "mine", NOW - 3);
     event('b', "blob", "submit", "", NOW - 3);
@@ -145,7 +136,6 @@ static void events_get_their_ids_in_the_order_of_arrival(void **state)
 
 static void a_name_and_a_type_are_not_one_text(void **state)
 {
-    (void)state;
     event('a', "ab", "c", "", NOW);
     event('a', "a", "bc", "", NOW);
     turn();
@@ -154,7 +144,6 @@ static void a_name_and_a_type_are_not_one_text(void **state)
 
 static void a_visitor_is_new_once(void **state)
 {
-    (void)state;
     visit('a', "w", 20140920, 5, "");
     visit('b', "w", 20140920, 5, "");
     visit('a', "w", 20140920, 0, "bob");
@@ -171,7 +160,6 @@ static void a_visitor_is_new_once(void **state)
 static void visitors_of_users_are_apart(void **state)
 {
     static const char *const users[] = {"1", "2", "1", ""};
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct coalesce_op o = {
             .kind = OP_UNIQ, .name = SLICE("w"), .at = 20140920, .visitor = 5, .user = slice_str(users[i])};
@@ -188,7 +176,6 @@ static void visitors_of_users_are_apart(void **state)
 
 static void kinds_do_not_mix(void **state)
 {
-    (void)state;
     series('a', "x", 1, NOW);
     box('a', "x", 1, NOW);
     event('a', "x", "", "", NOW);
@@ -201,20 +188,16 @@ static void kinds_do_not_mix(void **state)
 
 static void hits_literals_and_ops_keep_the_order_of_a_client(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 7);
     box('a', "b", 3, NOW);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
     event('a', "e", "t", "mine", NOW);
-    HIT('a', "p1", "5", 1);
-    turn();
-    frame_applied();
+    round_of('a', "p1", "5", 1);
     assert_told('a', ":7\r\n:3\r\n+PONG\r\n$4\r\nmine\r\n:8\r\n");
 }
 
 static void an_error_on_an_op_fails_its_clients_alone(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     event('a', "e", "t", "", NOW);
     event('b', "e", "t", "", NOW);
@@ -229,7 +212,6 @@ static void an_error_on_an_op_fails_its_clients_alone(void **state)
 
 static void new_visitors_move_the_counter_of_their_store(void **state)
 {
-    (void)state;
     visit('a', "v7", 20140920, 1, "");
     turn();
     const struct frame_op *sent = &world->frame->ops[0];
@@ -249,7 +231,6 @@ static void new_visitors_move_the_counter_of_their_store(void **state)
 
 static void fifty_new_visitors_make_due_and_known_ones_do_not(void **state)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         for (int64_t i = 0; i < 49; i++)
             visit('a', "v7", 20140920, i, "");
@@ -269,10 +250,7 @@ static void fifty_new_visitors_make_due_and_known_ones_do_not(void **state)
 
 static void ops_count_against_the_bound_of_a_frame(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.cells_max = 3; /* two series of two precisions count as one */
-    world_reopen(&config);
+    reopen_with(config.cells_max = 3); /* two series of two precisions count as one */
     struct coalesce_op more = {.kind = OP_SERIES, .name = SLICE("s3"), .n = 1, .at = NOW};
     bool never;
     series('a', "s1", 1, NOW);
@@ -284,8 +262,7 @@ static void ops_count_against_the_bound_of_a_frame(void **state)
     assert_false(coalesce_room(world->c, coalesce_op_cells(world->c, OP_SERIES), 10, &never));
     assert_int_equal(hit('a', "p1", "7", 1), ADD_FULL);
     series('a', "s1", 5, NOW); /* costs Redis nothing more */
-    HIT('a', "p1", "6", 1);
-    turn();
+    hit_goes('a', "p1", "6", 1);
     assert_int_equal(op('a', &more), ADD_OK);
     frame_applied();
     assert_told('a', ":2\r\n:2\r\n:1\r\n:1\r\n:2\r\n:2\r\n");
@@ -293,10 +270,7 @@ static void ops_count_against_the_bound_of_a_frame(void **state)
 
 static void each_event_and_each_visitor_counts(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.cells_max = 3;
-    world_reopen(&config);
+    reopen_with(config.cells_max = 3);
     struct coalesce_op more = {.kind = OP_EVENT, .name = SLICE("e"), .type = SLICE("t"), .at = NOW};
     event('a', "e", "t", "", NOW);
     visit('a', "w", 20140920, 1, "");
@@ -309,7 +283,6 @@ static void each_event_and_each_visitor_counts(void **state)
 
 static void the_door_refuses_what_could_overflow_and_what_cannot_be_sent(void **state)
 {
-    (void)state;
     struct coalesce_op o = {.kind = OP_TIMEBOX, .name = SLICE("b"), .n = DELTA_MAX + 1, .at = NOW};
     assert_int_equal(op('a', &o), ADD_DELTA);
     o.n = DELTA_MAX;
@@ -321,7 +294,6 @@ static void the_door_refuses_what_could_overflow_and_what_cannot_be_sent(void **
 
 static void a_warm_op_allocates_nothing(void **state)
 {
-    (void)state;
     uint64_t before = 0;
     for (int round = 0; round < 20; round++) {
         if (round == 10) before = world->allocations;
@@ -367,14 +339,12 @@ static void feeding_open(uint32_t cells_max)
     config.cells_max = cells_max;
     world_close(NULL);
     world_make_of(&config, &counters_feeding);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
 }
 
 static void a_hit_feeds_in_the_same_frame(void **state)
 {
-    (void)state;
     feeding_open(100);
     HIT('a', "s1:pages", "5", 2);
     HIT('b', "s1:pages", "5", 1);
@@ -398,12 +368,10 @@ static void a_hit_feeds_in_the_same_frame(void **state)
 
 static void each_hit_is_an_event(void **state)
 {
-    (void)state;
     feeding_open(100);
     HIT('a', "g1", "5", 20);
     HIT('a', "g1", "5", -20);
-    HIT('a', "g1", "6", 1);
-    turn();
+    hit_goes('a', "g1", "6", 1);
     assert_int_equal(world->frame->ops_n, 1);
     const struct frame_op *sent = sent_at("g1", NOW);
     assert_true(slice_eq(FRAME_TYPE(world->frame, sent), SLICE("sign")));
@@ -415,7 +383,6 @@ static void each_hit_is_an_event(void **state)
 
 static void hits_that_are_events_are_bounded_and_others_are_not(void **state)
 {
-    (void)state;
     feeding_open(3);
     HIT('a', "g1", "5", 1);
     for (int i = 0; i < 20; i++)
@@ -427,11 +394,9 @@ static void hits_that_are_events_are_bounded_and_others_are_not(void **state)
 
 static void a_feed_is_not_shared_with_clients(void **state)
 {
-    (void)state;
     feeding_open(100);
     box('a', "all", 1, NOW);
-    HIT('a', "s1:pages", "5", 5);
-    turn();
+    hit_goes('a', "s1:pages", "5", 5);
     assert_int_equal(world->frame->ops_n, 3);
     frame_applied();
     assert_told('a', ":1\r\n:5\r\n");
@@ -440,14 +405,11 @@ static void a_feed_is_not_shared_with_clients(void **state)
 
 static void what_is_refused_feeds_nothing(void **state)
 {
-    (void)state;
     feeding_open(100);
-    HIT('a', "s1:pages", "5", 5);
-    turn();
+    hit_goes('a', "s1:pages", "5", 5);
     frame_refused("OOM full");
     assert_told('a', "-OOM full\r\n");
-    HIT('a', "s1:pages", "5", 1);
-    turn();
+    hit_goes('a', "s1:pages", "5", 1);
     assert_int_equal(sent_at("s1:views", NOW)->delta, 1);
 }
 
@@ -464,7 +426,6 @@ static uint64_t known_of(const char *name, int64_t at)
 
 static void a_new_slot_is_made_known_and_an_old_one_is_not(void **state)
 {
-    (void)state;
     assert_int_equal(known_of("s", NOW), 3);
     assert_int_equal(known_of("s", NOW), 0);
     assert_int_equal(known_of("s", NOW + 1), 1);
@@ -476,7 +437,6 @@ static void a_new_slot_is_made_known_and_an_old_one_is_not(void **state)
 
 static void ops_of_one_frame_are_known_by_the_one_before(void **state)
 {
-    (void)state;
     series('a', "s", 1, NOW);
     series('a', "s", 1, NOW + 1);
     turn();
@@ -486,10 +446,7 @@ static void ops_of_one_frame_are_known_by_the_one_before(void **state)
 
 static void more_series_than_are_remembered_cost_their_zadds(void **state)
 {
-    (void)state;
-    struct coalesce_config config = coalesce_config_default;
-    config.series_max = 1;
-    world_reopen(&config);
+    reopen_with(config.series_max = 1);
     for (char name[] = "a"; name[0] <= 'h'; name[0]++)
         assert_int_equal(known_of(name, NOW + (name[0] - 'a')), 3);
     assert_int_equal(known_of("h", NOW + 7), 0);
@@ -519,7 +476,6 @@ static bool has_place(const char *name, const char *bucket)
 
 static void a_bucket_that_stood_is_hit_alone(void **state)
 {
-    (void)state;
     assert_false(stands("b", 1, NOW));
     assert_true(stands("b", 2, NOW));
     assert_true(stands("b", 0, NOW + 20));
@@ -531,7 +487,6 @@ static void a_bucket_that_stood_is_hit_alone(void **state)
 
 static void one_that_newer_ones_may_have_pushed_out_is_not(void **state)
 {
-    (void)state;
     assert_false(stands("b", 1, NOW - 120));
     assert_true(stands("b", 1, NOW - 120)); /* two newer ones, one for the clocks, and itself are four */
     world->redis_ms += 60000;
@@ -540,7 +495,6 @@ static void one_that_newer_ones_may_have_pushed_out_is_not(void **state)
 
 static void nor_one_too_old(void **state)
 {
-    (void)state;
     assert_false(stands("b", 1, NOW - 1000));
     assert_false(stands("b", 1, NOW - 1000));
     assert_told('z', ":0\r\n:0\r\n");
@@ -548,7 +502,6 @@ static void nor_one_too_old(void **state)
 
 static void sums_that_come_near_what_a_double_holds_go_by_the_script(void **state)
 {
-    (void)state;
     assert_false(stands("b", 1, NOW));
     assert_false(stands("b", INT64_C(1) << 51, NOW)); /* such hits never go alone */
     assert_false(stands("b", 1, NOW));                /* nor hits on such a sum */
@@ -560,7 +513,6 @@ static void sums_that_come_near_what_a_double_holds_go_by_the_script(void **stat
 
 static void an_error_forgets_that_a_bucket_stands(void **state)
 {
-    (void)state;
     stands("b", 1, NOW);
     box('a', "b", 1, NOW);
     turn();
@@ -594,19 +546,12 @@ static void sent_all_kinds(void)
     forget_did();
 }
 
-static void up_again(void)
-{
-    link_up(RUN_B, 8);
-    look_answered(NULL);
-}
-
 static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
 {
-    (void)state;
     sent_all_kinds();
     redis_runs(world->frame);
     cut();
-    up_again();
+    link_ready(RUN_B, 8);
     assert_null(world->frame);
     values_read();
     assert_told('a', ":1\r\n:2\r\n" LOST LOST LOST);
@@ -617,14 +562,11 @@ static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
 
 static void so_has_one_without_cells(void **state)
 {
-    (void)state;
     box('a', "b", 1, NOW);
     series('b', "s", 1, NOW - 200);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     forget_did();
-    up_again();
+    link_ready(RUN_B, 8);
     assert_did("Lab");
     assert_told('a', LOST);
     assert_told('b', ":1\r\n");
@@ -633,7 +575,6 @@ static void so_has_one_without_cells(void **state)
 
 static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
 {
-    (void)state;
     deleted();
     buf_reset(&client('a')->o.out);
     box('a', "c", 1, NOW);
@@ -642,7 +583,7 @@ static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
     cut();
     tick_after(5000);
     assert_told('a', UNKNOWN);
-    up_again();
+    link_ready(RUN_B, 8);
     turn();
     assert_int_equal(world->frame->ops_n, 1);
     assert_true(sent_at("b", BUCKET)->owed);
@@ -650,29 +591,24 @@ static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
 
 static void ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again(void **state)
 {
-    (void)state;
     box('a', "b", 1, NOW);
-    turn();
-    cut();
+    turn_cut();
     tick_after(5000);
     assert_told('a', UNKNOWN);
-    up_again();
-    turn();
-    assert_null(world->frame);
+    link_ready(RUN_B, 8);
+    nothing_goes();
     assert_true(coalesce_idle(world->c));
 }
 
 static void ops_not_sent_yet_fail_at_once(void **state)
 {
-    (void)state;
     series('a', "s", 1, NOW);
     event('b', "e", "t", "", NOW);
     cut();
     assert_told('a', REFUSED "\r\n");
     assert_told('b', REFUSED "\r\n");
-    up_again();
-    turn();
-    assert_null(world->frame);
+    link_ready(RUN_B, 8);
+    nothing_goes();
     assert_int_equal(known_of("s", NOW), 3);
 }
 

@@ -8,18 +8,14 @@
 
 static void keeping(size_t bytes)
 {
-    struct coalesce_config config = coalesce_config_default;
-    config.replay_bytes = bytes;
-    world_reopen(&config);
+    reopen_with(config.replay_bytes = bytes);
     world->keeps = true;
 }
 
 static void frames(int n)
 {
     for (; n > 0; n--) {
-        HIT('a', "p1", "5", 1);
-        turn();
-        frame_applied();
+        round_of('a', "p1", "5", 1);
     }
     forget_did();
 }
@@ -28,8 +24,7 @@ static void back_behind(const char *run_id, int64_t seq)
 {
     cut();
     world->seq = seq;
-    link_up(run_id, 8);
-    look_answered(NULL);
+    link_ready(run_id, 8);
 }
 
 static void kept_ran(uint64_t seq)
@@ -62,19 +57,16 @@ static void fence_ends(bool passed, const char *run_id)
 
 static void what_redis_lacks_it_gets_in_order_and_first(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(4);
     int64_t lost = STAT_GET(frames_lost), replayed = STAT_GET(frames_replayed);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     unsigned before = world->caught_up;
     forget_did();
     back_behind(RUN_B, 2);
     assert_did("LJR");
     assert_false(coalesce_caught_up(world->c));
-    HIT('c', "p1", "6", 1);
-    turn();
+    hit_goes('c', "p1", "6", 1);
     assert_did(""); /* it waits, and is not refused */
     kept_ran(3);
     assert_int_equal(world->caught_up, before);
@@ -93,7 +85,6 @@ static void what_redis_lacks_it_gets_in_order_and_first(void **state)
 
 static void a_server_that_has_all_gets_nothing(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(3);
     back_behind(RUN_A, 3);
@@ -104,7 +95,6 @@ static void a_server_that_has_all_gets_nothing(void **state)
 /* The old link may still run what was sent again. */
 static void cut_meanwhile_it_kills_and_looks_anew(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(3);
     back_behind(RUN_B, 1);
@@ -124,7 +114,6 @@ static void cut_meanwhile_it_kills_and_looks_anew(void **state)
 /* The frames that Redis got again bring no lease back: another tallyd may have drawn its numbers since. */
 static void cut_meanwhile_it_knows_no_more_leases(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(4);
     back_behind(RUN_B, 1);
@@ -146,7 +135,6 @@ static void cut_meanwhile_it_knows_no_more_leases(void **state)
 
 static void refused_it_is_sent_later(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     back_behind(RUN_B, 1);
@@ -163,13 +151,11 @@ static void refused_it_is_sent_later(void **state)
 /* A server without its replicas, or with a full disk, may refuse for long. */
 static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     buf_reset(&client('a')->o.out);
     back_behind(RUN_B, 1);
-    HIT('b', "p1", "5", 1);
-    turn();
+    hit_goes('b', "p1", "5", 1);
     for (int i = 0; i < 49; i++) {
         kept_refused();
         tick_after(100);
@@ -182,9 +168,7 @@ static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
     turn();
     assert_told('b', "-BUSY Redis does not take back the hits that it lost; nothing was counted\r\n");
     kept_ran(2);
-    HIT('a', "p1", "5", 1);
-    turn();
-    frame_applied();
+    round_of('a', "p1", "5", 1);
     assert_told('a', ":3\r\n");
 }
 
@@ -198,7 +182,6 @@ static void on_settled(struct coalesce_settle *s)
 /* A full Redis lets tallyd take its journal over all the same, and takes no frame that brings it home. */
 static void so_does_a_read_of_what_is_in_a_journal(void **state)
 {
-    (void)state;
     struct buf bytes = {0};
     struct coalesce_settle read = {
         .kind = OP_SERIES, .name = SLICE("s"), .type = SLICE(""), .done = on_settled};
@@ -221,7 +204,6 @@ static void so_does_a_read_of_what_is_in_a_journal(void **state)
 
 static void while_frames_are_held_none_is_sent_again(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     coalesce_hold(world->c, true);
@@ -236,7 +218,6 @@ static void while_frames_are_held_none_is_sent_again(void **state)
 /* A fence covers what was answered before it was asked for. */
 static void a_fence_lets_go_what_was_before_it(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     tick_after(1000);
@@ -250,7 +231,6 @@ static void a_fence_lets_go_what_was_before_it(void **state)
 
 static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(1);
     tick_after(1000);
@@ -268,7 +248,6 @@ static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
 /* The fences were of another server: others may have merged what is kept. */
 static void a_server_without_what_was_fenced_gets_nothing(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(2);
     tick_after(1000);
@@ -286,7 +265,6 @@ static void a_server_without_what_was_fenced_gets_nothing(void **state)
 
 static void the_oldest_go_when_there_are_too_many(void **state)
 {
-    (void)state;
     keeping(FRAMES_BYTES(2));
     int64_t lost = STAT_GET(frames_lost), bytes = STAT_GET(replay_bytes);
     frames(5);
@@ -305,13 +283,10 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 /* Its clients were told "outcome unknown", and may have sent it again themselves. */
 static void what_was_given_up_is_not_kept(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(1);
     HIT('b', "p1", "5", 1);
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     tick_after(coalesce_config_default.doubt_ms);
     forget_did();
     link_up(RUN_A, 8);
@@ -327,7 +302,6 @@ static void what_was_given_up_is_not_kept(void **state)
 
 static void stopped_before_the_end_it_names_the_rest(void **state)
 {
-    (void)state;
     keeping(SIZE_MAX);
     frames(3);
     int64_t lost = STAT_GET(frames_lost);

@@ -14,7 +14,6 @@ static const char *list_server; /* the server that gives the list */
 
 static void port_list(void *arg, struct journal_list *list)
 {
-    (void)arg;
     listing = list;
     snprintf(list->run_id, sizeof list->run_id, "%s", list_server);
     lists++;
@@ -22,7 +21,6 @@ static void port_list(void *arg, struct journal_list *list)
 
 static void port_take(void *arg, struct journal_take *take)
 {
-    (void)arg;
     taking = take;
     takes++;
 }
@@ -77,7 +75,6 @@ static void look_comes_after(uint64_t ms)
 
 static void those_of_the_dead_and_ours_are_taken_one_by_one(void **state)
 {
-    (void)state;
     begin();
     list_answered(false);
     take_answered("b", true);
@@ -91,7 +88,6 @@ static void those_of_the_dead_and_ours_are_taken_one_by_one(void **state)
 
 static void what_coalesce_has_is_not_taken(void **state)
 {
-    (void)state;
     begin();
     coalesce_adopt(world->c, SLICE("b"), SLICE(""));
     coalesce_adopt(world->c, SLICE("e"), SLICE(""));
@@ -104,7 +100,6 @@ static void what_coalesce_has_is_not_taken(void **state)
 /* Then tallyd does not know which links exist. */
 static void a_list_that_is_lost_takes_nothing(void **state)
 {
-    (void)state;
     begin();
     list_answered(true);
     assert_int_equal(takes, 0);
@@ -113,7 +108,6 @@ static void a_list_that_is_lost_takes_nothing(void **state)
 
 static void a_take_that_is_lost_ends_the_look(void **state)
 {
-    (void)state;
     begin();
     list_answered(false);
     taking->lost = true;
@@ -125,7 +119,6 @@ static void a_take_that_is_lost_ends_the_look(void **state)
 /* The links of others are another server's. */
 static void a_list_of_another_server_takes_nothing(void **state)
 {
-    (void)state;
     begin();
     cut();
     link_up(RUN_B, 8);
@@ -137,7 +130,6 @@ static void a_list_of_another_server_takes_nothing(void **state)
 
 static void it_looks_again_at_once_when_told_meanwhile(void **state)
 {
-    (void)state;
     begin();
     takeover_soon(&takeover);
     takeover_tick(&takeover);
@@ -151,7 +143,6 @@ static void it_looks_again_at_once_when_told_meanwhile(void **state)
 
 static void stopped_it_takes_no_more(void **state)
 {
-    (void)state;
     begin();
     list_answered(false);
     takeover_stop(&takeover);

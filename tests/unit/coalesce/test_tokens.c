@@ -18,7 +18,6 @@ static void back_up(int64_t id)
 
 static void its_key_names_the_store_and_the_id(void **state)
 {
-    (void)state;
     TOKEN('a', "s12:v", "20140920", 5, "order:7");
     turn();
     const struct frame *f = world->frame;
@@ -34,7 +33,6 @@ static void its_key_names_the_store_and_the_id(void **state)
 /* The script has all that a cell would have of the frame. */
 static void neither_a_cell_nor_a_zadd_nor_a_share_goes_with_it(void **state)
 {
-    (void)state;
     TOKEN('a', "s1:v", "20140920", 5, "x");
     turn();
     assert_int_equal(world->frame->cells_n, 0);
@@ -51,17 +49,14 @@ static void neither_a_cell_nor_a_zadd_nor_a_share_goes_with_it(void **state)
 
 static void the_same_one_again_hears_what_the_first_one_heard(void **state)
 {
-    (void)state;
     int64_t counted = STAT_GET(tokens), known = STAT_GET(tokens_known);
     TOKEN('a', "p1", "5", 3, "x");
     TOKEN('b', "p1", "5", 3, "x");
     TOKEN('c', "p1", "5", 4, "y");
-    turn();
-    frame_applied();
+    turn_applied();
     TOKEN('a', "p1", "5", 3, "x");
     TOKEN('b', "p1", "5", 9, "x");
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', ":3\r\n:3\r\n");
     assert_told('b', ":3\r\n-ERR other payload\r\n");
     assert_told('c', ":7\r\n");
@@ -72,7 +67,6 @@ static void the_same_one_again_hears_what_the_first_one_heard(void **state)
 
 static void key_field_and_n_make_the_payload(void **state)
 {
-    (void)state;
     TOKEN('a', "p1", "5", 3, "x");
     TOKEN('a', "p1", "5", 3, "x");
     TOKEN('a', "p1", "5", 4, "x");
@@ -91,19 +85,15 @@ static void key_field_and_n_make_the_payload(void **state)
 
 static void answers_keep_the_order_of_requests(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     TOKEN('a', "p2", "5", 3, "x");
     literal('a', "+PONG\r\n");
-    HIT('a', "p1", "5", 1);
-    turn();
-    frame_applied();
+    round_of('a', "p1", "5", 1);
     assert_told('a', ":1\r\n:3\r\n+PONG\r\n:2\r\n");
 }
 
 static void what_is_wrong_is_refused_at_the_door(void **state)
 {
-    (void)state;
     assert_int_equal(token('a', "q1", "5", 3, "x"), ADD_NO_COUNTER);
     assert_int_equal(token('a', "p1", "five", 3, "x"), ADD_FIELD);
     assert_int_equal(token('a', "p1", "5", DELTA_MAX + 1, "x"), ADD_DELTA);
@@ -124,8 +114,7 @@ static void a_counter_that_feeds_takes_none(void **state)
     struct counters feeding = {.all = all, .n = 2, .ops = &limits_two};
     world_close(state);
     world_make_of(&coalesce_config_default, &feeding);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     assert_int_equal(token('a', "p1", "5", 3, "x"), ADD_FED);
     struct coalesce_token t = {SLICE("p1"), SLICE("5"), SLICE("x"), 1, false};
     assert_int_equal(coalesce_try_token(world->c, &t), ADD_FED);
@@ -135,7 +124,6 @@ static void a_counter_that_feeds_takes_none(void **state)
 
 static void a_frame_holds_so_many_and_no_more(void **state)
 {
-    (void)state;
     struct coalesce_config small = coalesce_config_default;
     small.cells_max = 2 * coalesce_token_cells();
     world_reopen(&small);
@@ -150,19 +138,15 @@ static void a_frame_holds_so_many_and_no_more(void **state)
 
 static void new_hits_make_the_hash_due_and_known_ones_do_not(void **state)
 {
-    (void)state;
     TOKEN('a', "s1:v", "20140920", 30, "x");
-    turn();
-    frame_applied();
+    turn_applied();
     forget_did();
     TOKEN('a', "s1:v", "20140920", 30, "x");
     TOKEN('a', "s1:v", "20140920", 30, "x");
-    turn();
-    frame_applied();
+    turn_applied();
     assert_did("Fa");
     TOKEN('a', "s1:v", "20140920", 30, "y");
-    turn();
-    frame_applied();
+    turn_applied();
     assert_did("F^s1:v a");
 }
 
@@ -170,7 +154,6 @@ static void new_hits_make_the_hash_due_and_known_ones_do_not(void **state)
 
 static void not_applied_it_is_sent_again(void **state)
 {
-    (void)state;
     TOKEN('a', "p1", "5", 3, "x");
     turn();
     forget_did();
@@ -185,7 +168,6 @@ static void not_applied_it_is_sent_again(void **state)
 
 static void applied_each_hears_the_value_that_it_was_counted_with(void **state)
 {
-    (void)state;
     HIT('a', "p1", "5", 1);
     TOKEN('a', "p1", "5", 3, "x");
     TOKEN('b', "p1", "5", 5, "y");
@@ -204,7 +186,6 @@ static void applied_each_hears_the_value_that_it_was_counted_with(void **state)
 
 static void applied_but_not_there_it_was_not_counted(void **state)
 {
-    (void)state;
     TOKEN('a', "p1", "5", 3, "x");
     turn();
     redis_runs(world->frame);
@@ -217,18 +198,14 @@ static void applied_but_not_there_it_was_not_counted(void **state)
 
 static void given_up_it_counts_once_when_its_client_comes_back(void **state)
 {
-    (void)state;
     TOKEN('a', "p1", "5", 3, "x");
-    turn();
-    redis_runs(world->frame);
-    cut();
+    turn_ran_cut();
     tick_after(coalesce_config_default.doubt_ms);
     assert_told('a', UNKNOWN);
     back_up(8);
     values_read();
     TOKEN('b', "p1", "5", 3, "x");
-    turn();
-    frame_applied();
+    turn_applied();
     assert_told('a', "");
     assert_told('b', ":3\r\n");
     assert_int_equal(world->accepted, 3);
@@ -236,10 +213,8 @@ static void given_up_it_counts_once_when_its_client_comes_back(void **state)
 
 static void refused_nothing_is_taken_back(void **state)
 {
-    (void)state;
     TOKEN('a', "p1", "5", 3, "x");
-    turn();
-    frame_refused("OOM command not allowed");
+    turn_refused("OOM command not allowed");
     assert_told('a', "-OOM command not allowed\r\n");
     forget_did();
     tick_after(1000);
@@ -250,14 +225,11 @@ static void refused_nothing_is_taken_back(void **state)
 
 static void what_was_not_sent_fails_at_once(void **state)
 {
-    (void)state;
     TOKEN('a', "p1", "5", 3, "x");
     cut();
     assert_told('a', REFUSED "\r\n");
-    link_up(RUN_A, 8);
-    look_answered(NULL);
-    turn();
-    assert_null(world->frame);
+    link_ready(RUN_A, 8);
+    nothing_goes();
     assert_true(coalesce_idle(world->c));
 }
 

@@ -134,7 +134,6 @@ static inline void forget_did(void)
 
 static inline void port_send_frame(void *arg, struct frame *f)
 {
-    (void)arg;
     assert_null(world->frame);
     world->frame = f;
     if (world->keeps) buf_put(&f->again, "x", 1);
@@ -142,36 +141,30 @@ static inline void port_send_frame(void *arg, struct frame *f)
 }
 static inline void port_caught_up(void *arg)
 {
-    (void)arg;
     world->caught_up++;
 }
 static inline void port_send_kept(void *arg, struct kept_frame *k)
 {
-    (void)arg;
     world->kept = k;
     world_did("R");
 }
 static inline void port_fence(void *arg, struct fence *f)
 {
-    (void)arg;
     assert_null(world->fence);
     world->fence = f;
 }
 static inline void port_send_claim(void *arg, struct claim *claim)
 {
-    (void)arg;
     world->claims[world->claims_n++] = claim;
     world_did("C");
 }
 static inline void port_kill(void *arg, int64_t id)
 {
-    (void)arg;
     world->killed = id;
     world_did("K");
 }
 static inline void port_look(void *arg, const struct link_look *l)
 {
-    (void)arg;
     assert_int_equal(l->claims_n, world->claims_n);
     for (uint32_t i = 0; i < l->claims_n; i++)
         assert_ptr_equal(l->claims[i], world->claims[i]);
@@ -184,43 +177,35 @@ static inline void port_look(void *arg, const struct link_look *l)
 }
 static inline void port_journals_lost(void *arg)
 {
-    (void)arg;
     world_did("J");
 }
 static inline void port_values(void *arg, struct frame *f)
 {
-    (void)arg;
     world->values = f;
     world_did("V");
 }
 static inline void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
-    (void)arg, (void)c;
     world_did("%c" SLICE_FMT " ", why == DUE_HITS ? '^' : '~', SLICE_ARG(key));
 }
 static inline void port_fatal(void *arg, const char *text)
 {
-    (void)arg, (void)text;
     world_did("!");
 }
 static inline uint64_t port_mono(void *arg)
 {
-    (void)arg;
     return world->mono_ms;
 }
 static inline uint64_t port_mono_us(void *arg)
 {
-    (void)arg;
     return world->mono_ms * 1000;
 }
 static inline int64_t port_redis(void *arg)
 {
-    (void)arg;
     return world->redis_ms;
 }
 static inline void port_answered(void *arg, struct outlet *o)
 {
-    (void)arg;
     world_did("%c", CONTAINER_OF(o, struct client, o)->letter);
 }
 static inline void port_room(void *arg, struct outlet *o);
@@ -268,7 +253,6 @@ static inline enum add_result literal(char letter, const char *text)
 
 static inline void port_room(void *arg, struct outlet *o)
 {
-    (void)arg;
     struct client *k = CONTAINER_OF(o, struct client, o);
     world_did("%c", toupper(k->letter));
     if (!k->greedy) return;
@@ -457,13 +441,20 @@ static inline void answer_clear(struct frame *f)
         f->hashes[i].fresh = f->hashes[i].lock_granted = false;
 }
 
-/* Redis runs the frame that is out, and says so. */
-static inline void frame_applied(void)
+/* The frame that is out comes back. */
+static inline struct frame *frame_back(void)
 {
     struct frame *f = world->frame;
     assert_non_null(f);
     world->frame = NULL;
     answer_clear(f);
+    return f;
+}
+
+/* Redis runs the frame that is out, and says so. */
+static inline void frame_applied(void)
+{
+    struct frame *f = frame_back();
     redis_runs(f);
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
 }
@@ -471,10 +462,7 @@ static inline void frame_applied(void)
 /* All its cells of this field fail with this error, the others are applied. */
 static inline void frame_applied_but(const char *field, const char *error)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
+    struct frame *f = frame_back();
     redis_runs(f);
     for (uint32_t i = 0; i < f->cells_n; i++) {
         struct frame_cell *c = &f->cells[i];
@@ -490,10 +478,7 @@ static inline void frame_applied_but(const char *field, const char *error)
 /* All its ops on this name fail with this error. */
 static inline void frame_applied_but_op(const char *name, const char *error)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
+    struct frame *f = frame_back();
     redis_runs(f);
     for (uint32_t i = 0; i < f->ops_n; i++)
         if (slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)))
@@ -504,19 +489,12 @@ static inline void frame_applied_but_op(const char *name, const char *error)
 /* Its slot is moving to another node of a cluster; the link is cut after it. */
 static inline void frame_astray(void)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
-    coalesce_on_frame(world->c, f, FRAME_ASTRAY);
+    coalesce_on_frame(world->c, frame_back(), FRAME_ASTRAY);
 }
 
 static inline void frame_refused(const char *error)
 {
-    struct frame *f = world->frame;
-    assert_non_null(f);
-    world->frame = NULL;
-    answer_clear(f);
+    struct frame *f = frame_back();
     buf_put_slice(&f->errors, slice_str(error));
     coalesce_on_frame(world->c, f, FRAME_REFUSED);
 }
@@ -542,6 +520,12 @@ static inline void turn(void)
     coalesce_turn(world->c);
 }
 
+static inline void turn_applied(void)
+{
+    turn();
+    frame_applied();
+}
+
 static inline void tick_after(uint64_t ms)
 {
     world->mono_ms += ms;
@@ -552,6 +536,39 @@ static inline void cut(void)
 {
     world->frame = world->values = NULL;
     coalesce_cut(world->c, WHY);
+}
+
+static inline void turn_refused(const char *error)
+{
+    turn();
+    frame_refused(error);
+}
+
+static inline void nothing_goes(void)
+{
+    turn();
+    assert_null(world->frame);
+}
+
+static inline void turn_cut(void)
+{
+    turn();
+    cut();
+}
+
+/* The frame that goes out now runs, but its answer is lost. */
+static inline void turn_ran_cut(void)
+{
+    turn();
+    redis_runs(world->frame);
+    cut();
+}
+
+/* Turns until no frame goes out. */
+static inline void turns_applied(void)
+{
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
 }
 
 /* Whether each claim that was out exists, one value a claim; NULL: none exists. */
@@ -606,13 +623,11 @@ static inline void claim_answered(enum claim_outcome outcome)
 
 static inline void *counting_realloc(void *arg, void *p, size_t size)
 {
-    (void)arg;
     if (world != NULL) world->allocations++;
     return realloc(p, size);
 }
 static inline void counting_free(void *arg, void *p)
 {
-    (void)arg;
     free(p);
 }
 static const struct heap counting_heap = {counting_realloc, counting_free, NULL};
@@ -648,13 +663,18 @@ static inline void link_up(const char *run_id, int64_t id)
     coalesce_up(world->c, run_id, id);
 }
 
+/* ... and none of our claims stands. */
+static inline void link_ready(const char *run_id, int64_t id)
+{
+    link_up(run_id, id);
+    look_answered(NULL);
+}
+
 /* A link that is ready, with nothing sent yet. */
 static inline int world_open(void **state)
 {
-    (void)state;
     world_make(&coalesce_config_default);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     assert_did("L");
     return 0;
 }
@@ -663,7 +683,6 @@ static inline void world_reopen(const struct coalesce_config *config);
 
 static inline int world_close(void **state)
 {
-    (void)state;
     for (int i = 0; i < 26; i++)
         buf_free(&world->clients[i].o.out);
     for (int i = 0; i < 8; i++)
@@ -681,10 +700,16 @@ static inline void world_reopen(const struct coalesce_config *config)
 {
     world_close(NULL);
     world_make(config);
-    link_up(RUN_A, 7);
-    look_answered(NULL);
+    link_ready(RUN_A, 7);
     forget_did();
 }
+
+#define reopen_with(...) /* reopen_with(config.cells_max = 3) */                                             \
+    do {                                                                                                     \
+        struct coalesce_config config = coalesce_config_default;                                             \
+        __VA_ARGS__;                                                                                         \
+        world_reopen(&config);                                                                               \
+    } while (0)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
 
@@ -720,12 +745,18 @@ static inline int64_t share(const char *counter)
     return sum;
 }
 
-/* One hit, sent and answered. */
-static inline void round_of(char letter, const char *key, const char *field, int64_t delta)
+/* One hit, sent. */
+static inline void hit_goes(char letter, const char *key, const char *field, int64_t delta)
 {
     HIT(letter, key, field, delta);
     turn();
-    frame_applied();
+}
+
+/* ... and answered. */
+static inline void round_of(char letter, const char *key, const char *field, int64_t delta)
+{
+    HIT(letter, key, field, delta);
+    turn_applied();
 }
 
 #endif

@@ -15,84 +15,69 @@ static bool has(struct conn *c, const char *text)
 
 static void quiet_hits_count_and_say_nothing(void **state)
 {
-    (void)state;
     say(client,
         HIT(1) "CLIENT REPLY OFF\r\n" HIT(2)
             HIT(3) "hincrby s1:views 7 4\r\nCTR.INCRBY s1:views 7 5\r\n"
                    "CTR.INCRBY s1:views 7 6 TOKEN t\r\nBOX.INCRBY b 1\r\nPING\r\nHINCRBY s1:views x 1\r\n");
     assert_int_equal(fake.adds, 7);
     assert_int_equal(client->outlet.waiting, 7);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     say(client, SHORT(8) SHORT(8));
     say(client, "CLIENT REPLY ON\r\n" SHORT(9) "PING\r\n"); /* its answer follows one that is suppressed */
     heard(client, "");
-    frame_answered();
-    heard(client, "+OK\r\n:9\r\n+PONG\r\n");
+    frame_heard(client, "+OK\r\n:9\r\n+PONG\r\n");
 }
 
 static void one_skipped_answer_is_one(void **state)
 {
-    (void)state;
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) HIT(2) HIT(3));
     assert_int_equal(fake.adds, 3);
-    frame_answered();
-    heard(client, ":2\r\n:3\r\n");
+    frame_heard(client, ":2\r\n:3\r\n");
     say(client, SHORT(1) "CLIENT REPLY SKIP\r\n" SHORT(2) SHORT(3));
-    frame_answered();
-    heard(client, ":1\r\n:3\r\n");
+    frame_heard(client, ":1\r\n:3\r\n");
     say(client, HIT(4) "CLIENT REPLY SKIP\r\nCLIENT GETNAME\r\n" HIT(5) "CLIENT REPLY SKIP\r\nMULTI\r\n" HIT(
                     6) "EXEC\r\n");
-    frame_answered();
-    heard(client, ":4\r\n:5\r\n+QUEUED\r\n*1\r\n:6\r\n");
+    frame_heard(client, ":4\r\n:5\r\n+QUEUED\r\n*1\r\n:6\r\n");
 }
 
 static void a_quiet_hit_without_room_waits_for_it(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) "CLIENT REPLY SKIP\r\n" HIT(2) HIT(3));
     assert_int_equal(fake.parked_n, 1);
     frame_answered();
     frame_has_room(2);
     assert_int_equal(fake.adds, 3);
-    frame_answered();
-    heard(client, ":3\r\n");
+    frame_heard(client, ":3\r\n");
 }
 
 static void quiet_replies_take_no_room(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, "CLIENT REPLY OFF\r\n" HIT(1));
     for (int i = 0; i < 1000; i++)
         say(client, "ECHO 0123456789012345678901234567890123456789\r\n");
     assert_int_equal(fake.n, 1);
     assert_false(client->paused);
-    frame_answered();
-    heard(client, "");
+    frame_heard(client, "");
     say(client, HIT(1) "CLIENT REPLY ON\r\n"); /* which has none, and is held back */
     assert_true(client->paused);
-    frame_answered();
-    heard(client, "+OK\r\n");
+    frame_heard(client, "+OK\r\n");
     assert_false(client->paused);
 }
 
 static void a_quiet_transaction_counts_whole(void **state)
 {
-    (void)state;
     fake.liar = true;
     fake.refuse_literals = 100; /* nothing of it may need one */
     say(client, HIT(9) "CLIENT REPLY OFF\r\nMULTI\r\nPING\r\n" HIT(1) "ECHO x\r\n" HIT(2) "EXEC\r\n");
     assert_int_equal(fake.adds, 3);
     assert_false(client->paused);
-    frame_answered();
-    heard(client, ":9\r\n");
+    frame_heard(client, ":9\r\n");
 }
 
 static void what_takes_time_is_quiet_as_well(void **state)
 {
-    (void)state;
     say(client, "CLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nPING\r\n");
     assert_true(client->paused);
     sync_out->done(sync_out);
@@ -109,24 +94,21 @@ static void what_takes_time_is_quiet_as_well(void **state)
     pending_out->done(pending_out);
     pending_out = NULL;
     answer_inside = true;
-    say(client, "CTR.SYNC ALL\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\n");
-    heard(client, "+OK\r\n:77\r\n");
+    talk(client, "CTR.SYNC ALL\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\n",
+         "+OK\r\n:77\r\n");
 }
 
 static void no_resp_is_the_end_of_a_quiet_client(void **state)
 {
-    (void)state;
     say(client, "CLIENT REPLY OFF\r\n" HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
-    frame_answered();
-    heard(client, "");
+    frame_heard(client, "");
 }
 
 /* ---- CLIENT INFO and LIST ---- */
 
 static void info_has_all_fields_in_the_order_of_redis(void **state)
 {
-    (void)state;
     say(client, "CLIENT SETNAME me\r\nCLIENT SETINFO lib-name lib\r\nCLIENT INFO\r\n");
     client->said.n = 0;
     say(client, "CLIENT INFO\r\n");
@@ -159,7 +141,6 @@ static void seen(const char *text)
 
 static void list_tells_what_a_client_does(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     seen(" cmd=NULL ");
     say(other, SHORT(1));
@@ -194,7 +175,6 @@ static void list_tells_what_a_client_does(void **state)
 
 static void list_has_all_and_those_named(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     say(client, "CLIENT LIST\r\n");
     assert_true(has(client, "\r\nid=1 ") && has(client, "\nid=2 "));
@@ -215,20 +195,16 @@ static void list_has_all_and_those_named(void **state)
 
 static void kill_closes_whom_it_means(void **state)
 {
-    (void)state;
     struct conn *all[4];
     for (int i = 0; i < 4; i++)
         all[i] = conn_open();
-    say(client, "CLIENT KILL ID 2\r\nCLIENT KILL ID 2\r\n");
-    heard(client, ":1\r\n:0\r\n");
+    talk(client, "CLIENT KILL ID 2\r\nCLIENT KILL ID 2\r\n", ":1\r\n:0\r\n");
     assert_true(all[0]->dropped && !all[1]->dropped);
-    say(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:1\r\n");
-    heard(client, ":0\r\n");
-    say(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:6380 TYPE normal\r\n");
-    heard(client, ":1\r\n");
+    talk(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:1\r\n", ":0\r\n");
+    talk(client, "CLIENT KILL ID 3 USER default ADDR 127.0.0.1:4711 LADDR 127.0.0.1:6380 TYPE normal\r\n",
+         ":1\r\n");
     assert_true(all[1]->dropped && !all[2]->dropped);
-    say(client, "CLIENT KILL SKIPME yes\r\n");
-    heard(client, ":2\r\n");
+    talk(client, "CLIENT KILL SKIPME yes\r\n", ":2\r\n");
     assert_true(all[2]->dropped && all[3]->dropped && !client->finished);
     for (int i = 0; i < 4; i++)
         conn_close(all[i]);
@@ -236,24 +212,20 @@ static void kill_closes_whom_it_means(void **state)
 
 static void who_kills_itself_hears_of_it(void **state)
 {
-    (void)state;
     say(client, HIT(1) "CLIENT KILL 127.0.0.1:4711\r\nPING\r\n");
     assert_true(client->finished && !client->dropped);
-    frame_answered();
-    heard(client, ":1\r\n+OK\r\n");
+    frame_heard(client, ":1\r\n+OK\r\n");
 }
 
 static void the_killed_may_be_in_the_middle_of_anything(void **state)
 {
-    (void)state;
     struct conn *parked = conn_open(), *asking = conn_open(), *queueing = conn_open();
     say(asking, "CTR.SYNC ALL\r\n");
     say(queueing, "MULTI\r\n" HIT(1));
     fake.room = 1;
     say(parked, HIT(1) HIT(2));
     assert_int_equal(fake.parked_n, 1);
-    say(client, "CLIENT KILL TYPE normal SKIPME yes\r\n");
-    heard(client, ":3\r\n");
+    talk(client, "CLIENT KILL TYPE normal SKIPME yes\r\n", ":3\r\n");
     assert_int_equal(fake.parked_n, 0);
     sync_out->done(sync_out);
     frame_answered();

@@ -83,11 +83,9 @@ static const struct refusal refusals[] = {
 
 static void bad_arguments_are_refused_at_once(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         say_slice(client, slice_str(refusals[i].request));
-        say(client, "\r\n");
-        heard(client, refusals[i].reply);
+        talk(client, "\r\n", refusals[i].reply);
     }
     assert_int_equal(fake.adds, 0);
     assert_null(read_out);
@@ -95,7 +93,6 @@ static void bad_arguments_are_refused_at_once(void **state)
 
 static void ops_are_read(void **state)
 {
-    (void)state;
     say(client, "series.incrby s1:views -4 at 1411200060\r\n");
     assert_int_equal(fake.op.kind, OP_SERIES);
     assert_slice(fake.op.name, "s1:views");
@@ -115,13 +112,11 @@ static void ops_are_read(void **state)
     assert_int_equal(fake.op.id.n, 0);
     assert_int_equal(fake.op.at, COALESCE_NOW);
     heard(client, "");
-    frame_answered();
-    heard(client, ":9\r\n:9\r\n:9\r\n:9\r\n");
+    frame_heard(client, ":9\r\n:9\r\n:9\r\n:9\r\n");
 }
 
 static void visitors_are_integers_or_texts(void **state)
 {
-    (void)state;
     say(client, "UNIQ.ADD u 20140920 1099511627776\r\n");
     assert_int_equal(fake.op.kind, OP_UNIQ);
     assert_int_equal(fake.op.at, 20140920);
@@ -134,13 +129,11 @@ static void visitors_are_integers_or_texts(void **state)
         say(client, "\r\n");
         assert_slice(fake.op.id, texts[i]);
     }
-    frame_answered();
-    heard(client, ":9\r\n:9\r\n:9\r\n:9\r\n:9\r\n");
+    frame_heard(client, ":9\r\n:9\r\n:9\r\n:9\r\n:9\r\n");
 }
 
 static void an_op_without_room_waits_as_a_hit_does(void **state)
 {
-    (void)state;
     fake.room = 1;
     say(client, "BOX.INCRBY page 1\r\nBOX.INCRBY page 2\r\nPING\r\n");
     assert_true(client->paused);
@@ -148,88 +141,77 @@ static void an_op_without_room_waits_as_a_hit_does(void **state)
     frame_answered();
     frame_has_room(10);
     assert_int_equal(fake.op.n, 2);
-    frame_answered();
-    heard(client, ":9\r\n:9\r\n+PONG\r\n");
+    frame_heard(client, ":9\r\n:9\r\n+PONG\r\n");
     fake.room = 0;
     fake.busy = true;
-    say(client, "BOX.INCRBY page 1\r\n");
-    heard(client, "-BUSY Redis does not keep up; nothing was counted, try again\r\n");
+    talk(client, "BOX.INCRBY page 1\r\n", "-BUSY Redis does not keep up; nothing was counted, try again\r\n");
     fake.down = true;
-    say(client, "UNIQ.ADD u 20140920 7\r\n");
-    heard(client, "-MASTERDOWN Redis is away; nothing was counted\r\n");
+    talk(client, "UNIQ.ADD u 20140920 7\r\n", "-MASTERDOWN Redis is away; nothing was counted\r\n");
 }
 
 /* ---- MULTI ---- */
 
 static void a_transaction_goes_whole(void **state)
 {
-    (void)state;
-    say(client, "MULTI\r\nHINCRBY s1:views 7 1\r\nSERIES.INCRBY v 1\r\nPING\r\nEVENT.ADD blob submit ID "
-                "a\r\nEXEC\r\n");
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
+    talk(client,
+         "MULTI\r\nHINCRBY s1:views 7 1\r\nSERIES.INCRBY v 1\r\nPING\r\nEVENT.ADD blob submit ID "
+         "a\r\nEXEC\r\n",
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
     assert_int_equal(fake.adds, 3);
-    frame_answered();
-    heard(client, ":1\r\n:9\r\n+PONG\r\n:9\r\n");
+    frame_heard(client, ":1\r\n:9\r\n+PONG\r\n:9\r\n");
 }
 
 static void an_event_that_grows_old_in_its_transaction_is_taken(void **state)
 {
-    (void)state;
     limits.events_keep_s = 100;
-    say(client, "EVENT.ADD blob submit AT 1411199899\r\nMULTI\r\nEVENT.ADD blob submit AT 1411199900\r\n");
-    heard(client, "-ERR time 1411199899 is too long ago: events are kept for 100 s (events.keep)\r\n"
-                  "+OK\r\n+QUEUED\r\n");
+    talk(client, "EVENT.ADD blob submit AT 1411199899\r\nMULTI\r\nEVENT.ADD blob submit AT 1411199900\r\n",
+         "-ERR time 1411199899 is too long ago: events are kept for 100 s (events.keep)\r\n"
+         "+OK\r\n+QUEUED\r\n");
     world_now_s++;
     say(client, "EXEC\r\n");
-    frame_answered();
-    heard(client, "*1\r\n:9\r\n");
+    frame_heard(client, "*1\r\n:9\r\n");
 }
 
 static void a_transaction_with_a_bad_op_is_refused_whole(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\nSERIES.INCRBY v 1\r\nBOX.INCRBY page x\r\nEXEC\r\n");
     heard(client,
           "+OK\r\n+QUEUED\r\n" NOT_INT "-EXECABORT Transaction discarded because of previous errors.\r\n");
-    say(client, "MULTI\r\nUNIQ.ADD u 20991231 1\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR day 20991231 has not begun yet in any time zone\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "MULTI\r\nUNIQ.ADD u 20991231 1\r\nEXEC\r\n",
+         "+OK\r\n-ERR day 20991231 has not begun yet in any time zone\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_int_equal(fake.adds, 0);
 }
 
 static void a_transaction_waits_for_room_for_all_of_its_cells(void **state)
 {
-    (void)state;
     fake.room = 6; /* two series are three cells each, and one for the array */
-    say(client, "MULTI\r\nSERIES.INCRBY v 1\r\nSERIES.INCRBY v 2\r\nEXEC\r\n");
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+    talk(client, "MULTI\r\nSERIES.INCRBY v 1\r\nSERIES.INCRBY v 2\r\nEXEC\r\n",
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
     assert_true(client->paused);
     assert_int_equal(fake.adds, 0);
     frame_has_room(7);
     assert_int_equal(fake.adds, 2);
-    frame_answered();
-    heard(client, "*2\r\n:9\r\n:9\r\n");
+    frame_heard(client, "*2\r\n:9\r\n:9\r\n");
 }
 
 static void a_transaction_that_never_fits_says_so(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\n");
     for (int i = 0; i < 334; i++)
         say(client, "SERIES.INCRBY v 1\r\n");
     buf_reset(&client->said);
-    say(client, "EXEC\r\n");
-    heard(client, "-EXECABORT Transaction discarded because it does not fit into one frame; "
-                  "send fewer commands\r\n");
+    talk(client, "EXEC\r\n",
+         "-EXECABORT Transaction discarded because it does not fit into one frame; "
+         "send fewer commands\r\n");
     assert_int_equal(fake.adds, 0);
 }
 
 static void reads_are_not_for_transactions(void **state)
 {
-    (void)state;
-    say(client, "MULTI\r\nSERIES.GET v 5\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "MULTI\r\nSERIES.GET v 5\r\nEXEC\r\n",
+         "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_null(read_out);
 }
 
@@ -239,8 +221,7 @@ static const struct query *asked(const char *request)
 {
     read_out = NULL;
     say_slice(client, slice_str(request));
-    say(client, "\r\n");
-    heard(client, "");
+    talk(client, "\r\n", "");
     assert_non_null(read_out);
     assert_true(client->paused);
     struct conn *other = conn_open(); /* parses where the request was parsed */
@@ -268,7 +249,6 @@ static void answer_nothing(void)
 
 static void reads_are_asked(void **state)
 {
-    (void)state;
     const struct query *q = asked("SERIES.GET s1:views 5");
     assert_int_equal(q->kind, QUERY_SERIES);
     assert_slice(q->name, "s1:views");
@@ -310,7 +290,6 @@ static void reads_are_asked(void **state)
 
 static void an_answer_is_flat_in_both_protocols(void **state)
 {
-    (void)state;
     for (int resp = 2; resp <= 3; resp++) {
         struct query_answer a = {0};
         asked("EVENT.RANGE blob submit 3 9");
@@ -327,20 +306,16 @@ static void an_answer_is_flat_in_both_protocols(void **state)
 
 static void a_read_waits_for_what_was_counted_before(void **state)
 {
-    (void)state;
     say(client, "SERIES.INCRBY v 1\r\nSERIES.GET v 5\r\nPING\r\n");
     assert_null(read_out);
-    frame_answered();
-    heard(client, ":9\r\n");
+    frame_heard(client, ":9\r\n");
     assert_non_null(read_out);
     answer_nothing();
-    say(client, "");
-    heard(client, "+PONG\r\n");
+    talk(client, "", "+PONG\r\n");
 }
 
 static void a_read_that_fails_says_why(void **state)
 {
-    (void)state;
     asked("UNIQ.COUNT u 20140920");
     read_out->outcome = ASK_FAILED;
     read_out->text = "WRONGTYPE of somebody else";
@@ -356,7 +331,6 @@ static void a_read_that_fails_says_why(void **state)
 
 static void who_leaves_hears_nothing_of_it(void **state)
 {
-    (void)state;
     struct query_answer a = {0};
     asked("EVENT.RANGE blob submit 3 9");
     const struct query *q = &read_out->query;

@@ -35,7 +35,6 @@ static void user_add(const char *name, const char *password)
 
 static int doors_open(void **state)
 {
-    (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
     users_init(&users, &users_limits_default);
     user_add("ann", "secret");
@@ -49,7 +48,6 @@ static int doors_open(void **state)
 
 static int doors_close(void **state)
 {
-    (void)state;
     prover_stop(world_prover);
     uv_run(&loop, UV_RUN_DEFAULT);
     world_close();
@@ -85,7 +83,6 @@ static void strangers_end(struct conn **all)
 
 static void the_oldest_stranger_goes(void **state)
 {
-    (void)state;
     struct conn *all[STRANGERS_MOST + 2];
     for (int i = 0; i < STRANGERS_MOST + 2; i++)
         all[i] = conn_open();
@@ -97,7 +94,6 @@ static void the_oldest_stranger_goes(void **state)
 
 static void one_too_many_while_all_ask(void **state)
 {
-    (void)state;
     struct conn *all[STRANGERS_MOST], *more;
     strangers_ask(all);
     more = conn_open();
@@ -109,7 +105,6 @@ static void one_too_many_while_all_ask(void **state)
 /* A client from inside is never a stranger, not even for a moment. */
 static void from_inside_while_all_ask(void **state)
 {
-    (void)state;
     struct conn *all[STRANGERS_MOST], *inside;
     strangers_ask(all);
     inside = conn_open_inside();
@@ -125,7 +120,6 @@ static void from_inside_while_all_ask(void **state)
 /* Of a store that it may not name a user learns nothing, and a stranger of none: not even what is a counter's key. */
 static void only_own_keys_are_those_of_counters(void **state)
 {
-    (void)state;
     struct conn *c = conn_open();
     say(c, "EXISTS s1:views\r\nSET s1:views 1\r\n");
     heard(c, "-NOAUTH Authentication required.\r\n"
@@ -146,7 +140,6 @@ static void only_own_keys_are_those_of_counters(void **state)
  * word does not take back an AUTH. */
 static void hello_word_by_word(void **state)
 {
-    (void)state;
     static const struct {
         const char *said, *heard, *name;
         bool is_user;
@@ -203,7 +196,6 @@ static struct conn *ann_beside_bob(struct conn **bob)
 /* While others are active a transaction is bounded, and takes its share of frames. */
 static void transactions_of_a_user(void **state)
 {
-    (void)state;
     struct conn *other, *c = ann_beside_bob(&other);
     say(c, "MULTI\r\n");
     queue(c, MULTI_MOST);
@@ -228,7 +220,6 @@ static void transactions_of_a_user(void **state)
 /* A token takes the room of several hits in a frame, so as many of its user's share: other users' hits find room. */
 static void tokens_of_a_user(void **state)
 {
-    (void)state;
     struct conn *other, *c = ann_beside_bob(&other);
     while (c->session.state == SESSION_TAKING)
         say(c, "CTR.INCRBY s1:views 7 1 TOKEN t\r\n");
@@ -276,7 +267,6 @@ static void guesses_run_out(const char *format)
 /* A client with one IPv6 address has 2^64 of them. Of IPv4 mapped to IPv6 each address is separate. */
 static void guessing_from_many_addresses(void **state)
 {
-    (void)state;
     guesses_run_out("[2001:db8:0:7:%x::%x]:4711");
     assert_true(guess_from("[2001:db8:0:8::1]:4711"));
     guesses_run_out("[::ffff:10.0.0.7]:%d%d");
@@ -315,7 +305,6 @@ static int64_t proof_cpu_ns(const char *name)
 /* When users' hashes differ in cost, so does the cost of an unknown name: it does not tell whether a user exists. */
 static void nobody_costs_what_users_cost(void **state)
 {
-    (void)state;
     int64_t least_ns = INT64_MAX, most_ns = 0;
     char name[16];
     users_close(&users);
@@ -341,7 +330,6 @@ static void on_proved_wrong(struct proof_ask *a)
 /* One is being verified and two wait; an ask for the same password as one of them waits with it. */
 static void too_many_passwords_wait(void **state)
 {
-    (void)state;
     static const char *const passwords[] = {"a", "b", "c", "c", "d"};
     struct prover_limits few = prover_limits_default;
     struct proof_ask asks[5];
@@ -361,7 +349,6 @@ static void too_many_passwords_wait(void **state)
 /* CLIENT KILL USER takes the name that CLIENT LIST shows. */
 static void others_connections_are_an_admins(void **state)
 {
-    (void)state;
     char hash[PASSWORD_HASH_BYTES];
     struct error e;
     enum user_field which;
@@ -396,7 +383,6 @@ static void others_connections_are_an_admins(void **state)
 /* A client whose replies are off becomes a user all the same. */
 static void a_quiet_client_becomes_a_user(void **state)
 {
-    (void)state;
     struct conn *c = conn_open();
     say(c, "AUTH ann secret\r\nCLIENT REPLY SKIP\r\nAUTH bob secret\r\nCLIENT REPLY OFF\r\nAUTH ann wrong\r\n"
            "HINCRBY s1:views 7 1\r\nHINCRBY s2:views 7 1\r\nCLIENT REPLY ON\r\n");

@@ -43,7 +43,6 @@ static long long hincrbys(void)
 
 static void hits_count_once_each(void **state)
 {
-    (void)state;
     assert_int_equal(hincrbys(), -1); /* never called: no line, as in Redis */
     for (int i = 0; i < 40; i++)      /* more than are looked up together */
         buf_put_slice(&client->kept, SLICE(HIT_RESP));
@@ -60,7 +59,6 @@ static void hits_count_once_each(void **state)
 
 static void a_hit_that_waited_for_room_counts_once(void **state)
 {
-    (void)state;
     fake.room = 2;
     say(client, HIT_RESP HIT_RESP HIT_RESP);
     assert_int_equal(hincrbys(), 2);
@@ -73,7 +71,6 @@ static void a_hit_that_waited_for_room_counts_once(void **state)
 
 static void what_is_queued_counts_when_it_is_run(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\n" HIT(1) "PING\r\n");
     assert_int_equal(hincrbys(), -1);
     assert_int_equal(told("commandstats", "cmdstat_multi:calls="), 1);
@@ -85,7 +82,6 @@ static void what_is_queued_counts_when_it_is_run(void **state)
 
 static void all_commands_are_the_sum(void **state)
 {
-    (void)state;
     say(client, "PING\r\nECHO x\r\nCLIENT ID\r\nCLIENT GETNAME\r\n" HIT(1));
     assert_int_equal(told("stats", "total_commands_processed:"), 5);
     assert_int_equal(told("stats", "total_commands_processed:"), 6); /* and the INFO before */
@@ -94,7 +90,6 @@ static void all_commands_are_the_sum(void **state)
 
 static void who_asks_what_takes_time_is_blocked(void **state)
 {
-    (void)state;
     assert_int_equal(told("clients", "blocked_clients:"), 0);
     say(client, HIT(1));
     assert_int_equal(told("clients", "blocked_clients:"), 0);
@@ -109,7 +104,6 @@ static void who_asks_what_takes_time_is_blocked(void **state)
 
 static void who_leaves_is_not_blocked_any_more(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     fake.room = 0;
     say(other, HIT(1));
@@ -120,7 +114,6 @@ static void who_leaves_is_not_blocked_any_more(void **state)
 
 static void the_rate_is_of_the_last_samples(void **state)
 {
-    (void)state;
     uint64_t now_ms = 1000;
     assert_int_equal(told("stats", "instantaneous_ops_per_sec:"), 0);
     buf_reset(&looker->said);
@@ -147,7 +140,6 @@ static void the_rate_is_of_the_last_samples(void **state)
 /* One in CALLS_TIMED is: the estimate is for all of them. */
 static void time_is_estimated_of_those_timed(void **state)
 {
-    (void)state;
     struct calls k = {0};
     assert_int_equal(calls_us(&k), 0);
     uint64_t begun = calls_begin(&k);
@@ -168,7 +160,6 @@ static void time_is_estimated_of_those_timed(void **state)
 
 static void memory_is_what_the_process_holds(void **state)
 {
-    (void)state;
     long long before = told("memory", "used_memory:");
     void *big = heap_alloc(50 << 20);
     memset(big, 1, 50 << 20);

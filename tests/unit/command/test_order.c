@@ -62,7 +62,6 @@ static int world_of_lanes(void **state)
 
 static void each_store_goes_to_its_lane(void **state)
 {
-    (void)state;
     for (unsigned lane = 0; lane < LANES; lane++) {
         hit(client, lane, 1);
         say_of(client, lane, "CTR.INCRBY s%:views 7 1\r\nCTR.INCRBY s%:views 7 1 TOKEN x\r\n");
@@ -77,7 +76,6 @@ static void each_store_goes_to_its_lane(void **state)
 
 static void replies_keep_the_order_of_requests(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     hit(client, 1, 2);
     hit(client, 1, 3);
@@ -90,13 +88,11 @@ static void replies_keep_the_order_of_requests(void **state)
     lane_answers(0);
     heard(client, ":1\r\n:2\r\n:3\r\n+PONG\r\n:4\r\n:5\r\n");
     assert_int_equal(client->outlet.waiting, 0);
-    say(client, "PING\r\n");
-    heard(client, "+PONG\r\n");
+    talk(client, "PING\r\n", "+PONG\r\n");
 }
 
 static void what_is_complete_at_the_head_goes_out(void **state)
 {
-    (void)state;
     for (unsigned i = 1; i <= 6; i++)
         hit(client, i % 2, i);
     fake_answers(&fakes[1], 2); /* 1 and 3 */
@@ -111,7 +107,6 @@ static void what_is_complete_at_the_head_goes_out(void **state)
 
 static void a_bulk_reply_is_one_reply(void **state)
 {
-    (void)state;
     fakes[lane_of_store(SLICE(""), LANES)].bulk = SLICE("$12\r\na\nbc\r\n:1\r\nx\r\r\n");
     unsigned lane = lane_of_store(SLICE(""), LANES), other = (lane + 1) % LANES;
     hit(client, other, 1);
@@ -127,7 +122,6 @@ static void a_bulk_reply_is_one_reply(void **state)
 /* More than the table of lanes has room for at first, twice. */
 static void many_names_keep_their_lanes(void **state)
 {
-    (void)state;
     uint32_t wanted[LANES] = {0};
     for (unsigned i = 0; i < 200000; i++) {
         char store[8], text[80];
@@ -149,7 +143,6 @@ static void many_names_keep_their_lanes(void **state)
 
 static void a_transaction_is_of_one_lane(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     say(client, "MULTI\r\n");
     say_of(client, 1, "HINCRBY s%:views 7 2\r\nPING\r\nHINCRBY s%:views 7 3\r\nEXEC\r\n");
@@ -162,7 +155,6 @@ static void a_transaction_is_of_one_lane(void **state)
 
 static void a_transaction_over_lanes_is_refused(void **state)
 {
-    (void)state;
     say(client, "MULTI\r\n");
     say_of(client, 1, "HINCRBY s%:views 7 2\r\n");
     say_of(client, 2, "HINCRBY s%:views 7 2\r\nEXEC\r\n");
@@ -177,7 +169,6 @@ static void a_transaction_over_lanes_is_refused(void **state)
 
 static void a_transaction_waits_for_room_in_its_lane(void **state)
 {
-    (void)state;
     fakes[1].room = 1;
     say(client, "MULTI\r\n");
     say_of(client, 1, "HINCRBY s%:views 7 2\r\nHINCRBY s%:views 7 3\r\nEXEC\r\nPING\r\n");
@@ -194,7 +185,6 @@ static void a_transaction_waits_for_room_in_its_lane(void **state)
 
 static void quiet_answers_say_nothing_and_keep_their_place(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     say(client, "CLIENT REPLY SKIP\r\n");
     hit(client, 0, 2);
@@ -213,7 +203,6 @@ static void quiet_answers_say_nothing_and_keep_their_place(void **state)
 
 static void a_quiet_transaction_says_nothing(void **state)
 {
-    (void)state;
     hit(client, 2, 1);
     say(client, "MULTI\r\n");
     say_of(client, 2, "HINCRBY s%:views 7 2\r\nHINCRBY s%:views 7 3\r\nCLIENT REPLY SKIP\r\n");
@@ -234,7 +223,6 @@ static void a_quiet_transaction_says_nothing(void **state)
 
 static void a_hit_without_room_waits_for_its_lane(void **state)
 {
-    (void)state;
     fakes[1].room = 1;
     hit(client, 1, 1);
     hit(client, 1, 2);
@@ -252,7 +240,6 @@ static void a_hit_without_room_waits_for_its_lane(void **state)
 
 static void who_leaves_is_parked_nowhere(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     fakes[1].room = 1;
     hit(other, 0, 1);
@@ -273,7 +260,6 @@ static void who_leaves_is_parked_nowhere(void **state)
 
 static void each_lane_refuses_for_itself(void **state)
 {
-    (void)state;
     fakes[1].down = true;
     fakes[2].room = 0;
     fakes[2].busy = true;
@@ -288,7 +274,6 @@ static void each_lane_refuses_for_itself(void **state)
 
 static void a_barrier_waits_for_all_lanes(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     hit(client, 1, 2);
     say_of(client, 1, "CTR.PENDING s%:views\r\n");
@@ -308,7 +293,6 @@ static void a_barrier_waits_for_all_lanes(void **state)
 /* After 64 KiB of answers that wait for an earlier one, no more input is taken until that one comes. */
 static void answers_ahead_are_bounded(void **state)
 {
-    (void)state;
     size_t hits = 0;
     hit(client, 0, 1);
     while (!client->paused && hits < 100000) {
@@ -334,7 +318,6 @@ static void answers_ahead_are_bounded(void **state)
 /* Not by hits alone: what is answered here takes memory there, too. */
 static void local_replies_ahead_are_bounded(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     unsigned pings = 0;
     while (!client->paused && pings < 100000) {
@@ -358,7 +341,6 @@ static void one_of_each(unsigned late, unsigned values)
 
 static void what_was_taken_is_dropped_from_what_never_empties(void **state)
 {
-    (void)state;
     unsigned texts = lane_of_store(SLICE(""), LANES), late = (texts + 1) % LANES,
              values = (texts + 2) % LANES;
     fakes[texts].bulk = SLICE("$3\r\nabc\r\n");
@@ -384,7 +366,6 @@ static void what_was_taken_is_dropped_from_what_never_empties(void **state)
 
 static void quit_is_the_last_reply(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     hit(client, 1, 2);
     say(client, "QUIT\r\nPING\r\n");
@@ -398,7 +379,6 @@ static void quit_is_the_last_reply(void **state)
 
 static void sync_all_sums_up(void **state)
 {
-    (void)state;
     say(client, "CTR.SYNC ALL\r\n");
     for (unsigned lane = 0; lane < LANES; lane++) {
         heard(client, "");
@@ -408,8 +388,7 @@ static void sync_all_sums_up(void **state)
     }
     heard(client, ":33\r\n");
     answer_inside = true;
-    say(client, "CTR.SYNC ALL\r\n");
-    heard(client, ":231\r\n");
+    talk(client, "CTR.SYNC ALL\r\n", ":231\r\n");
     say_of(client, 2, "CTR.SYNC s%:views\r\n");
     heard(client, ":77\r\n");
     assert_int_equal(asked_lane, 2);
@@ -417,7 +396,6 @@ static void sync_all_sums_up(void **state)
 
 static void a_lane_that_is_away_is_told(void **state)
 {
-    (void)state;
     static const enum ask_outcome outcomes[LANES] = {ASK_DONE, ASK_FAILED, ASK_REDIS_DOWN};
     for (unsigned i = 0; i < 2 * LANES; i++) { /* the first lane's, whichever answers first */
         unsigned lane = i < LANES ? i : 2 * LANES - 1 - i;
@@ -435,7 +413,6 @@ static void a_lane_that_is_away_is_told(void **state)
 
 static void a_lane_that_is_held_hides_no_other(void **state)
 {
-    (void)state;
     say(client, "CTR.SYNC ALL\r\n");
     for (unsigned lane = 0; lane < LANES; lane++) {
         sync_outs[lane]->outcome = lane == 1 ? ASK_HELD : ASK_DONE;
@@ -475,7 +452,6 @@ static void recovered(struct recover_request *v, unsigned adopted, struct slice 
 
 static void a_recovery_that_fails_hides_no_other(void **state)
 {
-    (void)state;
     struct slice line = SLICE("batch 0");
     for (unsigned dry = 0; dry < 2; dry++) {
         recover_begins(dry);
@@ -494,7 +470,6 @@ static void a_recovery_that_fails_hides_no_other(void **state)
 
 static void recoveries_are_summed(void **state)
 {
-    (void)state;
     for (unsigned dry = 0; dry < 2; dry++) {
         recover_begins(dry);
         for (unsigned lane = 0; lane < LANES; lane++) {
@@ -512,7 +487,6 @@ static void recoveries_are_summed(void **state)
 
 static void names_are_of_all_lanes_in_order(void **state)
 {
-    (void)state;
     say(client, "SERIES.LIST\r\n");
     static const char *const names[LANES][2] = {{"1:b", "60:b"}, {"18000:a", "1:a"}, {"5:a", "5:c"}};
     for (unsigned lane = 0; lane < LANES; lane++) {
@@ -530,7 +504,6 @@ static void names_are_of_all_lanes_in_order(void **state)
 
 static void wait_asks_the_lanes_with_hits(void **state)
 {
-    (void)state;
     hit(client, 0, 1);
     hit(client, 2, 2);
     lane_answers(0);
@@ -568,7 +541,6 @@ static void wait_answers(unsigned lane, enum ask_outcome outcome)
 /* It is told once, so no other refusal may hide it. */
 static void unblocked_of_any_lane_is_told(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2 * LANES; i++) { /* whichever answers first */
         static const enum ask_outcome outcomes[LANES] = {ASK_REDIS_DOWN, ASK_UNBLOCKED, ASK_REDIS_DOWN};
         unsigned lane = i < LANES ? i : 2 * LANES - 1 - i;
@@ -581,7 +553,6 @@ static void unblocked_of_any_lane_is_told(void **state)
 /* With a timeout of 0 it waited for ever for replicas that the other lanes lack. */
 static void a_wait_that_a_lane_refused_waits_for_no_other(void **state)
 {
-    (void)state;
     say(client, "WAIT 1 0\r\n");
     wait_answers(1, ASK_DONE);
     assert_false(wait_outs[0]->left(wait_outs[0]));
@@ -593,7 +564,6 @@ static void a_wait_that_a_lane_refused_waits_for_no_other(void **state)
 
 static void who_left_meanwhile_is_not_answered(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     say(other, "CTR.SYNC ALL\r\n");
     on_drop(other);
@@ -714,7 +684,6 @@ static void all_answer(struct round *r)
 
 static void any_order_of_answers_gives_one_order_of_replies(void **state)
 {
-    (void)state;
     struct dice dice = dice_new("order");
     answer_inside = true;
     for (unsigned lane = 0; lane < LANES; lane++)

@@ -21,7 +21,6 @@ static void zones_set(void)
 
 static void each_unknown_zone_is_told(void **state)
 {
-    (void)state;
     static const char *const names[] = {"Middle/Earth", "Middle", "", "Nowhere", "", " ", "E",
                                         "Central Time", "E"};
     struct zone_table *t = zone_table_create(NULL, NULL);
@@ -43,8 +42,7 @@ static void field_of(const char *request, int64_t at_s, const char *field)
 {
     world_now_s = at_s;
     say_slice(client, slice_str(request));
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_string_equal(fake.field, field);
 }
 
@@ -60,7 +58,6 @@ static void field_is(const char *request, int64_t at_s, const char *field)
 
 static void today_is_the_stores(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     field_is("CTR.HIT s1:views\r\n", AUCKLAND_MIDNIGHT - 1, "20260404");
@@ -80,7 +77,6 @@ static void today_is_the_stores(void **state)
 
 static void hours_over_changes_of_clocks(void **state)
 {
-    (void)state;
     views.field = FIELD_HOUR;
     zones_set();
     field_is("CTR.HIT s1:views\r\n", AUCKLAND_BACK - 3601, "2026040501");
@@ -96,7 +92,6 @@ static void hours_over_changes_of_clocks(void **state)
 
 static void as_the_counter_spells_it(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     assert_true(value_type_parse(SLICE("date seconds"), &views.spelled));
@@ -108,7 +103,6 @@ static void as_the_counter_spells_it(void **state)
 
 static void a_new_table_holds_at_once(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     field_is("CTR.HIT s3:views\r\n", AUCKLAND_MIDNIGHT, "20260404");
@@ -121,7 +115,6 @@ static void a_new_table_holds_at_once(void **state)
 /* A table of a million stores takes long to free. */
 static void the_publisher_frees_what_the_loop_leaves(void **state)
 {
-    (void)state;
     struct zones *zones = zones_utc()->of;
     views.field = FIELD_DATE;
     zones_set();
@@ -138,24 +131,21 @@ static void the_publisher_frees_what_the_loop_leaves(void **state)
 
 static void in_a_transaction_the_day_is_that_of_exec(void **state)
 {
-    (void)state;
     views.field = FIELD_DATE;
     zones_set();
     world_now_s = AUCKLAND_MIDNIGHT - 1;
     say(client, "MULTI\r\nCTR.HIT s1:views\r\nHINCRBY s1:views 20260404 5\r\nCTR.HIT s1:views 3\r\n");
     world_now_s = AUCKLAND_MIDNIGHT;
     say(client, "EXEC\r\n");
-    frame_answered();
-    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n:5\r\n:3\r\n");
+    frame_heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n:5\r\n:3\r\n");
     assert_string_equal(fake.field, "20260405");
-    say(client, "MULTI\r\nCTR.HIT s1:views x\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR value is not an integer or out of range\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "MULTI\r\nCTR.HIT s1:views x\r\nEXEC\r\n",
+         "+OK\r\n-ERR value is not an integer or out of range\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
 static void what_is_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *request, *answer;
     } cases[] = {

@@ -16,11 +16,9 @@ static void answered(enum ask_outcome outcome, int64_t local, int64_t replicas)
 
 static void wait_comes_behind_the_hits(void **state)
 {
-    (void)state;
     say(client, HIT(1) "WAIT 2 500\r\nPING\r\n");
     assert_null(wait_out);
-    frame_answered();
-    heard(client, ":1\r\n");
+    frame_heard(client, ":1\r\n");
     assert_true(client->paused);
     assert_false(wait_out->disk);
     assert_int_equal(wait_out->replicas, 2);
@@ -34,7 +32,6 @@ static void wait_comes_behind_the_hits(void **state)
 
 static void waitaof_answers_both(void **state)
 {
-    (void)state;
     say(client, "WAITAOF 1 3 0\r\n");
     assert_true(wait_out->disk);
     assert_int_equal(wait_out->local, 1);
@@ -53,7 +50,6 @@ static uint64_t asked_since_ms(const char *words)
 /* Hits answered before this connection's last WAIT that told of them are not asked about again. */
 static void each_wait_is_about_what_came_since(void **state)
 {
-    (void)state;
     uint64_t later_ms = mono_ms() + 1000;
     uint64_t first_ms = asked_since_ms("WAIT 1 0\r\n");
     assert_true(first_ms < later_ms);
@@ -71,7 +67,6 @@ static void each_wait_is_about_what_came_since(void **state)
 /* By a WAIT that refuses for another reason, or says nothing, the client has not heard that the primary changed. */
 static void unblocked_is_told_once_and_not_lost(void **state)
 {
-    (void)state;
     uint64_t first_ms = asked_since_ms("WAIT 1 0\r\n");
     command_tick(command, first_ms + 1000);
     answered(ASK_REDIS_DOWN, 0, 0);
@@ -91,7 +86,6 @@ static void unblocked_is_told_once_and_not_lost(void **state)
 /* It may want its answer, but not for ever. */
 static void a_client_that_shut_its_side_down_is_left_later(void **state)
 {
-    (void)state;
     say(client, "WAIT 1 0\r\n");
     client->left = true;
     assert_false(wait_out->left(wait_out));
@@ -105,7 +99,6 @@ static void a_client_that_shut_its_side_down_is_left_later(void **state)
 
 static void a_client_that_goes_is_told_nothing(void **state)
 {
-    (void)state;
     struct conn *other = conn_open();
     say(other, "WAIT 1 0\r\n");
     struct wait_request *q = wait_out;
@@ -121,10 +114,9 @@ static void a_client_that_goes_is_told_nothing(void **state)
 
 static void not_in_a_transaction(void **state)
 {
-    (void)state;
-    say(client, "MULTI\r\nWAIT 1 0\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
-                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    talk(client, "MULTI\r\nWAIT 1 0\r\nEXEC\r\n",
+         "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
+         "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_null(wait_out);
 }
 

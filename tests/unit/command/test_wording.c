@@ -267,7 +267,6 @@ static void says(const struct vector *v)
 
 static void all_vectors(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
         says(&vectors[i]);
 }
@@ -279,7 +278,6 @@ static bool has(struct conn *c, const char *text)
 
 static void long_and_varying_ones(void **state)
 {
-    (void)state;
     world_open();
     struct conn *c = conn_open();
     say(c, "INFO\r\n");
@@ -311,7 +309,6 @@ static void long_and_varying_ones(void **state)
 
 static void unknown_ones_are_cut(void **state)
 {
-    (void)state;
     world_open();
     struct conn *c = conn_open();
     char line[600], expected[600];

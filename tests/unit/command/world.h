@@ -32,21 +32,18 @@ static bool answer_inside;  /* CTR.SYNC is answered from inside the call */
 
 static void port_pending(void *arg, uint32_t lane, struct pending_request *r)
 {
-    (void)arg;
     asked_lane = lane;
     pending_out = r;
 }
 
 static void port_total(void *arg, uint32_t lane, struct total_request *r)
 {
-    (void)arg;
     asked_lane = lane;
     total_out = r;
 }
 
 static void port_sync(void *arg, uint32_t lane, struct sync_request *r)
 {
-    (void)arg;
     asked_lane = lane;
     sync_outs[lane] = r;
     sync_out = r;
@@ -58,7 +55,6 @@ static void port_sync(void *arg, uint32_t lane, struct sync_request *r)
 
 static void port_recover(void *arg, uint32_t lane, struct recover_request *r)
 {
-    (void)arg;
     asked_lane = lane;
     recover_outs[lane] = r;
     recover_out = r;
@@ -66,7 +62,6 @@ static void port_recover(void *arg, uint32_t lane, struct recover_request *r)
 
 static void port_wait(void *arg, uint32_t lane, struct wait_request *r)
 {
-    (void)arg;
     asked_lane = lane;
     wait_outs[lane] = r;
     wait_out = r;
@@ -74,7 +69,6 @@ static void port_wait(void *arg, uint32_t lane, struct wait_request *r)
 
 static void port_read(void *arg, uint32_t lane, struct read_request *r)
 {
-    (void)arg;
     asked_lane = lane;
     read_outs[lane] = r;
     read_out = r;
@@ -82,19 +76,16 @@ static void port_read(void *arg, uint32_t lane, struct read_request *r)
 
 static void port_pace(void *arg)
 {
-    (void)arg;
     paces++;
 }
 
 static int64_t port_redis_ms(void *arg)
 {
-    (void)arg;
     return world_now_s * 1000 + 999;
 }
 
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
-    (void)arg;
     if (info_begins(asked, "World", out)) BUF_LIT(out, "round:1\r\n");
 }
 
@@ -175,7 +166,6 @@ static struct conn *client;
 
 static inline int open_world(void **state)
 {
-    (void)state;
     world_open();
     client = conn_open();
     return 0;
@@ -183,7 +173,6 @@ static inline int open_world(void **state)
 
 static inline int close_world(void **state)
 {
-    (void)state;
     conn_close(client);
     world_close();
     return 0;
@@ -223,6 +212,18 @@ static inline void frame_has_room(uint32_t room)
         buf_put_char(&(c)->said, '\0');                                                                      \
         assert_string_equal((c)->said.p, text);                                                              \
         buf_reset(&(c)->said);                                                                               \
+    } while (0)
+
+/* The client says this, and hears that at once; ... and what it hears when the frame is answered. */
+#define talk(c, text, answer)                                                                                \
+    do {                                                                                                     \
+        say(c, text);                                                                                        \
+        heard(c, answer);                                                                                    \
+    } while (0)
+#define frame_heard(c, answer)                                                                               \
+    do {                                                                                                     \
+        frame_answered();                                                                                    \
+        heard(c, answer);                                                                                    \
     } while (0)
 
 #endif

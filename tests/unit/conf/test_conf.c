@@ -23,36 +23,53 @@
 #define LONG_PATH TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "0123456" /* with its slash 108 bytes */
 #define SECRET "hunter2"                                            /* must never be seen in a message */
 
-static bool parse(const char *text, struct conf *c, struct buf *problems)
+static bool parse(const char *text, struct conf *out, struct buf *problems)
 {
-    return conf_parse("t.yaml", slice_str(text), NULL, c, problems);
+    return conf_parse("t.yaml", slice_str(text), NULL, out, problems);
 }
 
-static void accepted(const char *text, struct conf *c)
+static void accepted_as(const char *text, struct conf *out)
 {
     struct buf problems = {0};
-    if (!parse(text, c, &problems)) fail_msg("refused: %.*s", (int)problems.n, problems.p);
+    if (!parse(text, out, &problems)) fail_msg("refused: %.*s", (int)problems.n, problems.p);
     assert_int_equal(problems.n, 0);
     buf_free(&problems);
+}
+
+static struct conf c; /* of the last accepted() or load() */
+static struct error e;
+
+static void accepted(const char *text)
+{
+    conf_free(&c);
+    accepted_as(text, &c);
+}
+
+static enum err load(const char *path)
+{
+    conf_free(&c);
+    return conf_load(path, NULL, &c, &e);
 }
 
 /* expected: the lines, each with its newline. */
 static void refused(const char *text, const char *expected)
 {
-    struct conf c;
+    struct conf none;
     struct buf problems = {0};
-    assert_false(parse(text, &c, &problems));
+    assert_false(parse(text, &none, &problems));
     buf_put_char(&problems, '\0');
     assert_string_equal(problems.p, expected);
     assert_null(strstr(problems.p, SECRET));
     buf_free(&problems);
 }
 
+/* One option between those that are needed, and what is said of it, from its column on; and one of the counter. */
+#define option_refused(option, said) refused(MYSQL option "\n" COUNTER, "t.yaml:2:" said "\n")
+#define views_refused(option, said) refused(MYSQL COUNTER "    " option "\n", "t.yaml:8:" said "\n")
+
 static void test_defaults(void **state)
 {
-    (void)state;
-    struct conf c;
-    accepted(MYSQL COUNTER, &c);
+    accepted(MYSQL COUNTER);
     assert_int_equal(c.listen_resp.n, 1);
     assert_string_equal(c.listen_resp.all[0].text, "tcp://127.0.0.1:7370");
     assert_string_equal(c.listen_resp.all[0].host, "127.0.0.1");
@@ -98,13 +115,10 @@ static void test_defaults(void **state)
     assert_int_equal(c.counters[0].store, CONF_STORE_INTEGER);
     assert_int_equal(c.counters[0].hits, 50);
     assert_int_equal(c.counters[0].every_s, 60);
-    conf_free(&c);
 }
 
 static void test_all_given(void **state)
 {
-    (void)state;
-    struct conf c;
     accepted("listen:\n"
              "  resp: [ \"tcp://[::1]:1\", unix:///run/x.sock, tcp://0.0.0.0:65535 ]\n"
              "redis: { url: \"unix:///r.sock?db=2\", replicas: 100, durability: none, timeout: 250ms }\n"
@@ -127,8 +141,7 @@ static void test_all_given(void **state)
              "    sync: { hits: 1, every: \"1d\" }\n"
              "    table: $T_1\n"
              "    columns: { field: f, count: c }\n"
-             "    feeds: { series: pages, box: \"pages\", event: \"pages:view\" }\n",
-             &c);
+             "    feeds: { series: pages, box: \"pages\", event: \"pages:view\" }\n");
     assert_int_equal(c.series_precisions.n, 2);
     assert_int_equal(c.series_precisions.all[0], 60);
     assert_int_equal(c.series_precisions.all[1], 7);
@@ -169,41 +182,33 @@ static void test_all_given(void **state)
     assert_int_equal(c.counters[0].every_s, 86400);
     assert_string_equal(c.counters[0].table, "$T_1");
     assert_null(c.counters[0].column_store);
-    conf_free(&c);
 }
 
 static void test_shapes_that_are_fine(void **state)
 {
-    (void)state;
-    struct conf c;
-    accepted("limits:\n  # clients: 1\nredis:\n" MYSQL COUNTER,
-             &c); /* groups with all their options commented out */
+    accepted(
+        "limits:\n  # clients: 1\nredis:\n" MYSQL COUNTER); /* groups with all their options commented out */
     assert_int_equal(c.limits_clients, 10000);
-    conf_free(&c);
-    accepted("listen: { resp: unix:///one }\n" MYSQL COUNTER, &c); /* one address without brackets */
+    accepted("listen: { resp: unix:///one }\n" MYSQL COUNTER); /* one address without brackets */
     assert_string_equal(c.listen_resp.all[0].path, "/one");
-    conf_free(&c);
     accepted("---\n" MYSQL "counters:\n  a: &a\n    key: x\n    field: hour\n    table: t\n"
-             "    columns: { field: f, count: n }\n  b: *a\n...\n",
-             &c);
+             "    columns: { field: f, count: n }\n  b: *a\n...\n");
     assert_int_equal(c.counters_n, 2);
     assert_string_equal(c.counters[1].key, "x");
-    conf_free(&c);
 }
 
 static void test_unknown(void **state)
 {
-    (void)state;
     refused("listne: {}\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"listne\", expected \"listen\"?\n");
     refused(MYSQL "redis:\n  replcas: 1\n" COUNTER,
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
-    refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
+    option_refused("ledger: { frobnicate: 1 }",
+                   "11: unknown option \"frobnicate\" under ledger, expected one of keep");
     /* the last names of the longest group */
-    refused(MYSQL "limits: { busy_timeuot: 1 }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"busy_timeuot\" under limits, expected \"busy_timeout\"?\n");
-    refused(MYSQL "limits: { failed_login: 1mb }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"failed_login\" under limits, expected \"failed_logins\"?\n");
+    option_refused("limits: { busy_timeuot: 1 }",
+                   "11: unknown option \"busy_timeuot\" under limits, expected \"busy_timeout\"?");
+    option_refused("limits: { failed_login: 1mb }",
+                   "11: unknown option \"failed_login\" under limits, expected \"failed_logins\"?");
     refused(MYSQL "limits: { busy: 1s, logins: 2 }\n" COUNTER, /* whole parts of names */
             "t.yaml:2:11: unknown option \"busy\" under limits, expected \"busy_timeout\"?\n"
             "t.yaml:2:21: unknown option \"logins\" under limits, expected \"failed_logins\"?\n");
@@ -212,52 +217,43 @@ static void test_unknown(void **state)
             "listen, http, redis, mysql, instance, ledger, log, "
             "limits, stop_timeout, series, boxes, "
             "events, uniques, zone, store_zone, store_names, tokens, counters, users\n");
-    refused(MYSQL COUNTER "    synk: 1\n",
-            "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
-    refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
-            "t.yaml:8:13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?\n");
-    refused(MYSQL "listen: { https: \"tcp://127.0.0.1:1\" }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"https\" under listen, expected \"http\"?\n");
-    refused(
-        MYSQL COUNTER "    feeds: { uniques: x }\n",
-        "t.yaml:8:14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, "
-        "event\n");
+    views_refused("synk: 1", "5: unknown option \"synk\" under counters.views, expected \"sync\"?");
+    views_refused("sync: { hit: 1 }",
+                  "13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?");
+    option_refused("listen: { https: \"tcp://127.0.0.1:1\" }",
+                   "11: unknown option \"https\" under listen, expected \"http\"?");
+    views_refused(
+        "feeds: { uniques: x }",
+        "14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, event");
     /* what an older version had */
     refused("run_as: tallyd\n" MYSQL COUNTER,
             "t.yaml:1:1: unknown option \"run_as\"; start tallyd as that user instead (systemd: User=; else: "
             "setpriv --reuid)\n");
-    refused(MYSQL "limits: { run_as: x }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"run_as\" under limits, expected one of clients, memory, "
-            "send_timeout, auth_timeout, failed_logins, busy_timeout, hit\n");
+    option_refused("limits: { run_as: x }",
+                   "11: unknown option \"run_as\" under limits, expected one of clients, memory, "
+                   "send_timeout, auth_timeout, failed_logins, busy_timeout, hit");
     /* a path is no name */
-    refused(MYSQL "redis.replicas: 1\n" COUNTER,
-            "t.yaml:2:1: unknown option \"redis.replicas\", expected "
-            "one of listen, http, redis, mysql, instance, ledger, "
-            "log, limits, stop_timeout, series, "
-            "boxes, events, uniques, zone, store_zone, store_names, tokens, counters, users\n");
-    refused(
-        MYSQL "counters.*.key: 1\n" COUNTER,
-        "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
-        "redis, "
-        "mysql, instance, ledger, log, limits, stop_timeout, series, boxes, events, "
-        "uniques, "
-        "zone, store_zone, store_names, tokens, counters, users\n");
+    option_refused("redis.replicas: 1",
+                   "1: unknown option \"redis.replicas\", expected one of listen, http, redis, mysql, "
+                   "instance, ledger, log, limits, stop_timeout, series, boxes, events, uniques, zone, "
+                   "store_zone, store_names, tokens, counters, users");
+    option_refused("counters.*.key: 1",
+                   "1: unknown option (not shown: it does not look like a name), expected one of listen, "
+                   "http, redis, mysql, instance, ledger, log, limits, stop_timeout, series, boxes, events, "
+                   "uniques, zone, store_zone, store_names, tokens, counters, users");
 }
 
 static void test_twice(void **state)
 {
-    (void)state;
     refused(MYSQL "redis: redis://h/0\n" COUNTER "redis: {}\n",
             "t.yaml:9:1: \"redis\" is given again here, expected once (first at line 2)\n");
-    refused(MYSQL COUNTER "    table: other\n",
-            "t.yaml:8:5: \"table\" is given again here, expected once (first at line 6)\n");
+    views_refused("table: other", "5: \"table\" is given again here, expected once (first at line 6)");
     refused(MYSQL COUNTER "  views:\n    key: x\n",
             "t.yaml:8:3: \"views\" is given again here, expected once (first at line 3)\n");
 }
 
 static void test_missing(void **state)
 {
-    (void)state;
     refused("", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("~", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("---\n# nothing\n", "t.yaml:1:1: the file is empty, expected a map of options\n");
@@ -289,88 +285,77 @@ static void test_missing(void **state)
             "key\n");
 }
 
-static bool parse_without(const char *text, struct conf *c, struct buf *problems)
+static bool parse_without(const char *text, struct conf *out, struct buf *problems)
 {
     static const char *const groups[] = {"listen", "mysql", NULL};
-    return conf_parse("t.yaml", slice_str(text), groups, c, problems);
+    return conf_parse("t.yaml", slice_str(text), groups, out, problems);
 }
 
 /* The groups left out may have errors and may be missing; a name that is only similar is not skipped. */
 static void test_without_groups(void **state)
 {
-    (void)state;
-    struct conf c;
+    struct conf of;
     struct buf problems = {0};
-    assert_true(parse_without("listen: { nonsense: 1 }\nmysql: { writers: 99 }\n" COUNTER, &c, &problems));
-    assert_null(c.mysql_url);
-    assert_int_equal(c.mysql_writers, 2);
-    conf_free(&c);
-    assert_true(parse_without(COUNTER, &c, &problems));
-    conf_free(&c);
-    assert_false(parse_without("mysqls: 1\n" COUNTER, &c, &problems));
+    assert_true(parse_without("listen: { nonsense: 1 }\nmysql: { writers: 99 }\n" COUNTER, &of, &problems));
+    assert_null(of.mysql_url);
+    assert_int_equal(of.mysql_writers, 2);
+    conf_free(&of);
+    assert_true(parse_without(COUNTER, &of, &problems));
+    conf_free(&of);
+    assert_false(parse_without("mysqls: 1\n" COUNTER, &of, &problems));
     buf_free(&problems);
 }
 
 static void test_types(void **state)
 {
-    (void)state;
     refused("a list\n", "t.yaml:1:1: the file is another text (not shown), expected a map of options\n");
     refused("[ 1 ]\n", "t.yaml:1:1: the file is a list, expected a map of options\n");
-    refused(MYSQL "redis: [ 1 ]\n" COUNTER, "t.yaml:2:8: redis is a list, expected a map of options\n");
-    refused(MYSQL "limits: 5\n" COUNTER,
-            "t.yaml:2:9: limits is another text (not shown), expected a map of options\n");
-    refused(MYSQL "redis: { replicas: { a: 1 } }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is a map, expected an integer from 0 to 100\n");
-    refused(MYSQL "redis: { replicas: [ 1 ] }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is a list, expected an integer from 0 to 100\n");
+    option_refused("redis: [ 1 ]", "8: redis is a list, expected a map of options");
+    option_refused("limits: 5", "9: limits is another text (not shown), expected a map of options");
+    option_refused("redis: { replicas: { a: 1 } }",
+                   "20: redis.replicas is a map, expected an integer from 0 to 100");
+    option_refused("redis: { replicas: [ 1 ] }",
+                   "20: redis.replicas is a list, expected an integer from 0 to 100");
     refused(MYSQL "redis:\n  replicas:\n" COUNTER,
             "t.yaml:3:12: redis.replicas is empty, expected an integer from 0 to 100\n");
-    refused(MYSQL "redis: { replicas: \"1\" }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is the text \"1\", expected an integer from 0 to 100\n");
-    refused(MYSQL "redis: { replicas: many }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is many, expected an integer from 0 to 100\n");
-    refused(MYSQL "redis: { replicas: 01 }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is 01, expected an integer from 0 to 100\n");
-    refused(MYSQL "log: { level: [ info ] }\n" COUNTER,
-            "t.yaml:2:15: log.level is a list, expected one of debug, info, warn, error\n");
-    refused(MYSQL "log: { level: INFO }\n" COUNTER,
-            "t.yaml:2:15: log.level is INFO, expected one of debug, info, warn, error\n");
+    option_refused("redis: { replicas: \"1\" }",
+                   "20: redis.replicas is the text \"1\", expected an integer from 0 to 100");
+    option_refused("redis: { replicas: many }",
+                   "20: redis.replicas is many, expected an integer from 0 to 100");
+    option_refused("redis: { replicas: 01 }", "20: redis.replicas is 01, expected an integer from 0 to 100");
+    option_refused("log: { level: [ info ] }",
+                   "15: log.level is a list, expected one of debug, info, warn, error");
+    option_refused("log: { level: INFO }", "15: log.level is INFO, expected one of debug, info, warn, error");
     refused(MYSQL "counters: [ views ]\n",
             "t.yaml:2:11: counters is a list, expected a map with a counter's name at each (`tallyd suggest "
             "TABLE` prints what fits a table)\n");
     refused(MYSQL "? [ a ]\n: 1\n" COUNTER,
             "t.yaml:2:3: there is a list or a map where a name was expected\n");
-    refused(MYSQL "listen: { resp: [] }\n" COUNTER,
-            "t.yaml:2:17: listen.resp is an empty list, expected a list of addresses such as "
-            "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"\n");
+    option_refused("listen: { resp: [] }",
+                   "17: listen.resp is an empty list, expected a list of addresses such as "
+                   "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"");
 }
 
 static void test_ranges(void **state)
 {
-    (void)state;
-    refused(MYSQL "redis: { replicas: 101 }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is 101, expected an integer from 0 to 100\n");
-    refused(MYSQL "redis: { replicas: -1 }\n" COUNTER,
-            "t.yaml:2:20: redis.replicas is -1, expected an integer from 0 to 100\n");
-    refused(MYSQL "limits: { clients: 99999999999999999999 }\n" COUNTER,
-            "t.yaml:2:20: limits.clients is 99999999999999999999, expected an integer from 1 to 1000000\n");
-    refused(MYSQL "ledger: { keep: 59m }\n" COUNTER,
-            "t.yaml:2:17: ledger.keep is 59m, expected a duration from 1h to 365d\n");
-    refused(MYSQL "ledger: { keep: 9223372036854775807d }\n" COUNTER,
-            "t.yaml:2:17: ledger.keep is 9223372036854775807d, expected a duration from 1h to 365d\n");
-    refused(MYSQL "ledger: { keep: 7 }\n" COUNTER,
-            "t.yaml:2:17: ledger.keep is 7, expected a duration from 1h to 365d\n");
-    refused(MYSQL "ledger: { keep: 7 d }\n" COUNTER,
-            "t.yaml:2:17: ledger.keep is 7 d, expected a duration from 1h to 365d\n");
-    refused(MYSQL "limits: { memory: 1MB }\n" COUNTER,
-            "t.yaml:2:19: limits.memory is 1MB, expected a size from 8MiB to 16GiB\n");
-    refused(MYSQL "limits: { memory: 8191KiB }\n" COUNTER,
-            "t.yaml:2:19: limits.memory is 8191KiB, expected a size from 8MiB to 16GiB\n");
-    refused(MYSQL COUNTER "    sync: { every: 1500ms }\n",
-            "t.yaml:8:20: counters.views.sync.every is 1500ms, expected a duration in whole seconds from 1s "
-            "to 1d\n");
-    refused(MYSQL COUNTER "    sync: { hits: 0 }\n",
-            "t.yaml:8:19: counters.views.sync.hits is 0, expected an integer from 1 to 1000000000\n");
+    option_refused("redis: { replicas: 101 }",
+                   "20: redis.replicas is 101, expected an integer from 0 to 100");
+    option_refused("redis: { replicas: -1 }", "20: redis.replicas is -1, expected an integer from 0 to 100");
+    option_refused("limits: { clients: 99999999999999999999 }",
+                   "20: limits.clients is 99999999999999999999, expected an integer from 1 to 1000000");
+    option_refused("ledger: { keep: 59m }", "17: ledger.keep is 59m, expected a duration from 1h to 365d");
+    option_refused("ledger: { keep: 9223372036854775807d }",
+                   "17: ledger.keep is 9223372036854775807d, expected a duration from 1h to 365d");
+    option_refused("ledger: { keep: 7 }", "17: ledger.keep is 7, expected a duration from 1h to 365d");
+    option_refused("ledger: { keep: 7 d }", "17: ledger.keep is 7 d, expected a duration from 1h to 365d");
+    option_refused("limits: { memory: 1MB }", "19: limits.memory is 1MB, expected a size from 8MiB to 16GiB");
+    option_refused("limits: { memory: 8191KiB }",
+                   "19: limits.memory is 8191KiB, expected a size from 8MiB to 16GiB");
+    views_refused(
+        "sync: { every: 1500ms }",
+        "20: counters.views.sync.every is 1500ms, expected a duration in whole seconds from 1s to 1d");
+    views_refused("sync: { hits: 0 }",
+                  "19: counters.views.sync.hits is 0, expected an integer from 1 to 1000000000");
 }
 
 #define PRECISIONS_EXPECTED                                                                                  \
@@ -380,7 +365,6 @@ static void test_ranges(void **state)
 
 static void test_lists(void **state)
 {
-    (void)state;
     static const struct {
         const char *precisions, *what;
     } numbers[] = {
@@ -428,9 +412,8 @@ static void test_lists(void **state)
 
 static void test_names(void **state)
 {
-    (void)state;
-    refused(MYSQL "instance: \"a b\"\n" COUNTER,
-            "t.yaml:2:11: instance is the text \"a b\", expected 1 to 64 letters, digits, '.', '_' or '-'\n");
+    option_refused("instance: \"a b\"",
+                   "11: instance is the text \"a b\", expected 1 to 64 letters, digits, '.', '_' or '-'");
     refused(
         MYSQL "counters:\n  Views:\n    key: x\n",
         "t.yaml:3:3: a counter's name is \"Views\", expected 1 to 64 lower-case letters, digits or '_'\n");
@@ -450,10 +433,8 @@ static void test_names(void **state)
 
 static void test_lookups(void **state)
 {
-    (void)state;
-    struct conf c;
     struct buf text = {0};
-    accepted(MYSQL COUNTER "    labels: { name: title, table: products, id: \"product$id\" }\n", &c);
+    accepted(MYSQL COUNTER "    labels: { name: title, table: products, id: \"product$id\" }\n");
     assert_string_equal(c.counters[0].labels.names[0], "products");
     assert_string_equal(c.counters[0].labels.names[1], "product$id");
     assert_string_equal(c.counters[0].labels.names[2], "title");
@@ -461,23 +442,19 @@ static void test_lookups(void **state)
     buf_put_char(&text, '\0');
     assert_non_null(
         strstr(text.p, "    labels: { table: \"products\", id: \"product$id\", name: \"title\" }\n"));
-    conf_free(&c);
-    accepted(text.p, &c);
+    accepted(text.p);
     assert_string_equal(c.counters[0].labels.names[2], "title");
-    conf_free(&c);
     buf_free(&text);
-    accepted(MYSQL COUNTER, &c);
+    accepted(MYSQL COUNTER);
     assert_null(c.counters[0].labels.names[0]);
-    conf_free(&c);
-    refused(MYSQL COUNTER "    labels: products\n",
-            "t.yaml:8:13: counters.views.labels is products, expected three MySQL names as { table, id, name "
-            "}\n");
-    refused(MYSQL COUNTER "    labels: { table: products, id: product_id }\n",
-            "t.yaml:8:13: counters.views.labels.name is missing, expected a MySQL name of 1 to 64 letters, "
-            "digits, '_' or '$'\n");
-    refused(MYSQL COUNTER "    labels: { table: products, id: product_id, name: \"a`b\" }\n",
-            "t.yaml:8:54: counters.views.labels.name is the text \"a`b\", expected a MySQL name of 1 to 64 "
-            "letters, digits, '_' or '$'\n");
+    views_refused("labels: products",
+                  "13: counters.views.labels is products, expected three MySQL names as { table, id, name }");
+    views_refused("labels: { table: products, id: product_id }",
+                  "13: counters.views.labels.name is missing, expected a MySQL name of 1 to 64 letters, "
+                  "digits, '_' or '$'");
+    views_refused("labels: { table: products, id: product_id, name: \"a`b\" }",
+                  "54: counters.views.labels.name is the text \"a`b\", expected a MySQL name of 1 to 64 "
+                  "letters, digits, '_' or '$'");
     refused(MYSQL COUNTER "    labels: { table: [t], id: i, name: n, key: k, id: j }\n",
             "t.yaml:8:22: counters.views.labels.table is a list, expected a MySQL name of 1 to 64 letters, "
             "digits, '_' or '$'\n"
@@ -489,14 +466,13 @@ static void test_lookups(void **state)
 
 static void test_address_parts(void **state)
 {
-    (void)state;
-    struct conf c;
+    struct conf of;
     struct buf problems = {0};
     assert_true(conf_parse("t.yaml",
                            SLICE(MYSQL "listen: { resp: [ \"tls://[::1]:7380\", \"unix:///a\", "
                                        "\"unix:///b?mode=0600&group=www-data\" ] }\n" COUNTER),
-                           NULL, &c, &problems));
-    const struct address *a = c.listen_resp.all;
+                           NULL, &of, &problems));
+    const struct address *a = of.listen_resp.all;
     assert_true(a[0].tls);
     assert_string_equal(a[0].host, "::1");
     assert_int_equal(a[0].port, 7380);
@@ -506,12 +482,11 @@ static void test_address_parts(void **state)
     assert_string_equal(a[2].path, "/b");
     assert_int_equal(a[2].mode, 0600);
     assert_string_equal(a[2].group, "www-data");
-    conf_free(&c);
+    conf_free(&of);
 }
 
 static void test_addresses(void **state)
 {
-    (void)state;
     static const struct {
         const char *address, *what;
     } cases[] = {
@@ -555,7 +530,6 @@ static void test_addresses(void **state)
 
 static void test_syntax(void **state)
 {
-    (void)state;
     refused("a: [ 1\nb: 2\n", "t.yaml:2:2: did not find expected ',' or ']', expected YAML (are the indents "
                               "spaces, and the same in one "
                               "map?)\n");
@@ -571,7 +545,6 @@ static void test_syntax(void **state)
 /* All at once, in the order of the file, then what is missing. */
 static void test_all_problems(void **state)
 {
-    (void)state;
     refused("lissen: 1\nredis: { replicas: x }\ncounters:\n  V: {}\n",
             "t.yaml:1:1: unknown option \"lissen\", expected \"listen\"?\n"
             "t.yaml:2:20: redis.replicas is x, expected an integer from 0 to 100\n"
@@ -582,7 +555,6 @@ static void test_all_problems(void **state)
 
 static void test_secrets_stay(void **state)
 {
-    (void)state;
     refused("mysql: [ \"mysql://u:" SECRET "@h/d\" ]\n" COUNTER,
             "t.yaml:1:8: mysql is a list, expected a map of options\n"
             "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
@@ -648,8 +620,6 @@ static int files_remove(void **state)
 static void test_password_file(void **state)
 {
     struct files *f = *state;
-    struct conf c;
-    struct error e;
     static const struct {
         const char *text;
         mode_t mode;
@@ -676,11 +646,10 @@ static void test_password_file(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         put_file(f->secret, cases[i].text, cases[i].mode);
-        enum err got = conf_load(f->conf, NULL, &c, &e);
+        enum err got = load(f->conf);
         if (cases[i].password != NULL) {
             assert_int_equal(got, ERR_NONE);
             assert_string_equal(c.mysql_password, cases[i].password);
-            conf_free(&c);
         } else {
             char expected[400];
             snprintf(expected, sizeof(expected), "%s:1:53: mysql.password_file %s", f->conf,
@@ -696,8 +665,6 @@ static void test_password_file(void **state)
 static void test_password_credential(void **state)
 {
     struct files *f = *state;
-    struct conf c;
-    struct error e;
     char credential[128];
     snprintf(credential, sizeof(credential), "%s/mysql.password", f->dir);
     put_file(f->secret, "fromfile\n", 0600);
@@ -708,44 +675,36 @@ static void test_password_credential(void **state)
         {"fromsystemd\n", "fromsystemd"}, {"", "fromfile"}, {"\n", "fromfile"}, {"two\nlines\n", NULL}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         put_file(credential, cases[i].text, 0440);
-        assert_int_equal(conf_load(f->conf, NULL, &c, &e), cases[i].password != NULL ? ERR_NONE : ERR_CONFIG);
+        assert_int_equal(load(f->conf), cases[i].password != NULL ? ERR_NONE : ERR_CONFIG);
         if (cases[i].password != NULL) assert_string_equal(c.mysql_password, cases[i].password);
-        conf_free(&c);
     }
     setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
     put_file(credential, "fromsystemd\n", 0440);
-    assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_NONE);
+    assert_int_equal(load(f->conf), ERR_NONE);
     assert_string_equal(c.mysql_password, "fromenv");
-    conf_free(&c);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     unlink(credential);
-    assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_NONE);
+    assert_int_equal(load(f->conf), ERR_NONE);
     assert_string_equal(c.mysql_password, "fromfile");
-    conf_free(&c);
     unsetenv("CREDENTIALS_DIRECTORY");
 }
 
 static void test_password_environment(void **state)
 {
     struct files *f = *state;
-    struct conf c;
-    struct error e;
     put_file(f->secret, "fromfile\n", 0600);
     setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
     setenv("TALLYD_REDIS_PASSWORD", "", 1); /* empty: as if not set */
-    enum err got = conf_load(f->conf, NULL, &c, &e);
+    enum err got = load(f->conf);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     unsetenv("TALLYD_REDIS_PASSWORD");
     assert_int_equal(got, ERR_NONE);
     assert_string_equal(c.mysql_password, "fromenv");
     assert_null(c.redis_password);
-    conf_free(&c);
 }
 
 static void test_instance_environment(void **state)
 {
-    (void)state;
-    struct conf c;
     static const char text[] =
         "listen: { resp: \"unix:///run/<instance>.sock\", http: \"tcp://127.0.0.1:738<instance>\" }\n"
         "instance: of-the-file\n" MYSQL COUNTER;
@@ -758,33 +717,29 @@ static void test_instance_environment(void **state)
                   "list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "
                   "\"unix:///run/tallyd/http.sock\"\n");
     setenv("TALLYD_INSTANCE", "2", 1);
-    accepted(text, &c);
+    accepted(text);
     assert_string_equal(c.listen_resp.all[0].path, "/run/2.sock");
     assert_int_equal(c.listen_http.all[0].port, 7382);
     assert_string_equal(c.instance, "2");
-    conf_free(&c);
     setenv("TALLYD_INSTANCE", "a b", 1);
     refused(MYSQL COUNTER, "t.yaml:1:1: TALLYD_INSTANCE in the environment is \"a b\", expected 1 to 64 "
                            "letters, digits, '.', '_' "
                            "or '-'\n");
     setenv("TALLYD_INSTANCE", "", 1); /* empty: as if not set */
-    accepted("instance: of-the-file\n" MYSQL COUNTER, &c);
+    accepted("instance: of-the-file\n" MYSQL COUNTER);
     assert_string_equal(c.instance, "of-the-file");
-    conf_free(&c);
     unsetenv("TALLYD_INSTANCE");
 }
 
 static void test_tokens(void **state)
 {
     struct files *f = *state;
-    struct conf c;
     put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
     put_file(f->secret,
              "# who may ask\n\nprometheus 0123456789abcdef\n  shop\t" SECRET SECRET SECRET
              "  12345 \r\nlast fedcba9876543210",
              0600);
-    struct error e;
-    if (conf_load(f->conf, NULL, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    if (load(f->conf) != ERR_NONE) fail_msg("%s", e.text);
     assert_int_equal(c.bearers.n, 3);
     assert_string_equal(c.bearers.all[0].name, "prometheus");
     assert_string_equal(c.bearers.all[0].secret, "0123456789abcdef");
@@ -793,7 +748,6 @@ static void test_tokens(void **state)
     assert_string_equal(c.bearers.all[1].secret, SECRET SECRET SECRET);
     assert_string_equal(c.bearers.all[1].store, "12345");
     assert_string_equal(c.bearers.all[2].secret, "fedcba9876543210");
-    conf_free(&c);
 }
 
 static void test_tokens_refused(void **state)
@@ -812,30 +766,23 @@ static void test_tokens_refused(void **state)
     };
     put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct conf c;
-        struct error e;
         put_file(f->secret, cases[i].text, 0600);
-        assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_CONFIG);
+        assert_int_equal(load(f->conf), ERR_CONFIG);
         assert_non_null(strstr(e.text, "http.tokens is a file whose"));
         assert_non_null(strstr(e.text, cases[i].fault));
         assert_null(strstr(e.text, "0123456789abcde"));
     }
     put_file(f->secret, "shop 0123456789abcdef\n", 0644);
-    struct conf c;
-    struct error e;
-    assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_CONFIG);
+    assert_int_equal(load(f->conf), ERR_CONFIG);
     assert_non_null(strstr(e.text, "users other than its owner may read"));
 }
 
 static void test_no_file(void **state)
 {
-    (void)state;
-    struct conf c;
-    struct error e;
-    assert_int_equal(conf_load("/nowhere/t.yaml", NULL, &c, &e), ERR_CONFIG);
+    assert_int_equal(load("/nowhere/t.yaml"), ERR_CONFIG);
     assert_string_equal(e.text, "/nowhere/t.yaml: cannot be read (No such file or directory), expected the "
                                 "configuration: give its path with -c FILE");
-    assert_int_equal(conf_load("/", NULL, &c, &e), ERR_CONFIG);
+    assert_int_equal(load("/"), ERR_CONFIG);
     assert_string_equal(e.text,
                         "/: cannot be read (Is a directory), expected the configuration: give its path with "
                         "-c FILE");
@@ -843,32 +790,27 @@ static void test_no_file(void **state)
 
 static void test_where(void **state)
 {
-    (void)state;
-    struct conf c;
     char at[64];
     accepted(MYSQL COUNTER
-             "  b:\n    key: x\n    field: date\n    table: t\n    columns: { field: f, count: n }\n",
-             &c);
+             "  b:\n    key: x\n    field: date\n    table: t\n    columns: { field: f, count: n }\n");
     assert_string_equal(conf_where(&c, CONF_GLOBAL, CONF_MYSQL_URL, at, sizeof(at)), "t.yaml:1:8");
     assert_string_equal(conf_where(&c, CONF_GLOBAL, CONF_REDIS_URL, at, sizeof(at)), "t.yaml");
     assert_string_equal(conf_where(&c, 0, CONF_COUNTER_KEY, at, sizeof(at)), "t.yaml:4:10");
     assert_string_equal(conf_where(&c, 0, CONF_COUNTER_LOCK, at, sizeof(at)), "t.yaml:3:3");
     assert_string_equal(conf_where(&c, 1, CONF_OPTION_COUNT, at, sizeof(at)), "t.yaml:8:3");
     assert_string_equal(conf_where(&c, 1, CONF_COUNTER_COLUMN_COUNT, at, sizeof(at)), "t.yaml:12:33");
-    conf_free(&c);
 }
 
 static void test_needs_restart(void **state)
 {
-    (void)state;
     struct conf a, b;
     struct buf names = {0};
-    accepted(MYSQL COUNTER, &a);
-    accepted("log: { level: warn }\nstop_timeout: 1s\n" MYSQL COUNTER, &b);
+    accepted_as(MYSQL COUNTER, &a);
+    accepted_as("log: { level: warn }\nstop_timeout: 1s\n" MYSQL COUNTER, &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
     conf_free(&b);
-    accepted("redis: { replicas: 1 }\nlisten: { resp: unix:///x }\n" MYSQL COUNTER "    sync: { hits: 51 }\n",
-             &b);
+    accepted_as(
+        "redis: { replicas: 1 }\nlisten: { resp: unix:///x }\n" MYSQL COUNTER "    sync: { hits: 51 }\n", &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 3);
     assert_true(slice_eq(buf_slice(&names), SLICE("listen.resp, redis.replicas, counters")));
     conf_free(&b);
@@ -879,21 +821,20 @@ static void test_needs_restart(void **state)
 /* What is written is read back as the same. */
 static void test_write(void **state)
 {
-    (void)state;
     struct conf a, b;
     struct buf text = {0}, names = {0};
-    accepted("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
-             "warn }\n"
-             "ledger: { keep: 90m }\nlimits: { memory: 10MiB, failed_logins: 7 }\nredis: { timeout: 1500ms "
-             "}\n" MYSQL COUNTER
-             "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
-             "    feeds: { event: \"s<store>:view\" }\n"
-             "series: { precisions: [60, 5] }\nevents: { windows: \"90s 1d\" }\n"
-             "uniques: { feeds: { counter: views } }\n",
-             &a);
+    accepted_as(
+        "listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
+        "warn }\n"
+        "ledger: { keep: 90m }\nlimits: { memory: 10MiB, failed_logins: 7 }\nredis: { timeout: 1500ms "
+        "}\n" MYSQL COUNTER "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
+        "    feeds: { event: \"s<store>:view\" }\n"
+        "series: { precisions: [60, 5] }\nevents: { windows: \"90s 1d\" }\n"
+        "uniques: { feeds: { counter: views } }\n",
+        &a);
     conf_write(&a, &text);
     buf_put_char(&text, '\0');
-    accepted(text.p, &b);
+    accepted_as(text.p, &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
     assert_int_equal(b.log_level, CONF_LOG_WARN);
     assert_int_equal(b.limits_failed_logins, 7);
@@ -913,40 +854,38 @@ static void test_write(void **state)
 
 static void test_default(void **state)
 {
-    (void)state;
-    struct conf c;
-    conf_default(&c);
-    assert_int_equal(c.counters_n, 2);
-    assert_string_equal(c.counters[0].name, "unique_visitors");
-    assert_string_equal(c.counters[0].lock, "s<store>:unique_visitors:sync");
-    assert_string_equal(c.counters[1].lock, "s<store>:product_views:sync");
-    assert_string_equal(c.counters[1].feed_series, "s<store>:views");
-    conf_free(&c);
+    struct conf of;
+    conf_default(&of);
+    assert_int_equal(of.counters_n, 2);
+    assert_string_equal(of.counters[0].name, "unique_visitors");
+    assert_string_equal(of.counters[0].lock, "s<store>:unique_visitors:sync");
+    assert_string_equal(of.counters[1].lock, "s<store>:product_views:sync");
+    assert_string_equal(of.counters[1].feed_series, "s<store>:views");
+    conf_free(&of);
 }
 
 static void test_set(void **state)
 {
-    (void)state;
-    struct conf c;
+    struct conf of;
     static const char *const urls[] = {"tcp://127.0.0.1:1", "unix:///x"}, *const bad[] = {"unix:///y",
                                                                                           "nonsense"};
-    conf_default(&c);
-    assert_true(conf_set(&c, CONF_LISTEN_RESP, urls, 2));
-    assert_int_equal(c.listen_resp.n, 2);
-    assert_false(conf_set(&c, CONF_LISTEN_RESP, bad, 2));
-    assert_int_equal(c.listen_resp.n, 2);
-    assert_string_equal(c.listen_resp.all[1].path, "/x");
-    assert_false(conf_set(&c, CONF_LISTEN_RESP, NULL, 0));
-    assert_true(conf_set(&c, CONF_MYSQL_PASSWORD_FILE, &urls[0], 1));
-    assert_true(conf_set(&c, CONF_MYSQL_PASSWORD_FILE, NULL, 0));
-    assert_null(c.mysql_password_file);
-    assert_false(conf_set(&c, CONF_REDIS_REPLICAS, &bad[1], 1));
+    conf_default(&of);
+    assert_true(conf_set(&of, CONF_LISTEN_RESP, urls, 2));
+    assert_int_equal(of.listen_resp.n, 2);
+    assert_false(conf_set(&of, CONF_LISTEN_RESP, bad, 2));
+    assert_int_equal(of.listen_resp.n, 2);
+    assert_string_equal(of.listen_resp.all[1].path, "/x");
+    assert_false(conf_set(&of, CONF_LISTEN_RESP, NULL, 0));
+    assert_true(conf_set(&of, CONF_MYSQL_PASSWORD_FILE, &urls[0], 1));
+    assert_true(conf_set(&of, CONF_MYSQL_PASSWORD_FILE, NULL, 0));
+    assert_null(of.mysql_password_file);
+    assert_false(conf_set(&of, CONF_REDIS_REPLICAS, &bad[1], 1));
     static const char *const numbers[] = {"3", "1, 2", "2"};
-    assert_true(conf_set(&c, CONF_SERIES_PRECISIONS, numbers, 2));
-    assert_int_equal(c.series_precisions.n, 3);
-    assert_false(conf_set(&c, CONF_SERIES_PRECISIONS, numbers, 3));
-    assert_int_equal(c.series_precisions.n, 3);
-    conf_free(&c);
+    assert_true(conf_set(&of, CONF_SERIES_PRECISIONS, numbers, 2));
+    assert_int_equal(of.series_precisions.n, 3);
+    assert_false(conf_set(&of, CONF_SERIES_PRECISIONS, numbers, 3));
+    assert_int_equal(of.series_precisions.n, 3);
+    conf_free(&of);
 }
 
 /* Lines of an option that is commented out, `# instance: store-1`, become options; but no files of secrets, which are
@@ -969,52 +908,49 @@ static void uncomment(const char *from, char *to)
     *to = '\0';
 }
 
-static bool given(const struct conf *c, enum conf_option option)
+static bool given(const struct conf *of, enum conf_option option)
 {
-    bool somewhere = c->places[option].line > 0;
-    for (size_t i = 0; i < c->counters_n; i++)
-        somewhere = somewhere || c->counters[i].places[option].line > 0;
-    for (size_t i = 0; i < c->users_n; i++)
-        somewhere = somewhere || c->users[i].places[option].line > 0;
+    bool somewhere = of->places[option].line > 0;
+    for (size_t i = 0; i < of->counters_n; i++)
+        somewhere = somewhere || of->counters[i].places[option].line > 0;
+    for (size_t i = 0; i < of->users_n; i++)
+        somewhere = somewhere || of->users[i].places[option].line > 0;
     return somewhere;
 }
 
 static void test_shipped_file(void **state)
 {
-    (void)state;
     const char *path = SOURCE_DIR "/config/tallyd.full.yaml";
-    struct conf c, d;
-    struct error e;
-    if (conf_load(path, NULL, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    struct conf of, d;
+    if (conf_load(path, NULL, &of, &e) != ERR_NONE) fail_msg("%s", e.text);
     conf_default(&d);
-    assert_int_equal(c.counters_n, d.counters_n);
-    for (size_t i = 0; i < c.counters_n; i++) {
-        assert_string_equal(c.counters[i].name, d.counters[i].name);
-        assert_string_equal(c.counters[i].key, d.counters[i].key);
-        assert_string_equal(c.counters[i].table, d.counters[i].table);
+    assert_int_equal(of.counters_n, d.counters_n);
+    for (size_t i = 0; i < of.counters_n; i++) {
+        assert_string_equal(of.counters[i].name, d.counters[i].name);
+        assert_string_equal(of.counters[i].key, d.counters[i].key);
+        assert_string_equal(of.counters[i].table, d.counters[i].table);
     }
     FILE *f = fopen(path, "r");
     static char text[65536], all[65536];
     text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
     fclose(f);
     uncomment(text, all);
-    conf_free(&c);
-    accepted(all, &c);
+    conf_free(&of);
+    accepted_as(all, &of);
     for (int i = 0; i < CONF_OPTION_COUNT; i++) {
         const char *option = conf_option_path((enum conf_option)i);
         bool commented =
             (strstr(option, "password_file") != NULL && strstr(text, "# password_file: ") != NULL) ||
             (i == CONF_HTTP_TOKENS && strstr(text, "# tokens: ") != NULL);
-        if (!commented && !given(&c, (enum conf_option)i))
+        if (!commented && !given(&of, (enum conf_option)i))
             fail_msg("config/tallyd.full.yaml does not show %s", option);
     }
-    conf_free(&c);
+    conf_free(&of);
     conf_free(&d);
 }
 
 static void test_help(void **state)
 {
-    (void)state;
     struct buf help = {0};
     conf_help(&help);
     buf_put_char(&help, '\0');
@@ -1052,7 +988,6 @@ static void helped(const char *path, const char *first, const char *meant)
 
 static void test_help_of(void **state)
 {
-    (void)state;
     helped("limits.memory", "  limits.memory = 512MiB\n", NULL);
     helped("limits", "  limits.clients = 10000\n", NULL);
     helped("redis.tls.ca", "  redis.tls\n", NULL);

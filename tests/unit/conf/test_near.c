@@ -14,7 +14,6 @@ static size_t distance(const char *a, const char *b)
 
 static void test_distance(void **state)
 {
-    (void)state;
     assert_int_equal(distance("", ""), 0);
     assert_int_equal(distance("", "abc"), 3);
     assert_int_equal(distance("listen", "listen"), 0);
@@ -33,7 +32,6 @@ static void test_distance(void **state)
 
 static void test_nearest(void **state)
 {
-    (void)state;
     static const char *const names[] = {"run", "check", "migrate", "recover", "verify", "dev"};
     assert_string_equal(near_name(SLICE("chek"), names, 6), "check");
     assert_string_equal(near_name(SLICE("rnu"), names, 6), "run");

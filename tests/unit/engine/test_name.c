@@ -71,7 +71,6 @@ static void say_killed(bool lost)
 static void test_free_then_ours(void **state)
 {
     struct name *n = name_open();
-    (void)state;
     name_tick(n, 1000);
     say_holder(NULL, false);
     assert_true(n->free);
@@ -92,7 +91,6 @@ static void test_free_then_ours(void **state)
 static void test_links_first(void **state)
 {
     struct name *n = name_open();
-    (void)state;
     name_take(n, 1000);
     say_holder(NULL, false);
     say_killed(true);
@@ -112,7 +110,6 @@ static void test_links_first(void **state)
 static void test_cut(void **state)
 {
     struct name *n = name_open();
-    (void)state;
     name_take(n, 1000);
     say_holder(NULL, false);
     world.link.sm.now = LINK_CLOSING;
@@ -135,7 +132,6 @@ static void test_cut(void **state)
 static void test_dead_on_this_machine(void **state)
 {
     struct name *n = name_open();
-    (void)state;
     name_take(n, 1000);
     say_holder("dead|here", true); /* Redis has not read the end of its links yet */
     assert_false(n->free);
@@ -149,7 +145,6 @@ static void test_dead_on_this_machine(void **state)
 static void test_dead_elsewhere(void **state)
 {
     struct name *n = name_open();
-    (void)state;
     name_take(n, 1000);
     say_holder("dead|there", false); /* it may be connecting again */
     assert_null(world.killing);
@@ -191,7 +186,6 @@ static void living(const char *holder, uint64_t patient_ms)
 
 static void test_living(void **state)
 {
-    (void)state;
     living("other|here", 3000);
     living("other|there", 35000);
 }
@@ -199,7 +193,6 @@ static void test_living(void **state)
 static void test_redis_says_nothing(void **state)
 {
     struct name *n = name_open();
-    (void)state;
     name_take(n, 1000);
     world.asked->lost = true;
     snprintf(world.asked->text, sizeof world.asked->text, "NOPERM no");

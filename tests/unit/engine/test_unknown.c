@@ -17,54 +17,43 @@ static struct { /* what was asked last, NULL: nothing */
 
 void redis_batch_list(struct redis_link *l, struct batch_list *b)
 {
-    (void)l;
     world.list = b;
 }
 
 void redis_scan(struct redis_scans *ss, struct scan *s)
 {
-    (void)ss;
     world.scan = s;
 }
 
 void redis_fence(struct redis_fences *fs, struct fence *f)
 {
-    (void)fs;
     world.fence = f;
 }
 
 void redis_discard(struct redis_link *l, struct discard *d)
 {
-    (void)l;
     world.discard = d;
 }
 
 void core_job(struct core *c, struct db_job *job)
 {
-    (void)c;
     world.job = job;
 }
 
 enum err ledger_reject_batch(struct db *db, const struct batch *b, const struct epoch *epoch,
                              const char *reason, uint64_t *rows, struct error *e)
 {
-    (void)epoch;
-    (void)db, (void)b, (void)reason, (void)e;
     *rows = 7;
     return ERR_NONE;
 }
 
 static void result_take(void *arg, const struct unknown_result *u)
 {
-    (void)arg;
     world.result = *u;
     world.done++;
 }
 
-static void name_ignore(void *arg, struct slice name)
-{
-    (void)arg, (void)name;
-}
+static void name_ignore(void *arg, struct slice name) {}
 
 /* One such batch is found, and its scan is asked for. */
 static void scan_begin(struct core *c)
@@ -89,7 +78,6 @@ static void scan_answer(enum scan_outcome outcome)
 
 static void rejects_then_discards(void **state)
 {
-    (void)state;
     struct core c;
     scan_begin(&c);
     scan_answer(SCAN_SEALED);
@@ -108,7 +96,6 @@ static void rejects_then_discards(void **state)
 /* A scan is sealed on a thread, and may end after the links were closed: a fence would get no answer then. */
 static void closed_while_a_scan_is_sealed(void **state)
 {
-    (void)state;
     struct core c;
     scan_begin(&c);
     c.stage = STAGE_CLOSING;

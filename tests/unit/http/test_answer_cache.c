@@ -16,7 +16,6 @@ static void put(struct answer_cache *c, const char *question, int64_t stored)
 
 static void the_last_answer_comes_back(void **state)
 {
-    (void)state;
     static struct answer_cache c;
     struct rows_answer a = {0};
     answer_cache_init(&c);
@@ -37,7 +36,6 @@ static void the_last_answer_comes_back(void **state)
 
 static void what_nobody_asks_is_forgotten_first(void **state)
 {
-    (void)state;
     static struct answer_cache c;
     struct rows_answer a = {0};
     char question[16];

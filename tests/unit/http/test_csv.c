@@ -18,7 +18,6 @@ static void expect(const char *text, const char *cell)
 
 static void texts(void **state)
 {
-    (void)state;
     expect("", "");
     expect("red shoes", "red shoes");
     expect("a,b", "\"a,b\"");
@@ -30,7 +29,6 @@ static void texts(void **state)
 
 static void formulas(void **state)
 {
-    (void)state;
     expect("=1+1", "'=1+1");
     expect("+1", "'+1");
     expect("-1", "'-1");
@@ -43,7 +41,6 @@ static void formulas(void **state)
 
 static void rows(void **state)
 {
-    (void)state;
     struct buf out = {0};
     struct csv c = {.out = &out};
     csv_text(&c, SLICE("item"));

@@ -16,7 +16,6 @@ static const struct counter counter = {.name = {"views", 5}};
 
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
-    (void)clock;
     *t = (struct timespec){(time_t)(now_ms / 1000), (long)(now_ms % 1000) * 1000000};
     return 0;
 }
@@ -26,7 +25,6 @@ enum err panel_labels(struct panel *p, const struct counter *c, const struct sli
                       struct error *e)
 {
     char name[64];
-    (void)p, (void)c, (void)e;
     asked += n;
     label(arg, SLICE("another"), SLICE("which nobody asked for"));
     for (size_t i = 0; version > 0 && i < n; i++) {
@@ -65,7 +63,6 @@ static void a_name_is_asked_for_once_a_minute(void **state)
 {
     static struct label_cache c;
     char name[64];
-    (void)state;
     label_cache_init(&c);
     version = 1;
     LOOK(&mysql, 7, 2, 2, "7 v1");
@@ -87,7 +84,6 @@ static void there_are_so_many_at_most(void **state)
 {
     static struct label_cache c;
     char name[64];
-    (void)state;
     label_cache_init(&c);
     version = 1;
     LOOK(&mysql, 0, 2, 2, "0 v1");

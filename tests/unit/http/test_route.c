@@ -36,7 +36,6 @@ static size_t count(struct slice text, const char *part)
 
 static void every_route_is_in_the_contract(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < routes_n; i++) {
         struct slice text;
         char method[16];
@@ -49,7 +48,6 @@ static void every_route_is_in_the_contract(void **state)
 
 static void everything_in_the_contract_has_a_route(void **state)
 {
-    (void)state;
     struct slice all = asset_find(SLICE("openapi.yaml"))->text;
     const char *end = memmem(all.p, all.n, "\ncomponents:", 12);
     assert_non_null(end);
@@ -58,7 +56,6 @@ static void everything_in_the_contract_has_a_route(void **state)
 
 static void parameters_are_the_same(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < routes_n; i++) {
         struct slice text;
         size_t words = 0;
@@ -86,7 +83,6 @@ static const struct route *find(const char *method, const char *path, const char
 
 static void finds_by_method_and_path(void **state)
 {
-    (void)state;
     const char *allow;
     const struct route *r = find("GET", "/api/stores/7/counters/views", &allow);
     assert_string_equal(r->path, "/api/stores/{store}/counters/{counter}");

@@ -12,7 +12,6 @@ static const char *path_of(struct target *t, const char *path)
 
 static void parts_and_decodes(void **state)
 {
-    (void)state;
     struct target t;
     assert_null(path_of(&t, "/api/series/s7%3aviews%2F%41/60"));
     assert_int_equal(t.segments_n, 4);
@@ -24,7 +23,6 @@ static void parts_and_decodes(void **state)
 
 static void an_end_is_a_segment_too(void **state)
 {
-    (void)state;
     struct target t;
     assert_null(path_of(&t, "/"));
     assert_int_equal(t.segments_n, 0);
@@ -41,7 +39,6 @@ static void an_end_is_a_segment_too(void **state)
 
 static void refuses(void **state)
 {
-    (void)state;
     static const struct {
         const char *path, *fault;
     } cases[] = {
@@ -62,7 +59,6 @@ static void refuses(void **state)
 
 static void takes_each_parameter_once(void **state)
 {
-    (void)state;
     struct target t = {0};
     struct slice value;
     assert_null(target_add_arg(&t, SLICE("from"), SLICE("2014%30920")));
@@ -78,7 +74,6 @@ static void takes_each_parameter_once(void **state)
 
 static void too_many_parameters_are_refused(void **state)
 {
-    (void)state;
     struct target t = {0};
     char name[8];
     for (int i = 0; i < TARGET_ARGS_MAX; i++) {
@@ -92,7 +87,6 @@ static void too_many_parameters_are_refused(void **state)
 /* After percent-encoding, any bytes but NUL come back unchanged. */
 static void any_bytes_come_back(void **state)
 {
-    (void)state;
     struct dice dice = dice_new("target");
     for (int round = 0; round < 2000; round++) {
         char plain[20], path[64] = "/x/";

@@ -74,7 +74,6 @@ static void *serve(void *arg)
 static int on_connect(void *arg)
 {
     int ends[2], i = services_n++;
-    (void)arg;
     if (i >= CONNECTIONS_MOST || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) abort();
     if (pthread_create(&services[i], NULL, serve, (void *)(intptr_t)ends[1]) != 0) abort();
     return ends[0];
@@ -82,7 +81,6 @@ static int on_connect(void *arg)
 
 static void on_stopped(void *arg)
 {
-    (void)arg;
     sem_post(&stopped);
 }
 
@@ -92,7 +90,6 @@ static int files_make(void **state)
 {
     struct buf text = {0}, problems = {0};
     struct error e;
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
     db_library_init();
     sem_init(&stopped, 0, 0);
@@ -116,7 +113,6 @@ static int files_make(void **state)
 
 static int files_remove(void **state)
 {
-    (void)state;
     conf_free(&conf);
     db_config_close(&mysql);
     redis_url_close(&redis);
@@ -179,7 +175,6 @@ static const char *hear(int fd, char *out, size_t size)
 static void nobody_hears_of_a_service_that_was_not_asked(void **state)
 {
     static char text[262144];
-    (void)state;
     begin(100, true);
     hear(ask("/api/stores/1/counters/views"), text, sizeof text);
     assert_memory_equal(text, "HTTP/1.1 200", 12);
@@ -199,7 +194,6 @@ static void starts_with(const char *path, const char *line, const char *body)
 /* A supervisor that asks at once is not told that the loop hangs, and sends no traffic yet. */
 static void health_before_the_service_was_asked(void **state)
 {
-    (void)state;
     info_held = true;
     begin(0, true);
     starts_with("/healthz", "HTTP/1.1 200", "ok\n");
@@ -242,7 +236,6 @@ static void who_waits_for_a_worker_is_refused_at_the_end(void **state)
 {
     static char text[65536];
     int fds[POOL_OF_ONE + WAITING], refused = 0;
-    (void)state;
     begin(0, false);
     for (size_t i = 0; i < POOL_OF_ONE + WAITING; i++)
         fds[i] = ask("/api/boxes/none");
@@ -282,7 +275,6 @@ static void *client(void *arg)
 static void begins_and_ends_beside_requests(void **state)
 {
     pthread_t clients[CLIENTS];
-    (void)state;
     for (int i = 0; i < 60; i++) {
         begin(i % 3, true);
         asking = true;

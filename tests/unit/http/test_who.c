@@ -26,7 +26,6 @@ static bool is_here(const char *address, const char *host, bool forwarded)
 
 static void the_loopback_is_here(void **state)
 {
-    (void)state;
     assert_true(is_here("127.0.0.1", "localhost:7371", false));
     assert_true(is_here("127.3.4.5", "127.0.0.1", false));
     assert_true(is_here("::1", "[::1]:7371", false));
@@ -35,7 +34,6 @@ static void the_loopback_is_here(void **state)
 
 static void others_are_not(void **state)
 {
-    (void)state;
     assert_false(is_here("192.0.2.1", "localhost", false));
     assert_false(is_here("::ffff:192.0.2.1", "localhost", false));
     assert_false(is_here("2001:db8::1", "[::1]", false));
@@ -48,7 +46,6 @@ static void others_are_not(void **state)
 
 static void a_proxy_gives_itself_away(void **state)
 {
-    (void)state;
     static const char *const added[] = {"Forwarded",
                                         "X-Forwarded-For",
                                         "x-forwarded-host",
@@ -69,7 +66,6 @@ static void a_proxy_gives_itself_away(void **state)
 
 static void another_origin_is_seen(void **state)
 {
-    (void)state;
     const char *host = "127.0.0.1:7371";
     assert_false(is_cross_origin(NULL, NULL, host)); /* no browser */
     assert_false(is_cross_origin("same-origin", NULL, host));
@@ -85,7 +81,6 @@ static void another_origin_is_seen(void **state)
 
 static void a_unix_socket_is_here(void **state)
 {
-    (void)state;
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     struct who_asks q = {.peer = (struct sockaddr *)&local, .host = "anything"};
     assert_true(who_asks(&q, &tokens).known);
@@ -106,7 +101,6 @@ static struct who with(const char *authorization)
 
 static void a_token_is_taken_whole(void **state)
 {
-    (void)state;
     struct who w = with("Bearer operator-0123456789");
     assert_true(w.known);
     assert_ptr_equal(w.bearer, &all[0]);
@@ -129,7 +123,6 @@ static void a_token_is_taken_whole(void **state)
 
 static void a_token_too_long_to_be_one_is_refused(void **state)
 {
-    (void)state;
     char text[400] = "Bearer ";
     static char secret[CONF_BEARER_MOST + 1];
     struct conf_bearer one = {"long", secret, NULL};
@@ -152,7 +145,6 @@ static struct pattern pattern(const char *text)
 
 static void names_belong_to_stores(void **state)
 {
-    (void)state;
     struct counter views = {.store = STORE_INTEGER, .key = pattern("s<store>:product_views")};
     views.feeds[FEED_SERIES] = pattern("s<store>:views");
     views.feeds[FEED_TIMEBOX] = pattern("b<store>");

@@ -56,7 +56,6 @@ static void toy_open(void *session, struct conn *conn, void *arg)
 
 static void toy_close(void *session)
 {
-    (void)session;
     closed_n++;
 }
 
@@ -120,7 +119,6 @@ static void answer_owed(struct conn *c, const char *text)
 
 static void on_turn_end(uv_check_t *check)
 {
-    (void)check;
     listen_turn(set);
     listen_flush_all(set);
 }
@@ -164,13 +162,11 @@ static int world_open_for(uint32_t linger_ms)
 
 static int world_open(void **state)
 {
-    (void)state;
     return world_open_for(600000);
 }
 
 static int world_open_brief(void **state)
 {
-    (void)state;
     return world_open_for(100);
 }
 
@@ -204,7 +200,6 @@ static void on_stopped(void *arg)
 
 static int world_close(void **state)
 {
-    (void)state;
     char path[128];
     if (!stopped) {
         listen_stop(set, on_stopped, &stopped);
@@ -278,6 +273,14 @@ static void expect(int fd, const char *text)
     assert_memory_equal(have, text, n);
 }
 
+static void served(int fd, const char *text)
+{
+    char line[32];
+    snprintf(line, sizeof(line), "say %s\n", text);
+    put(fd, line);
+    expect(fd, text);
+}
+
 static void expect_end(int fd)
 {
     char byte;
@@ -303,13 +306,10 @@ static size_t read_all(int fd, size_t n)
 
 static void serves_both_at_once(void **state)
 {
-    (void)state;
     char peer[64];
     int a = client_tcp(), b = client_unix();
-    put(a, "say tcp\n");
-    expect(a, "tcp");
-    put(b, "say unix\n");
-    expect(b, "unix");
+    served(a, "tcp");
+    served(b, "unix");
     conn_peer(last, peer, sizeof(peer));
     assert_true(strlen(peer) > 4);
     struct conn_info info;
@@ -326,7 +326,6 @@ static void serves_both_at_once(void **state)
 
 static void keeps_what_is_left(void **state)
 {
-    (void)state;
     int fd = client_tcp();
     const char *text = "say hello\nsay wor";
     for (size_t i = 0; i < strlen(text); i++) {
@@ -343,7 +342,6 @@ static void keeps_what_is_left(void **state)
 /* More than fits before the shared area: appended to what is kept. */
 static void keeps_much(void **state)
 {
-    (void)state;
     int fd = client_unix();
     char *line = heap_alloc(20001);
     memset(line, 'y', 20000);
@@ -367,7 +365,6 @@ static void keeps_much(void **state)
 /* However much one sends, in a turn it is read from once, and several share what is read in a turn. */
 static void one_read_a_turn(void **state)
 {
-    (void)state;
     static char much[5 * GREEDY_LINES];
     int fds[GREEDY], size = sizeof(much) * 2;
     struct toy *toys[GREEDY];
@@ -376,8 +373,7 @@ static void one_read_a_turn(void **state)
     for (int i = 0; i < GREEDY; i++) {
         fds[i] = client_unix();
         setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-        put(fds[i], "say a\n");
-        expect(fds[i], "a");
+        served(fds[i], "a");
         toys[i] = conn_session(last);
         assert_true(write(fds[i], much, sizeof(much)) > 2 * 65536);
     }
@@ -396,7 +392,6 @@ static void one_read_a_turn(void **state)
 
 static void paused_is_not_read_from(void **state)
 {
-    (void)state;
     int fd = client_unix();
     put(fd, "say a\nwait\nsay b\n");
     expect(fd, "a");
@@ -420,7 +415,6 @@ static void paused_is_not_read_from(void **state)
 
 static void half_a_close_still_gets_its_answer(void **state)
 {
-    (void)state;
     int fd = client_tcp();
     put(fd, "owe\nsay a\n");
     shutdown(fd, SHUT_WR);
@@ -435,7 +429,6 @@ static void half_a_close_still_gets_its_answer(void **state)
 
 static void half_a_close_behind_much(void **state)
 {
-    (void)state;
     int fd = client_unix();
     put(fd, "big 70000\nsay a\nbig 70000\nwait\nsay b\nsay without an end");
     shutdown(fd, SHUT_WR);
@@ -450,7 +443,6 @@ static void half_a_close_behind_much(void **state)
 
 static void finish_lets_all_out(void **state)
 {
-    (void)state;
     int fd = client_tcp();
     put(fd, "owe\nfinish\nsay never\n");
     until(last != NULL && conn_outlet(last)->waiting == 1);
@@ -494,7 +486,6 @@ static void expect_eof(int fd)
 
 static void the_last_word_reaches_one_that_sends_on(void **state)
 {
-    (void)state;
     int fds[] = {client_tcp(), client_unix()};
     for (int i = 0; i < 2; i++) {
         put(fds[i], "say the last word\nfinish\n");
@@ -509,7 +500,6 @@ static void the_last_word_reaches_one_that_sends_on(void **state)
 
 static void one_that_sends_for_ever_is_closed(void **state)
 {
-    (void)state;
     int fd = client_tcp();
     put(fd, "finish\n");
     assert_in_range(pour(fd, 1 << 30), 1 << 20, 64 << 20);
@@ -519,7 +509,6 @@ static void one_that_sends_for_ever_is_closed(void **state)
 
 static void one_that_never_closes_is_closed(void **state)
 {
-    (void)state;
     int fd = client_tcp();
     put(fd, "finish\n");
     expect_eof(fd);
@@ -530,7 +519,6 @@ static void one_that_never_closes_is_closed(void **state)
 /* They are clients until they are closed, but no newcomer is refused for them. */
 static void those_that_linger_make_room(void **state)
 {
-    (void)state;
     int fds[20];
     for (int i = 0; i < 20; i++) {
         fds[i] = client_unix();
@@ -539,8 +527,7 @@ static void those_that_linger_make_room(void **state)
     }
     assert_int_equal(closed_n, 0);
     int more = client_tcp();
-    put(more, "say in\n");
-    expect(more, "in");
+    served(more, "in");
     assert_int_equal(closed_n, 1);
     for (int i = 0; i < 20; i++)
         close(fds[i]);
@@ -549,7 +536,6 @@ static void those_that_linger_make_room(void **state)
 
 static void stop_waits_for_none_that_lingers(void **state)
 {
-    (void)state;
     int fd = client_tcp();
     put(fd, "finish\n");
     expect_eof(fd);
@@ -563,7 +549,6 @@ static void stop_waits_for_none_that_lingers(void **state)
 
 static void *counting_realloc(void *arg, void *p, size_t size)
 {
-    (void)arg;
     size_t *block = p == NULL ? NULL : (size_t *)p - 2;
     size_t before = block == NULL ? 0 : block[0];
     block = realloc(block, size + 2 * sizeof(size_t));
@@ -574,7 +559,6 @@ static void *counting_realloc(void *arg, void *p, size_t size)
 
 static void counting_free(void *arg, void *p)
 {
-    (void)arg;
     if (p == NULL) return;
     size_t *block = (size_t *)p - 2;
     heap_live -= block[0];
@@ -583,7 +567,6 @@ static void counting_free(void *arg, void *p)
 
 static void memory_stays_while_somebody_needs_it(void **state)
 {
-    (void)state;
     size_t before = heap_live;
     int fd = client_unix();
     put(fd, "owe\nhold\nsay a\n");
@@ -613,7 +596,6 @@ static void memory_stays_while_somebody_needs_it(void **state)
 
 static void an_idle_connection_is_small(void **state)
 {
-    (void)state;
     int fds[16];
     char much[3000] = "";
     size_t before = heap_live;
@@ -639,10 +621,8 @@ static void an_idle_connection_is_small(void **state)
 
 static void a_slow_reader_is_not_read_from(void **state)
 {
-    (void)state;
     int slow = client_unix(), other = client_tcp();
-    put(other, "say o\n");
-    expect(other, "o");
+    served(other, "o");
     char line[16];
     for (int i = 0; i < 100; i++) {
         snprintf(line, sizeof(line), "big %d\n", 100000);
@@ -654,15 +634,12 @@ static void a_slow_reader_is_not_read_from(void **state)
     struct toy *t = conn_session(last);
     assert_true(t->lines > 0 && t->lines < 20);
     size_t lines = t->lines;
-    for (int i = 0; i < 100; i++) {
-        put(other, "say fast\n");
-        expect(other, "fast");
-    }
+    for (int i = 0; i < 100; i++)
+        served(other, "fast");
     assert_int_equal(t->lines, lines);
     assert_int_equal(read_all(slow, 100 * 100000), 100 * 100000);
     assert_int_equal(t->lines, 100);
-    put(slow, "say end\n");
-    expect(slow, "end");
+    served(slow, "end");
     close(slow);
     close(other);
 }
@@ -670,7 +647,6 @@ static void a_slow_reader_is_not_read_from(void **state)
 /* The client goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without end. */
 static void a_slow_reader_that_goes_on_sending(void **state)
 {
-    (void)state;
     int slow = client_unix();
     char line[4096];
     size_t lines = 0;
@@ -693,7 +669,6 @@ static void a_slow_reader_that_goes_on_sending(void **state)
 /* One answer may be longer than the limit of unread bytes: the client is not cut, and is served again when it has read. */
 static void one_long_answer_ends_nothing(void **state)
 {
-    (void)state;
     int fd = client_unix();
     put(fd, "big 17000000\nsay a\n");
     some_turns();
@@ -706,8 +681,7 @@ static void one_long_answer_ends_nothing(void **state)
 static int lines_taken_of(int fd, int lines, int bytes)
 {
     char line[16];
-    put(fd, "say o\n");
-    expect(fd, "o");
+    served(fd, "o");
     struct toy *t = conn_session(last);
     for (int i = 0; i < lines; i++) {
         snprintf(line, sizeof(line), "big %d\n", bytes);
@@ -719,10 +693,8 @@ static int lines_taken_of(int fd, int lines, int bytes)
 
 static void a_stranger_may_leave_little_unread(void **state)
 {
-    (void)state;
     int fd = client_unix();
-    put(fd, "say a\n");
-    expect(fd, "a");
+    served(fd, "a");
     conn_outlet(last)->stranger = true;
     assert_in_range(lines_taken_of(fd, 100, 1 << 17), 2, 5); /* its socket has the first ones */
     close(fd);
@@ -731,7 +703,6 @@ static void a_stranger_may_leave_little_unread(void **state)
 /* listen_limits.unread_all is shared out: the first has half of it, the next half of the rest. */
 static void those_who_read_nothing_share_the_limit(void **state)
 {
-    (void)state;
     struct listen_limits few = limits;
     struct listen *other = set;
     struct error e;
@@ -764,7 +735,6 @@ static void those_who_read_nothing_share_the_limit(void **state)
 
 static void one_that_reads_nothing_is_closed(void **state)
 {
-    (void)state;
     struct listen_limits few = limits;
     struct listen *quick = set;
     struct error e;
@@ -790,7 +760,6 @@ static void one_that_reads_nothing_is_closed(void **state)
 
 static void too_many_clients_are_told(void **state)
 {
-    (void)state;
     int fds[20];
     for (int i = 0; i < 20; i++)
         fds[i] = client_unix();
@@ -803,8 +772,7 @@ static void too_many_clients_are_told(void **state)
     close(fds[0]);
     until(closed_n == 1);
     fds[0] = client_tcp();
-    put(fds[0], "say in\n");
-    expect(fds[0], "in");
+    served(fds[0], "in");
     for (int i = 0; i < 20; i++)
         close(fds[i]);
 }
@@ -817,7 +785,6 @@ static int64_t came(void)
 /* However many connections come, a turn of the loop serves the others too. */
 static void a_crowd_comes_in_over_turns(void **state)
 {
-    (void)state;
     int fds[80];
     int64_t before = came(), seen = before;
     for (int i = 0; i < 80; i += 2) {
@@ -830,8 +797,7 @@ static void a_crowd_comes_in_over_turns(void **state)
         assert_in_range(now - seen, 0, 16 + 2); /* and one at each address that was held */
         seen = now;
     }
-    put(fds[0], "say in\n");
-    expect(fds[0], "in");
+    served(fds[0], "in");
     for (int i = 0; i < 80; i++)
         close(fds[i]);
 }
@@ -839,7 +805,6 @@ static void a_crowd_comes_in_over_turns(void **state)
 /* A connection that is still held when all ends has no owner. */
 static void stops_with_a_crowd_outside(void **state)
 {
-    (void)state;
     int fds[40];
     for (int i = 0; i < 40; i++)
         fds[i] = client_tcp();
@@ -856,7 +821,6 @@ static void stops_with_a_crowd_outside(void **state)
 /* More wait at a port than are accepted in a turn: all are served, and new ones go to the other who has the port. */
 static void leaves_a_shared_port(void **state)
 {
-    (void)state;
     struct error e;
     char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
     struct address a = {.text = text, .host = host, .shared = true};
@@ -874,8 +838,7 @@ static void leaves_a_shared_port(void **state)
     assert_true(listen_hand_over(set));
     assert_int_equal(opened, 20);
     for (int i = 0; i < 20; i++) {
-        put(fds[i], "say served\n");
-        expect(fds[i], "served");
+        served(fds[i], "served");
         close(fds[i]);
     }
     for (int i = 0; i < 20; i++)
@@ -890,25 +853,21 @@ static void leaves_a_shared_port(void **state)
     assert_int_equal(opened, 20);
     close(other);
     int unix_fd = client_unix();
-    put(unix_fd, "say still\n");
-    expect(unix_fd, "still");
+    served(unix_fd, "still");
     close(unix_fd);
 }
 
 static bool enough;
 static void on_enough(uv_timer_t *timer)
 {
-    (void)timer;
     enough = true;
 }
 
 /* No descriptor is left: clients inside are served, those outside are refused, and the loop sleeps. */
 static void no_descriptors_left(void **state)
 {
-    (void)state;
     int inside = client_unix(), outside[3];
-    put(inside, "say a\n");
-    expect(inside, "a");
+    served(inside, "a");
     for (int i = 0; i < 3; i++)
         outside[i] = socket(AF_UNIX, SOCK_STREAM, 0);
     struct rlimit before, none;
@@ -919,8 +878,7 @@ static void no_descriptors_left(void **state)
     struct sockaddr_un sun = address_of("s");
     for (int i = 0; i < 3; i++)
         assert_int_equal(connect(outside[i], (struct sockaddr *)&sun, sizeof(sun)), 0);
-    put(inside, "say b\n");
-    expect(inside, "b");
+    served(inside, "b");
     uv_timer_t timer;
     uv_timer_init(&loop, &timer);
     uv_timer_start(&timer, on_enough, 200, 0);
@@ -931,8 +889,7 @@ static void no_descriptors_left(void **state)
     assert_int_equal(opened, 1);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     int late = client_unix();
-    put(late, "say in\n");
-    expect(late, "in");
+    served(late, "in");
     uv_close((uv_handle_t *)&timer, NULL);
     for (int i = 0; i < 3; i++)
         close(outside[i]);
@@ -943,7 +900,6 @@ static void no_descriptors_left(void **state)
 
 static void with_few_files(void *arg)
 {
-    (void)arg;
     struct rlimit few = {200, 200};
     struct listen_limits many = listen_limits_default;
     setrlimit(RLIMIT_NOFILE, &few);
@@ -952,7 +908,6 @@ static void with_few_files(void *arg)
 
 static void clients_fit_the_files(void **state)
 {
-    (void)state;
     struct child_end end = child_run(with_few_files, NULL);
     assert_true(child_exited(&end));
     assert_non_null(strstr(end.stderr_, "event=clients_limited wanted=10000 now=136 "));
@@ -969,7 +924,6 @@ static enum err add(const char *name, struct error *e)
 
 static void unix_sockets_of_others(void **state)
 {
-    (void)state;
     struct error e;
     struct stat st;
     char path[128];
@@ -998,10 +952,8 @@ static void unix_sockets_of_others(void **state)
 
 static void stop_waits_for_answers(void **state)
 {
-    (void)state;
     int a = client_unix(), b = client_tcp();
-    put(b, "say b\n");
-    expect(b, "b");
+    served(b, "b");
     put(a, "owe\nhold\nsay a\n");
     expect(a, "a");
     struct conn *owed = conn_outlet(last)->waiting > 0 ? last : NULL;
@@ -1027,7 +979,6 @@ static void stop_waits_for_answers(void **state)
 
 static void stop_ends_when_told(void **state)
 {
-    (void)state;
     int a = client_unix();
     put(a, "owe\nhold\nsay a\n");
     expect(a, "a");
@@ -1042,7 +993,6 @@ static void stop_ends_when_told(void **state)
 
 static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
 {
-    (void)state;
     int ends[2], clients[20];
     for (int i = 0; i < 20; i++)
         clients[i] = client_unix();
@@ -1050,8 +1000,7 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     assert_true(listen_adopt(set, ends[1], &handler));
-    put(ends[0], "say inside\n");
-    expect(ends[0], "inside");
+    served(ends[0], "inside");
     listen_stop(set, on_stopped, &stopped);
     assert_false(listen_adopt(set, ends[0], &handler));
     expect_end(ends[0]);
@@ -1064,7 +1013,6 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
 /* Nothing of it stays: no socket without a reader. */
 static void session_may_drop_as_it_opens(void **state)
 {
-    (void)state;
     unwelcome = true;
     int tcp = client_tcp(), local = client_unix(), ends[2];
     until(opened == 2);
@@ -1079,8 +1027,7 @@ static void session_may_drop_as_it_opens(void **state)
     close(tcp);
     close(local);
     tcp = client_tcp();
-    put(tcp, "say welcome\n");
-    expect(tcp, "welcome");
+    served(tcp, "welcome");
     close(tcp);
 }
 

@@ -39,14 +39,12 @@ static struct tls_context *door, *trust;
 
 static void toy_open(void *session, struct conn *conn, void *arg)
 {
-    (void)arg;
     ((struct toy *)session)->conn = last = conn;
     opened++;
 }
 
 static void toy_close(void *session)
 {
-    (void)session;
     closed_n++;
 }
 
@@ -86,14 +84,12 @@ static size_t toy_bytes(void *session, struct slice in)
 
 static void on_turn_end(uv_check_t *check)
 {
-    (void)check;
     listen_turn(set);
     listen_flush_all(set);
 }
 
 static int files_make(void **state)
 {
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
     if (mkdtemp(dir) == NULL) return -1;
     ca = certificate_make(dir, "ca", NULL, 30, NULL);
@@ -105,7 +101,6 @@ static int files_make(void **state)
 
 static int files_remove(void **state)
 {
-    (void)state;
     tls_context_destroy(&door);
     tls_context_destroy(&trust);
     struct certificate *const all[] = {&ca, &pair};
@@ -145,19 +140,16 @@ static int world_open_for(uint32_t greeting_ms, uint32_t handshakes_percent)
 
 static int world_open(void **state)
 {
-    (void)state;
     return world_open_for(10000, 25);
 }
 
 static int world_open_hasty(void **state)
 {
-    (void)state;
     return world_open_for(300, 25);
 }
 
 static int world_open_tight(void **state)
 {
-    (void)state;
     return world_open_for(1000, 1);
 }
 
@@ -172,13 +164,11 @@ static int world_open_tight(void **state)
 
 static void on_stopped(void *arg)
 {
-    (void)arg;
     stopped = true;
 }
 
 static int world_close(void **state)
 {
-    (void)state;
     if (!stopped) listen_stop(set, on_stopped, NULL);
     listen_drop_all(set);
     until(stopped);
@@ -264,7 +254,6 @@ static void expect(struct client *c, const char *text)
 
 static void serves(void **state)
 {
-    (void)state;
     char peer[64];
     struct client a = client_open(), b = client_open();
     say(&a, "say hel\nsay lo\nsay wor");
@@ -283,7 +272,6 @@ static void serves(void **state)
 
 static void serves_who_sends_byte_by_byte(void **state)
 {
-    (void)state;
     struct client c = {.fd = socket_open(), .tls = tls_session_create(trust, "shop.example")};
     until((client_send(&c, 1), client_hear(&c), tls_session_state(c.tls) == TLS_READY));
     say(&c, "say one\nsay two\n");
@@ -294,7 +282,6 @@ static void serves_who_sends_byte_by_byte(void **state)
 /* What tallyd sends waits for the client, and then comes whole. */
 static void waits_for_a_slow_reader(void **state)
 {
-    (void)state;
     struct client c = client_open();
     for (int i = 0; i < 40; i++)
         say(&c, "big 300000\n");
@@ -311,7 +298,6 @@ static void waits_for_a_slow_reader(void **state)
 
 static void keeps_what_comes_in_a_pause(void **state)
 {
-    (void)state;
     struct client c = client_open();
     say(&c, "say a\nwait\nsay b\n");
     expect(&c, "a");
@@ -329,7 +315,6 @@ static void keeps_what_comes_in_a_pause(void **state)
 
 static void ends_are_said(void **state)
 {
-    (void)state;
     static char junk[100001];
     memset(junk, 'x', sizeof junk - 1);
     struct client c = client_open();
@@ -364,7 +349,6 @@ static void ends_are_said(void **state)
 /* A cut within a record: what was whole is taken, what was not is not. */
 static void half_a_record_is_nothing(void **state)
 {
-    (void)state;
     struct client c = client_open();
     say(&c, "say whole\n");
     size_t whole = tls_session_out(c.tls)->n;
@@ -379,7 +363,6 @@ static void half_a_record_is_nothing(void **state)
 
 static void no_tls_no_service(void **state)
 {
-    (void)state;
     char bytes[100];
     ssize_t n;
     int64_t before = STAT_GET(tls_refused);
@@ -404,7 +387,6 @@ static void no_tls_no_service(void **state)
 
 static void handshakes_have_an_end(void **state)
 {
-    (void)state;
     int silent = socket_open(), dribbling = socket_open();
     assert_int_equal(write(dribbling, "\x16\x03", 2), 2);
     until(opened == 2);
@@ -449,7 +431,6 @@ static int flood_step(struct client *all)
  * handshake may. */
 static void handshakes_wait_for_their_turn(void **state)
 {
-    (void)state;
     struct client c = client_open(), all[MANY];
     int64_t before = STAT_GET(tls_put_off);
     flood_open(all);
@@ -468,7 +449,6 @@ static void handshakes_wait_for_their_turn(void **state)
 /* A client that leaves before its hello is answered costs no handshake. */
 static void who_leaves_is_not_waited_for(void **state)
 {
-    (void)state;
     struct client all[MANY];
     int64_t before = STAT_GET(tls_put_off), failed = STAT_GET(tls_refused);
     flood_open(all);
@@ -483,7 +463,6 @@ static void who_leaves_is_not_waited_for(void **state)
 
 static void stops_in_the_middle_of_handshakes(void **state)
 {
-    (void)state;
     int silent = socket_open();
     struct client c = client_open();
     say(&c, "say here\n");
@@ -499,7 +478,6 @@ static void stops_in_the_middle_of_handshakes(void **state)
 
 static void one_too_many_is_closed(void **state)
 {
-    (void)state;
     int fds[21];
     char byte;
     for (int i = 0; i < 20; i++)

@@ -51,6 +51,10 @@ static struct counter shop_all[SHOP_COUNTERS] = {
 static const struct counters shop = {.all = shop_all, .n = SHOP_COUNTERS};
 
 static struct mariadb server;
+#define sql(...) mariadb_do(&server, __VA_ARGS__)
+#define ask_sql(...) mariadb_ask(&server, __VA_ARGS__)
+#define assert_sql(expected, ...) assert_mariadb(&server, (expected), __VA_ARGS__)
+#define await_sql(expected, ...) await_mariadb(&server, (expected), __VA_ARGS__)
 static const struct epoch shop_epoch = {
     .realm = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
     .id = {{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
@@ -63,6 +67,9 @@ static inline void shop_create(struct mariadb *m)
     if (schema_migrate(m->db, false, NULL, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
     if (schema_migrate_tables(m->db, &shop, &created, &e) != ERR_NONE) fail_msg("%s", e.text);
 }
+
+#define BOOKS "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters"
+#define LEDGER "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger"
 
 /* The books of a counter, as a tallyd makes them when it takes an epoch; once after each shop_empty(): a test may stop the server.
  * */
@@ -93,7 +100,6 @@ static inline void shop_empty(struct mariadb *m)
 /* Of a group of tests. */
 static inline int shop_start(void **state)
 {
-    (void)state;
     mariadb_start(&server);
     shop_create(&server);
     return 0;
@@ -101,14 +107,12 @@ static inline int shop_start(void **state)
 
 static inline int shop_afresh(void **state)
 {
-    (void)state;
     shop_empty(&server);
     return 0;
 }
 
 static inline int shop_stop(void **state)
 {
-    (void)state;
     mariadb_stop(&server);
     return 0;
 }

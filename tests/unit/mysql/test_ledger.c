@@ -40,7 +40,6 @@ static void merge_visits(uint8_t id, uint64_t gen, const char *visits)
 static void gen_highest(void **state)
 {
     uint64_t gen = 9;
-    (void)state;
     assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e));
     assert_int_equal(gen, 0);
     merge_visits(1, 3, "1");
@@ -53,7 +52,6 @@ static void known(void **state)
 {
     struct batch_id ids[3] = {shop_id(3), shop_id(1), shop_id(2)};
     bool is[3] = {true, false, true};
-    (void)state;
     merge_visits(1, 1, "1");
     assert_fine(ledger_known(db, ids, 3, is, &e));
     assert_false(is[0]);
@@ -64,9 +62,7 @@ static void known(void **state)
 
 static void age(uint8_t id, int days)
 {
-    mariadb_do(
-        &server,
-        "UPDATE tally_ledger SET merged_at = merged_at - INTERVAL %d DAY WHERE batch = REPEAT(CHAR(%d), 16)",
+    sql("UPDATE tally_ledger SET merged_at = merged_at - INTERVAL %d DAY WHERE batch = REPEAT(CHAR(%d), 16)",
         days, id);
 }
 
@@ -77,13 +73,12 @@ static void prune(void **state)
     struct batch_id standing = shop_id(2);
     struct ledger_prune p = {
         .epoch = shop_epoch, .standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
-    (void)state;
     for (uint8_t id = 1; id <= 6; id++)
         merge_visits(id, id, "1");
     for (uint8_t id = 1; id <= 4; id++)
         age(id, 8);
     age(5, 6);
-    assert_mariadb(&server, "nil", "SELECT pruned_until FROM tally_counters");
+    assert_sql("nil", "SELECT pruned_until FROM tally_counters");
     assert_fine(ledger_cutoff(db, WEEK_S, p.cutoff, &e));
     assert_fine(ledger_prune(db, &p, &e));
     assert_int_equal(p.pruned, 2);
@@ -91,12 +86,11 @@ static void prune(void **state)
     assert_fine(ledger_prune(db, &p, &e));
     assert_int_equal(p.pruned, 1);
     assert_false(p.more);
-    assert_mariadb(&server, "2 5 6",
-                   "SELECT ORD(batch) FROM tally_ledger ORDER BY 1"); /* batch 2 still exists, 5 is young */
-    assert_mariadb(&server, "1",
-                   "SELECT pruned_until BETWEEN UTC_TIMESTAMP(3) - INTERVAL 7 DAY - INTERVAL 1 MINUTE AND"
-                   " UTC_TIMESTAMP(3) - INTERVAL 7 DAY FROM tally_counters");
-    assert_mariadb(&server, "6", "SELECT merged FROM tally_counters");
+    assert_sql("2 5 6",
+               "SELECT ORD(batch) FROM tally_ledger ORDER BY 1"); /* batch 2 still exists, 5 is young */
+    assert_sql("1", "SELECT pruned_until BETWEEN UTC_TIMESTAMP(3) - INTERVAL 7 DAY - INTERVAL 1 MINUTE AND"
+                    " UTC_TIMESTAMP(3) - INTERVAL 7 DAY FROM tally_counters");
+    assert_sql("6", "SELECT merged FROM tally_counters");
 }
 
 /* After a quiet week the highest gen must still be known, or a Redis that was rolled back would not be seen.
@@ -105,7 +99,6 @@ static void prune_keeps_the_highest_gen(void **state)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
     uint64_t gen;
-    (void)state;
     for (uint8_t id = 1; id <= 3; id++) {
         merge_visits(id, id, "1");
         age(id, 1);
@@ -122,7 +115,6 @@ static void prune_keeps_the_highest_gen(void **state)
 static void prune_goes_by_the_cutoff(void **state)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
-    (void)state;
     merge_visits(1, 1, "1");
     merge_visits(2, 2, "1");
     assert_fine(ledger_cutoff(db, WEEK_S, p.cutoff, &e));
@@ -137,19 +129,17 @@ static void prune_goes_by_the_cutoff(void **state)
 
 static void complete_until(void **state)
 {
-    (void)state;
     shop_books("visitors");
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
-    assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
+    assert_sql("2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
     assert_fine(
         ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200122, &e)); /* never backwards */
-    assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
+    assert_sql("2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 4102444800000, &e)); /* past 2038 */
-    assert_mariadb(&server, "2100-01-01 00:00:00.000", "SELECT complete_until FROM tally_counters");
+    assert_sql("2100-01-01 00:00:00.000", "SELECT complete_until FROM tally_counters");
     merge_visits(1, 1, "5");
-    assert_mariadb(&server, "5/2100-01-01 00:00:00.000",
-                   "SELECT CONCAT_WS('/', merged, complete_until) FROM"
-                   " tally_counters WHERE counter = 'visitors'");
+    assert_sql("5/2100-01-01 00:00:00.000", "SELECT CONCAT_WS('/', merged, complete_until) FROM"
+                                            " tally_counters WHERE counter = 'visitors'");
 }
 
 static void reject_batch(void **state)
@@ -157,7 +147,6 @@ static void reject_batch(void **state)
     struct batch b;
     size_t short_hash;
     uint64_t rows;
-    (void)state;
     batch_init(&b, &(struct batch_id){{9}});
     buf_put_slice(&b.counter_name, SLICE("retired"));
     b.gen = 4;
@@ -167,12 +156,11 @@ static void reject_batch(void **state)
     assert_int_equal(rows, 2);
     assert_fine(ledger_reject_batch(db, &b, &shop_epoch, "unknown counter", &rows, &e));
     assert_int_equal(rows, 0);
-    assert_mariadb(
-        &server, "s7:retired/x/4/1/unknown counter s7:retired/y/junk/0/the value is not an integer",
+    assert_sql(
+        "s7:retired/x/4/1/unknown counter s7:retired/y/junk/0/the value is not an integer",
         "SELECT CONCAT_WS('/', pending_hash, field, delta, counted, reason) FROM tally_rejects ORDER BY seq");
-    assert_mariadb(&server, "retired/0/4",
-                   "SELECT CONCAT_WS('/', counter, merged, rejected) FROM tally_counters");
-    assert_mariadb(&server, "0/4", "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger");
+    assert_sql("retired/0/4", "SELECT CONCAT_WS('/', counter, merged, rejected) FROM tally_counters");
+    assert_sql("0/4", "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger");
     batch_close(&b);
 }
 
@@ -183,7 +171,6 @@ static void books_of_a_gen(void **state)
     struct batch_id ids[2] = {shop_id(2), shop_id(9)};
     struct books b = {0};
     struct batch words;
-    (void)state;
     merge_visits(1, 1, "10");
     merge_visits(2, 2, "20");
     merge_visits(3, 3, "40");
@@ -216,7 +203,6 @@ static void books_of_a_gen(void **state)
 static void books_times(void **state)
 {
     struct books b = {0};
-    (void)state;
     merge_visits(1, 1, "1");
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
     assert_fine(books_read(db, &shop_epoch.realm, 0, NULL, 0, &b, &e));
@@ -225,7 +211,7 @@ static void books_times(void **state)
     books_close(&b);
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200124,
                                       &e)); /* the snapshot was ended */
-    assert_mariadb(&server, "2014-09-20 00:00:00.124", "SELECT complete_until FROM tally_counters");
+    assert_sql("2014-09-20 00:00:00.124", "SELECT complete_until FROM tally_counters");
 }
 
 /* Rows on both sides of a chunk's border. */
@@ -236,7 +222,6 @@ static void books_know_rows_by_chunk(void **state)
     struct books books = {0};
     struct chunk c;
     char field[16];
-    (void)state;
     shop_batch(&b, 1, WORDS, 1);
     uint32_t hash = batch_add_hash(&b, SLICE("words"), 1500);
     for (int i = 0; i < 1500; i++) {
@@ -271,7 +256,6 @@ static void live_totals(void **state)
     };
     struct books_totals t = {
         .epoch = shop_epoch, .counter = &shop_all[VISITORS], .all = all, .n = 3, .ids = ids, .ids_n = 2};
-    (void)state;
     merge_visits(1, 1, "10");
     assert_fine(books_totals_read(db, &t, &e));
     assert_int_equal(all[0].stored[0], 0);
@@ -307,7 +291,6 @@ static void live_totals_of_many_fields(void **state)
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = MANY, .gen = 1};
     struct books_totals t = {.epoch = shop_epoch, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
-    (void)state;
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "w0", "3", "w399", "4", "w999", "5");
     merge_now(&b);
@@ -329,7 +312,6 @@ static void live_total_without_store(void **state)
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = 1};
     struct books_totals t = {.epoch = shop_epoch, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
-    (void)state;
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "it's", "3");
     merge_now(&b);
@@ -367,7 +349,6 @@ static void ids(void **state)
                                       "0123456789abcdef0123456789abcdef-1-4294967296"};
     struct reject_id id;
     char text[REJECT_ID_BYTES];
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(reject_id_read(slice_str(bad[i]), &id));
     const char *good = "0123456789abcdef0123456789abcdef-4294967295-4294967295";
@@ -378,13 +359,12 @@ static void ids(void **state)
 
 static void reject_make(uint8_t batch, unsigned seq, const char *field)
 {
-    mariadb_do(&server,
-               "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field, delta, "
-               "counted, reason,"
-               " rejected_at) VALUES (REPEAT(x'01', 16), REPEAT(x'%02x', 16), 0, %u, 'words', 'words', '%s', "
-               "'3', 1, 'why', "
-               "UTC_TIMESTAMP(3))",
-               batch, seq, field);
+    sql("INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field, delta, "
+        "counted, reason,"
+        " rejected_at) VALUES (REPEAT(x'01', 16), REPEAT(x'%02x', 16), 0, %u, 'words', 'words', '%s', "
+        "'3', 1, 'why', "
+        "UTC_TIMESTAMP(3))",
+        batch, seq, field);
 }
 
 static void chosen(void **state)
@@ -392,9 +372,8 @@ static void chosen(void **state)
     struct reject_id id = {.batch = shop_id(2), .seq = 1};
     struct rejects_replay run = {.counters = &shop};
     uint64_t n;
-    (void)state;
     shop_books("words");
-    mariadb_do(&server, "UPDATE tally_counters SET rejected = 9");
+    sql("UPDATE tally_counters SET rejected = 9");
     reject_make(1, 0, "a");
     reject_make(2, 1, "b");
     reject_make(2, 2, "c");
@@ -418,14 +397,14 @@ static void chosen(void **state)
     assert_int_equal(n, 0);
     assert_fine(rejects_replay(db, &(struct rejects_which){.id = &id}, &run, &e));
     assert_int_equal(run.replayed, 1);
-    assert_mariadb(&server, "b", "SELECT word FROM words");
-    assert_mariadb(&server, "3/6", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_sql("b", "SELECT word FROM words");
+    assert_sql("3/6", BOOKS);
     assert_fine(rejects_drop(db, &(struct rejects_which){.id = &id}, &n, &e)); /* it waits no more */
     assert_int_equal(n, 0);
     id.seq = 2;
     assert_fine(rejects_drop(db, &(struct rejects_which){.id = &id}, &n, &e));
     assert_int_equal(n, 1);
-    assert_mariadb(&server, "3/6", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_sql("3/6", BOOKS);
     assert_fine(rejects_count(db, &every, &n, &e));
     assert_int_equal(n, 1);
 }
@@ -437,8 +416,7 @@ static void replay(void **state)
     struct chunk c;
     uint64_t waiting;
     int listed = 0;
-    (void)state;
-    mariadb_do(&server, "INSERT INTO words VALUES ('full', 9223372036854775807)");
+    sql("INSERT INTO words VALUES ('full', 9223372036854775807)");
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "full", "3");
     shop_chunk(&b, 0, &c);
@@ -456,16 +434,16 @@ static void replay(void **state)
     assert_fine(rejects_replay(db, &every, &run, &e));
     assert_int_equal(run.replayed, 0);
     assert_int_equal(run.refused, 2);
-    assert_mariadb(&server, "0/3", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
-    mariadb_do(&server, "UPDATE words SET n = 1");
+    assert_sql("0/3", BOOKS);
+    sql("UPDATE words SET n = 1");
     assert_fine(rejects_replay(db, &every, &run, &e));
     assert_int_equal(run.replayed, 1);
     assert_int_equal(run.refused, 1);
-    assert_mariadb(&server, "4", "SELECT n FROM words");
-    assert_mariadb(&server, "3/0", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_sql("4", "SELECT n FROM words");
+    assert_sql("3/0", BOOKS);
     assert_fine(rejects_replay(db, &every, &run, &e)); /* not again */
     assert_int_equal(run.replayed, 0);
-    assert_mariadb(&server, "4", "SELECT n FROM words");
+    assert_sql("4", "SELECT n FROM words");
     assert_fine(rejects_count(db, &every, &waiting, &e));
     assert_int_equal(waiting, 1);
 }
@@ -473,15 +451,14 @@ static void replay(void **state)
 static void errors_are_told(void **state)
 {
     uint64_t gen;
-    (void)state;
-    mariadb_do(&server, "RENAME TABLE tally_ledger TO away");
+    sql("RENAME TABLE tally_ledger TO away");
     assert_int_equal(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "1146"));
     assert_non_null(strstr(e.text, "run tallyd check"));
     struct books b = {0};
     assert_int_equal(books_read(db, &shop_epoch.realm, 0, NULL, 0, &b, &e), ERR_CONFIG);
     books_close(&b);
-    mariadb_do(&server, "RENAME TABLE away TO tally_ledger");
+    sql("RENAME TABLE away TO tally_ledger");
     assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e)); /* the snapshot was ended */
     db_close(db);
     assert_int_equal(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e), ERR_UNAVAILABLE);
@@ -489,14 +466,12 @@ static void errors_are_told(void **state)
 
 static int empty(void **state)
 {
-    (void)state;
     shop_empty(&server);
     return db_is_open(db) ? 0 : (int)db_open(db);
 }
 
 static int start(void **state)
 {
-    (void)state;
     mariadb_start(&server);
     shop_create(&server);
     db = db_create(&server.config);
@@ -507,7 +482,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     merger_close(&merger);
     witnesses_close(&witnesses);
     db_destroy(&db);

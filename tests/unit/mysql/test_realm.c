@@ -18,8 +18,7 @@ static struct error e;
 
 static int no_realm(void **state)
 {
-    (void)state;
-    mariadb_do(&server, "DELETE FROM tally_realms");
+    sql("DELETE FROM tally_realms");
     return 0;
 }
 
@@ -42,26 +41,22 @@ static struct realm_look look(const struct history_read *redis, const char *lane
 
 static void first_realms(void **state)
 {
-    (void)state;
-    mariadb_do(
-        &server,
-        "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
+    sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
         " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')"); /* as sql/002 makes it */
     for (int i = 0; i < 2; i++) {                                              /* safe to repeat */
         assert_fine(realms_first(server.db, 4, &e));
-        assert_mariadb(&server, "4*4", REALMS);
+        assert_sql("4*4", REALMS);
     }
     assert_fine(realms_free_make(server.db, 2, &e));
-    assert_mariadb(&server, "2*2,4*4", REALMS);
+    assert_sql("2*2,4*4", REALMS);
     struct history_read redis = redis_of(0, "a");
     assert_int_equal(look(&redis, "lane 0", 4).outcome, REALM_GIVEN);
     assert_fine(realms_first(server.db, 8, &e)); /* not the first any more */
-    assert_mariadb(&server, "2*2,4*4", REALMS);
+    assert_sql("2*2,4*4", REALMS);
 }
 
 static void a_free_realm_is_of_as_many_lanes(void **state)
 {
-    (void)state;
     assert_fine(realms_free_make(server.db, 2, &e));
     struct history_read redis = redis_of(0, "a");
     assert_int_equal(look(&redis, "lane 0", 3).outcome, REALM_STRANGER);
@@ -75,16 +70,14 @@ static void a_free_realm_is_of_as_many_lanes(void **state)
 /* From version 1: its one realm has a ledger, so it is not the cluster's, whose configuration migrate was given. */
 static void the_realm_of_an_older_redis_stays_its_own(void **state)
 {
-    (void)state;
-    mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
-                        " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')");
-    mariadb_do(&server,
-               "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
-               " digest, rows_merged, total, merged_at) VALUES (REPEAT(x'01', 16), REPEAT(x'09', 16), 0, 1,"
-               " 'visitors', 7, '', '', REPEAT(x'00', 16), 1, 1, NOW(3))");
+    sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
+        " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')");
+    sql("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+        " digest, rows_merged, total, merged_at) VALUES (REPEAT(x'01', 16), REPEAT(x'09', 16), 0, 1,"
+        " 'visitors', 7, '', '', REPEAT(x'00', 16), 1, 1, NOW(3))");
     for (int i = 0; i < 2; i++) {
         assert_fine(realms_first(server.db, 4, &e));
-        assert_mariadb(&server, "0*1,4*4", REALMS);
+        assert_sql("0*1,4*4", REALMS);
     }
     struct history_read redis = redis_of(0, "old");
     redis.gen = 7;
@@ -92,7 +85,7 @@ static void the_realm_of_an_older_redis_stays_its_own(void **state)
     struct realm_look its = look(&redis, "", 1);
     assert_int_equal(its.outcome, REALM_GIVEN);
     assert_memory_equal(&its.epoch.realm, &one, sizeof one);
-    mariadb_do(&server, "DELETE FROM tally_ledger");
+    sql("DELETE FROM tally_ledger");
 }
 
 #define LANES 16
@@ -124,7 +117,7 @@ static void *lane_begins(void *arg)
 
 static void lanes_begin_at_once(void)
 {
-    mariadb_do(&server, "DELETE FROM tally_realms");
+    sql("DELETE FROM tally_realms");
     assert_fine(realms_free_make(server.db, LANES, &e));
     pthread_barrier_init(&all_here, NULL, LANES);
     for (uint32_t i = 0; i < LANES; i++) {
@@ -136,31 +129,28 @@ static void lanes_begin_at_once(void)
     pthread_barrier_destroy(&all_here);
     for (uint32_t i = 0; i < LANES; i++)
         assert_int_equal(lanes[i].look.outcome, REALM_GIVEN);
-    assert_mariadb(&server, "16", "SELECT COUNT(DISTINCT taken_by) FROM tally_realms");
+    assert_sql("16", "SELECT COUNT(DISTINCT taken_by) FROM tally_realms");
 }
 
 static void lanes_that_begin_at_once_get_one_each(void **state)
 {
-    (void)state;
     for (int i = 0; i < 10; i++)
         lanes_begin_at_once();
 }
 
 static void a_realm_keeps_its_number(void **state)
 {
-    (void)state;
-    mariadb_do(&server,
-               "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
-               " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before')");
+    sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
+        " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before')");
     struct history_read redis = redis_of(5, "a");
     struct realm_look joined = look(&redis, "lane 0", 4);
     assert_int_equal(joined.outcome, REALM_OURS);
     assert_false(joined.taken);
-    assert_mariadb(&server, "4 before", "SELECT CONCAT(lanes, ' ', taken_by) FROM tally_realms");
+    assert_sql("4 before", "SELECT CONCAT(lanes, ' ', taken_by) FROM tally_realms");
     struct realm_look other = look(&redis, "lane 0", 16);
     assert_int_equal(other.outcome, REALM_OTHER_LANES);
     assert_int_equal(other.lanes, 4);
-    assert_mariadb(&server, "4", "SELECT lanes FROM tally_realms");
+    assert_sql("4", "SELECT lanes FROM tally_realms");
 }
 
 /* --- a copy of a Redis --- */
@@ -179,33 +169,31 @@ static struct realm_look look_of(const char *run_id, uint8_t had, bool take_over
 
 static void merged_for_a(void)
 {
-    mariadb_do(&server, "DELETE FROM tally_realms");
-    mariadb_do(&server,
-               "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
-               " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before', 1)");
+    sql("DELETE FROM tally_realms");
+    sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
+        " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before', 1)");
 }
 
 static void seconds_pass(void)
 {
-    mariadb_do(&server, "UPDATE tally_realms SET asked_at = asked_at - INTERVAL 6 SECOND,"
-                        " alive_at = alive_at - INTERVAL 6 SECOND");
+    sql("UPDATE tally_realms SET asked_at = asked_at - INTERVAL 6 SECOND,"
+        " alive_at = alive_at - INTERVAL 6 SECOND");
 }
 
 static void a_copy_waits_for_who_has_the_epoch(void **state)
 {
-    (void)state;
     const struct epoch epoch = {.realm = shop_id(5), .id = shop_id(6)},
                        over = {.realm = shop_id(5), .id = shop_id(7)};
     merged_for_a();
     assert_fine(realm_answer(server.db, &epoch, &e)); /* nobody asks */
-    assert_mariadb(&server, "1", ASKED);
+    assert_sql("1", ASKED);
     for (int i = 0; i < 2; i++)
         assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
     assert_fine(realm_answer(server.db, &over, &e));
-    assert_mariadb(&server, "0", ASKED);
+    assert_sql("0", ASKED);
     for (int i = 0; i < 3; i++) { /* each look asks anew */
         assert_fine(realm_answer(server.db, &epoch, &e));
-        assert_mariadb(&server, "0 1", ASKED);
+        assert_sql("0 1", ASKED);
         struct realm_look lives = look_of("b", 8, false);
         assert_int_equal(lives.outcome, REALM_LIVES);
         assert_string_equal(lives.by, "before");
@@ -215,29 +203,26 @@ static void a_copy_waits_for_who_has_the_epoch(void **state)
     struct realm_look taken = look_of("b", 0, false);
     assert_int_equal(taken.outcome, REALM_OURS);
     assert_true(taken.taken);
-    assert_mariadb(&server, "1", ASKED); /* of the new epoch nobody has asked */
+    assert_sql("1", ASKED); /* of the new epoch nobody has asked */
 }
 
 static void who_had_the_epoch_waits_for_nobody(void **state)
 {
-    (void)state;
     merged_for_a();
     assert_true(look_of("b", 6, false).taken);
     merged_for_a();
     assert_true(look_of("b", 0, true).taken); /* an operator said so */
     merged_for_a();
-    mariadb_do(&server, "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR");
+    sql("UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR");
     assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED); /* by a clock that was put back */
-    assert_mariadb(&server, "1", "SELECT asked_at <= UTC_TIMESTAMP(3) FROM tally_realms");
+    assert_sql("1", "SELECT asked_at <= UTC_TIMESTAMP(3) FROM tally_realms");
 }
 
 /* What was answered by a clock that was put back since is no answer to a later question. */
 static void an_answer_from_the_future_is_none(void **state)
 {
-    (void)state;
     merged_for_a();
-    mariadb_do(&server,
-               "UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR, alive_at = asked_at");
+    sql("UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR, alive_at = asked_at");
     for (int i = 0; i < 2; i++)
         assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
     seconds_pass();
@@ -246,7 +231,6 @@ static void an_answer_from_the_future_is_none(void **state)
 
 static void who_joins_answers(void **state)
 {
-    (void)state;
     merged_for_a();
     assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
     seconds_pass();
@@ -258,38 +242,34 @@ static void who_joins_answers(void **state)
 
 static void who_is_behind_asks_nobody(void **state)
 {
-    (void)state;
     merged_for_a();
-    mariadb_do(&server,
-               "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
-               " digest, rows_merged, total, merged_at) VALUES (REPEAT(x'05', 16), REPEAT(x'09', 16), 0, 1,"
-               " 'visitors', 7, '', '', REPEAT(x'00', 16), 1, 1, NOW(3))");
+    sql("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+        " digest, rows_merged, total, merged_at) VALUES (REPEAT(x'05', 16), REPEAT(x'09', 16), 0, 1,"
+        " 'visitors', 7, '', '', REPEAT(x'00', 16), 1, 1, NOW(3))");
     assert_int_equal(look_of("b", 0, false).outcome, REALM_BEHIND);
-    assert_mariadb(&server, "1", ASKED);
-    mariadb_do(&server, "DELETE FROM tally_ledger");
+    assert_sql("1", ASKED);
+    sql("DELETE FROM tally_ledger");
 }
 
 static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
 {
     struct batch_id nothing = {{0}}, realm;
     uint64_t highest;
-    (void)state;
-    mariadb_do(&server, "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
-                        " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 1),"
-                        " (REPEAT(x'07', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2),"
-                        " (REPEAT(x'08', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2)");
+    sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes)"
+        " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 1),"
+        " (REPEAT(x'07', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2),"
+        " (REPEAT(x'08', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 2)");
     struct batch_id five = shop_id(5), nine = shop_id(9);
     assert_fine(realm_accept(server.db, &nothing, 1, &realm, &highest, &e));
     assert_memory_equal(&realm, &five, sizeof realm);
     assert_int_equal(realm_accept(server.db, &nothing, 2, &realm, &highest, &e),
                      ERR_CONFIG); /* of two none is right */
     assert_fine(realm_accept(server.db, &nine, 2, &realm, &highest, &e));
-    assert_mariadb(&server, "1*1,2*3", REALMS);
+    assert_sql("1*1,2*3", REALMS);
 }
 
 static void a_number_that_no_realm_has(void **state)
 {
-    (void)state;
     const struct schema_rules rules = {.lanes = 4};
     static const struct {
         const char *lanes;
@@ -297,12 +277,11 @@ static void a_number_that_no_realm_has(void **state)
     } cases[] = {{"16", true}, {"4", false}, {"0", false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct schema_report r = {0};
-        mariadb_do(&server, "DELETE FROM tally_realms");
-        mariadb_do(&server,
-                   "INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes) VALUES"
-                   " (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', %s),"
-                   " (REPEAT(x'06', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 16)",
-                   cases[i].lanes);
+        sql("DELETE FROM tally_realms");
+        sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by, lanes) VALUES"
+            " (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', %s),"
+            " (REPEAT(x'06', 16), REPEAT(x'06', 16), 'a', 'b', NOW(3), 'me', 16)",
+            cases[i].lanes);
         assert_fine(schema_check(server.db, &shop, &rules, &r, &e));
         assert_int_equal(schema_refused(&r, NULL), cases[i].refused);
         if (cases[i].refused)

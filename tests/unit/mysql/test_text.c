@@ -35,7 +35,6 @@ static void url_is(const char *url, const char *user, const char *password, cons
 
 static void url_good(void **state)
 {
-    (void)state;
     url_is("mysql://tally@127.0.0.1:3306/shop", "tally", NULL, "127.0.0.1", 3306, "shop", NULL);
     url_is("mysql://tally@localhost/shop?socket=/run/my%20sql.sock", "tally", NULL, "localhost", 0, "shop",
            "/run/my sql.sock");
@@ -52,7 +51,6 @@ static void url_of_several_hosts(void **state)
     struct db_config c;
     struct error e;
     char text[40];
-    (void)state;
     db_config_init(&c);
     assert_int_equal(db_config_parse(SLICE("mysql://t@db1,db2:3307,[::1]:9,localhost/shop"), &c, &e),
                      ERR_NONE);
@@ -90,7 +88,6 @@ static void url_bad(void **state)
                                       "mysql://x:secret@a,b/shop?socket=/x",
                                       "mysql://x:secret@localhost/shop?sock=/x",
                                       "mysql://x:secret@localhost/shop?socket="};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct db_config c;
         struct error e;
@@ -107,7 +104,6 @@ static void password_of_its_own(void **state)
 {
     struct db_config c;
     struct error e;
-    (void)state;
     db_config_init(&c);
     assert_int_equal(db_config_parse(SLICE("mysql://tally:hush@[::1]:3306/shop"), &c, &e), ERR_NONE);
     db_config_set_password(&c, SLICE("hush2"));
@@ -135,7 +131,6 @@ static void codes(void **state)
         {CODE_OPERATOR, {1044, 1045, 1142, 1143, 1146, 1054, 1049, 1064, 1193, 1136, 1364}},
         {CODE_FOREIGN, {1, 999, 1105, 9000, 9006, 9501, 30001, 65535}},
     };
-    (void)state;
     assert_int_equal(code_class(0), CODE_OK);
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
         for (size_t j = 0; facts[i].codes[j] != 0; j++)
@@ -151,7 +146,6 @@ static void advice_of_tls(void **state)
     static const char *const said[] = {"Validation of SSL server certificate failed",
                                        "TLS/SSL error: Hostname verification failed", "hostname mismatch",
                                        "IP address mismatch"};
-    (void)state;
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
         assert_non_null(strstr(db_tls_advice(said[i]), "does not name the host of mysql.url"));
     assert_non_null(strstr(db_tls_advice("certificate has expired"), "renew"));
@@ -159,7 +153,6 @@ static void advice_of_tls(void **state)
 
 static void dialects(void **state)
 {
-    (void)state;
     assert_int_equal(db_dialect_of("8.0.19", false), DB_VALUES);
     assert_int_equal(db_dialect_of("8.0.20-0ubuntu", false), DB_ROW_ALIAS);
     assert_int_equal(db_dialect_of("5.7.44-log", false), DB_VALUES);
@@ -199,7 +192,6 @@ static void upsert_is(enum db_dialect dialect, bool nullable, const char *expect
 
 static void upsert_text(void **state)
 {
-    (void)state;
     upsert_is(DB_VALUES, false,
               "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
               "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
@@ -219,7 +211,6 @@ static void update_text(void **state)
     struct buf sql = {0};
     const struct columns forms = {
         .store = FORM_BYTES, .field = FORM_DATETIME, .nullable = true, .bounded = true};
-    (void)state;
     sql_update_row(&sql, &views, &forms, SLICE("x'61',7"), -5);
     assert_slice(buf_slice(&sql), "UPDATE `product_views` SET `n` = COALESCE(`product_views`.`n`, 0) + (-5)"
                                   " WHERE (`store_id`,`hour`) = (x'61',7)");
@@ -239,7 +230,6 @@ static void key_is(enum column_form form, struct slice field, const char *expect
 
 static void key_text(void **state)
 {
-    (void)state;
     key_is(FORM_INTEGER, SLICE("20140920"), "20140920");
     key_is(FORM_DATE, SLICE("20140920"), "'2014-09-20'");
     key_is(FORM_DATE, SLICE("201409"), "'2014-09-01'");
@@ -251,7 +241,6 @@ static void key_text(void **state)
 
 static void forms(void **state)
 {
-    (void)state;
     assert_int_equal(column_form_of(SLICE("bigint"), SLICE("")), FORM_INTEGER);
     assert_int_equal(column_form_of(SLICE("INT"), SLICE("")), FORM_INTEGER);
     assert_int_equal(column_form_of(SLICE("date"), SLICE("")), FORM_DATE);
@@ -279,7 +268,6 @@ static void statements_of_a_file(void **state)
     struct slice rest =
         SLICE("-- a comment;\n\nCREATE TABLE a (\n  x INT COMMENT 'a; b'\n);\n-- more\nDROP TABLE b;");
     struct slice statement;
-    (void)state;
     assert_true(sql_next(&rest, &statement));
     assert_slice(statement, "CREATE TABLE a (\n  x INT COMMENT 'a; b'\n)");
     assert_true(sql_next(&rest, &statement));
@@ -289,7 +277,6 @@ static void statements_of_a_file(void **state)
 
 static void files_are_numbered(void **state)
 {
-    (void)state;
     assert_true(sql_files_n > 0);
     for (size_t i = 0; i < sql_files_n; i++)
         assert_int_equal(sql_files[i].version, i + 1);

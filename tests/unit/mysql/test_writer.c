@@ -10,95 +10,122 @@
 
 #include <uv.h>
 
-struct world {
+static struct {
     uv_loop_t loop;
     uv_timer_t limit;
+    struct db_config db; /* a test may change it before world_open() */
     struct writer_config config;
     struct writer_pool *pool;
     int ups, downs, done, outcomes[MERGE_TOO_OLD + 1];
     bool closed;
     char why[300];
-};
+} world;
+
+static struct {
+    struct batch *batches; /* of one chunk each */
+    struct chunk *chunks;
+    int n;
+} load;
 
 static void on_up(void *arg, bool up, const char *text)
 {
-    struct world *w = arg;
     if (up)
-        w->ups++;
+        world.ups++;
     else
-        w->downs++;
-    snprintf(w->why, sizeof w->why, "%s", text);
+        world.downs++;
+    snprintf(world.why, sizeof world.why, "%s", text);
 }
 
 static void on_limit(uv_timer_t *timer)
 {
-    (void)timer;
     fail_msg("nothing came for 120 s");
 }
 
-static void world_open(struct world *w, const struct db_config *config, uint32_t threads)
+static int world_setup(void **state)
 {
-    *w = (struct world){
-        .config = {
-            .db = config, .threads = threads, .probe_ms = 200, .idle_probe_ms = 200, .up = on_up, .arg = w}};
-    uv_loop_init(&w->loop);
-    uv_timer_init(&w->loop, &w->limit);
-    uv_timer_start(&w->limit, on_limit, 120000, 0);
-    assert_int_equal(writer_pool_start(&w->pool, &w->loop, &w->config), 0);
+    memset(&world, 0, sizeof world);
+    world.db = server.config;
+    shop_afresh(state);
+    shop_books("words");
+    return 0;
+}
+
+static void world_open(uint32_t threads)
+{
+    world.config = (struct writer_config){
+        .db = &world.db, .threads = threads, .probe_ms = 200, .idle_probe_ms = 200, .up = on_up};
+    uv_loop_init(&world.loop);
+    uv_timer_init(&world.loop, &world.limit);
+    uv_timer_start(&world.limit, on_limit, 120000, 0);
+    assert_int_equal(writer_pool_start(&world.pool, &world.loop, &world.config), 0);
+}
+
+#define run_until(condition)                                                                                 \
+    do {                                                                                                     \
+        while (!(condition))                                                                                 \
+            uv_run(&world.loop, UV_RUN_ONCE);                                                                \
+    } while (0)
+
+/* The pool is up. */
+static void world_up(void)
+{
+    world_open(2);
+    run_until(world.ups == 1);
 }
 
 static void on_closed(void *arg)
 {
-    struct world *w = arg;
-    w->closed = true;
+    world.closed = true;
 }
 
-#define run_until(w, condition)                                                                              \
-    do {                                                                                                     \
-        while (!(condition))                                                                                 \
-            uv_run(&(w)->loop, UV_RUN_ONCE);                                                                 \
-    } while (0)
-
-static void world_close(struct world *w, uint32_t deadline_ms)
+static void world_end(void) /* the pool is closed */
 {
-    writer_pool_close(w->pool, deadline_ms, on_closed, w);
-    run_until(w, w->closed);
-    uv_close((uv_handle_t *)&w->limit, NULL);
-    uv_run(&w->loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&w->loop), 0);
+    uv_close((uv_handle_t *)&world.limit, NULL);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&world.loop), 0);
+    for (int i = 0; i < load.n; i++)
+        batch_close(&load.batches[i]);
+    heap_free(load.batches);
+    heap_free(load.chunks);
+    memset(&load, 0, sizeof load);
+}
+
+static void world_close(uint32_t deadline_ms)
+{
+    writer_pool_close(world.pool, deadline_ms, on_closed, NULL);
+    run_until(world.closed);
+    world_end();
+}
+
+static int world_teardown(void **state)
+{
+    if (!world.closed) world_close(10000);
+    return 0;
 }
 
 static void on_chunk(struct chunk *c)
 {
-    struct world *w = c->arg;
-    w->done++;
-    w->outcomes[c->outcome]++;
+    world.done++;
+    world.outcomes[c->outcome]++;
 }
 
 /* A chunk that met the others too often to be merged; as the service does, the test submits it again. */
 static void on_contended(struct chunk *c)
 {
-    struct world *w = c->arg;
     if (c->outcome == MERGE_DOWN)
-        writer_pool_merge(w->pool, c);
+        writer_pool_merge(world.pool, c);
     else
         on_chunk(c);
 }
 
-struct load { /* batches of one chunk each */
-    struct batch *batches;
-    struct chunk *chunks;
-    int n;
-};
-
 /* All batches touch the same 20 rows, so the writers meet on them. */
-static void load_make(struct load *l, struct world *w, int n)
+static void load_make(int n)
 {
-    l->n = n;
-    l->batches = heap_zalloc((size_t)n * sizeof *l->batches);
-    l->chunks = heap_zalloc((size_t)n * sizeof *l->chunks);
+    load.n = n;
+    load.batches = heap_zalloc((size_t)n * sizeof *load.batches);
+    load.chunks = heap_zalloc((size_t)n * sizeof *load.chunks);
     for (int i = 0; i < n; i++) {
-        struct batch *b = &l->batches[i];
+        struct batch *b = &load.batches[i];
         char field[16];
         shop_batch(b, (uint8_t)(i + 1), WORDS, (uint64_t)i);
         uint32_t hash = batch_add_hash(b, SLICE("words"), 20);
@@ -106,53 +133,44 @@ static void load_make(struct load *l, struct world *w, int n)
             snprintf(field, sizeof field, "w%d", j);
             batch_add_row(b, hash, slice_str(field), SLICE("1"));
         }
-        shop_chunk(b, 0, &l->chunks[i]);
-        l->chunks[i].done = on_chunk;
-        l->chunks[i].arg = w;
+        shop_chunk(b, 0, &load.chunks[i]);
+        load.chunks[i].done = on_chunk;
     }
 }
 
-static void load_submit(struct load *l, struct world *w)
+static void load_submit(void)
 {
-    for (int i = 0; i < l->n; i++)
-        writer_pool_merge(w->pool, &l->chunks[i]);
+    for (int i = 0; i < load.n; i++)
+        writer_pool_merge(world.pool, &load.chunks[i]);
 }
 
-static void load_free(struct load *l)
+static void load_new(int n)
 {
-    for (int i = 0; i < l->n; i++)
-        batch_close(&l->batches[i]);
-    heap_free(l->batches);
-    heap_free(l->chunks);
+    load_make(n);
+    load_submit();
 }
 
 static void many(void **state)
 {
-    struct world w;
-    struct load l;
-    (void)state;
-    world_open(&w, &server.config, 4);
-    load_make(&l, &w, 200);
-    for (int i = 0; i < l.n; i++)
-        l.chunks[i].done = on_contended;
-    load_submit(&l, &w);         /* before the first probe has answered */
-    assert_int_equal(w.done, 0); /* never from inside the call */
-    run_until(&w, w.done == 200);
-    assert_int_equal(w.outcomes[MERGE_DONE], 200);
-    assert_int_equal(w.ups, 1);
-    assert_int_equal(w.downs, 0);
-    assert_mariadb(&server, "4000", "SELECT SUM(n) FROM words");
-    assert_mariadb(&server, "20", "SELECT COUNT(*) FROM words");
-    load_submit(&l, &w);
-    run_until(&w, w.done == 400);
-    assert_int_equal(w.outcomes[MERGE_ALREADY], 200);
-    load_free(&l);
-    world_close(&w, 10000);
+    world_open(4);
+    load_make(200);
+    for (int i = 0; i < load.n; i++)
+        load.chunks[i].done = on_contended;
+    load_submit();                   /* before the first probe has answered */
+    assert_int_equal(world.done, 0); /* never from inside the call */
+    run_until(world.done == 200);
+    assert_int_equal(world.outcomes[MERGE_DONE], 200);
+    assert_int_equal(world.ups, 1);
+    assert_int_equal(world.downs, 0);
+    assert_sql("4000", "SELECT SUM(n) FROM words");
+    assert_sql("20", "SELECT COUNT(*) FROM words");
+    load_submit();
+    run_until(world.done == 400);
+    assert_int_equal(world.outcomes[MERGE_ALREADY], 200);
 }
 
 struct question {
     struct db_job job;
-    struct world *w;
     uint64_t gen;
     enum err err;
 };
@@ -166,101 +184,73 @@ static void question_work(struct db *db, struct db_job *job)
 
 static void question_done(struct db_job *job)
 {
-    CONTAINER_OF(job, struct question, job)->w->done++;
+    world.done++;
 }
 
 static void jobs(void **state)
 {
-    struct world w;
-    struct load l;
-    struct question q = {.job = {.work = question_work, .done = question_done}, .w = &w};
-    (void)state;
-    world_open(&w, &server.config, 2);
-    load_make(&l, &w, 5);
-    load_submit(&l, &w);
-    run_until(&w, w.done == 5);
-    writer_pool_job(w.pool, &q.job);
-    run_until(&w, w.done == 6);
+    struct question q = {.job = {.work = question_work, .done = question_done}};
+    world_open(2);
+    load_new(5);
+    run_until(world.done == 5);
+    writer_pool_job(world.pool, &q.job);
+    run_until(world.done == 6);
     assert_true(q.job.ran);
     assert_int_equal(q.err, ERR_NONE);
     assert_int_equal(q.gen, 4);
-    load_free(&l);
-    world_close(&w, 10000);
 }
 
 static void down_and_up_again(void **state)
 {
-    struct world w;
-    struct load l;
-    struct question q = {.job = {.work = question_work, .done = question_done}, .w = &w};
-    (void)state;
-    world_open(&w, &server.config, 2);
-    run_until(&w, w.ups == 1);
+    struct question q = {.job = {.work = question_work, .done = question_done}};
+    world_up();
     mariadb_kill(&server);
-    run_until(&w, w.downs == 1); /* an idle pool sees it, too */
-    assert_non_null(strstr(w.why, "MySQL error"));
-    load_make(&l, &w, 3);
-    load_submit(&l, &w);
-    writer_pool_job(w.pool, &q.job);
-    assert_int_equal(w.done, 0);
-    run_until(&w, w.done == 4);
-    assert_int_equal(w.outcomes[MERGE_DOWN], 3);
+    run_until(world.downs == 1); /* an idle pool sees it, too */
+    assert_non_null(strstr(world.why, "MySQL error"));
+    load_new(3);
+    writer_pool_job(world.pool, &q.job);
+    assert_int_equal(world.done, 0);
+    run_until(world.done == 4);
+    assert_int_equal(world.outcomes[MERGE_DOWN], 3);
     assert_false(q.job.ran);
     assert_non_null(strstr(q.job.text, "MySQL error"));
     mariadb_back(&server);
-    run_until(&w, w.ups == 2);
-    assert_int_equal(w.downs, 1);
-    load_submit(&l, &w);
-    run_until(&w, w.done == 7);
-    assert_int_equal(w.outcomes[MERGE_DONE], 3);
-    load_free(&l);
-    world_close(&w, 10000);
+    run_until(world.ups == 2);
+    assert_int_equal(world.downs, 1);
+    load_submit();
+    run_until(world.done == 7);
+    assert_int_equal(world.outcomes[MERGE_DONE], 3);
 }
 
 static void down_from_the_start(void **state)
 {
-    struct world w;
-    struct load l;
-    struct db_config config = server.config;
-    char nowhere[] = "/nowhere/at/all";
-    (void)state;
-    config.socket = nowhere;
-    world_open(&w, &config, 2);
-    load_make(&l, &w, 3);
-    load_submit(&l, &w);
-    run_until(&w, w.done == 3);
-    assert_int_equal(w.outcomes[MERGE_DOWN], 3);
-    assert_int_equal(w.downs, 1);
-    assert_int_equal(w.ups, 0);
-    load_free(&l);
-    world_close(&w, 10000);
+    static char nowhere[] = "/nowhere/at/all";
+    world.db.socket = nowhere;
+    world_open(2);
+    load_new(3);
+    run_until(world.done == 3);
+    assert_int_equal(world.outcomes[MERGE_DOWN], 3);
+    assert_int_equal(world.downs, 1);
+    assert_int_equal(world.ups, 0);
 }
 
 /* A server that lives and does not take writes is down; it is up again when it does. */
 static void down_while_read_only(void **state)
 {
-    struct world w;
-    struct load l;
-    struct db_config config = server.config;
-    char user[] = "app";
-    (void)state;
-    mariadb_do(&server, "CREATE USER app@localhost");
-    mariadb_do(&server, "GRANT ALL ON shop.* TO app@localhost");
-    config.user = user;
-    world_open(&w, &config, 2);
-    run_until(&w, w.ups == 1);
-    mariadb_do(&server, "SET GLOBAL read_only = 1");
-    load_make(&l, &w, 1);
-    load_submit(&l, &w);
-    run_until(&w, w.done == 1 && w.downs == 1);
-    assert_int_equal(w.outcomes[MERGE_DOWN], 1);
-    assert_non_null(strstr(w.why, "read"));
-    mariadb_do(&server, "SET GLOBAL read_only = 0");
-    run_until(&w, w.ups == 2);
-    assert_int_equal(w.downs, 1);
-    load_free(&l);
-    world_close(&w, 10000);
-    mariadb_do(&server, "DROP USER app@localhost");
+    static char user[] = "app";
+    sql("CREATE USER app@localhost");
+    sql("GRANT ALL ON shop.* TO app@localhost");
+    world.db.user = user;
+    world_up();
+    sql("SET GLOBAL read_only = 1");
+    load_new(1);
+    run_until(world.done == 1 && world.downs == 1);
+    assert_int_equal(world.outcomes[MERGE_DOWN], 1);
+    assert_non_null(strstr(world.why, "read"));
+    sql("SET GLOBAL read_only = 0");
+    run_until(world.ups == 2);
+    assert_int_equal(world.downs, 1);
+    sql("DROP USER app@localhost");
 }
 
 /* All leave the server and are back before the loop looks: the loop is told of both, since what it knew may be over. */
@@ -269,134 +259,91 @@ static void down_and_up_in_one_turn(void **state)
     static const char sessions[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'",
                       deletes[] = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE"
                                   " VARIABLE_NAME = 'Com_delete'";
-    struct world w;
-    struct db_config config = server.config;
-    char user[] = "app";
-    (void)state;
-    mariadb_do(&server, "CREATE USER app@localhost");
-    mariadb_do(&server, "GRANT ALL ON shop.* TO app@localhost");
-    config.user = user;
-    world_open(&w, &config, 2);
-    run_until(&w, w.ups == 1);
-    mariadb_do(&server, "SET GLOBAL read_only = 1");
-    await_mariadb(&server, "0", "%s", sessions);
-    int before = atoi(mariadb_ask(&server, "%s", deletes));
-    mariadb_do(&server, "SET GLOBAL read_only = 0");
-    await_mariadb(&server, "1", "SELECT (%s) > %d", deletes, before); /* the probe's */
-    assert_int_equal(w.downs, 0);
-    run_until(&w, w.ups == 2);
-    assert_int_equal(w.downs, 1);
-    world_close(&w, 10000);
-    mariadb_do(&server, "DROP USER app@localhost");
+    static char user[] = "app";
+    sql("CREATE USER app@localhost");
+    sql("GRANT ALL ON shop.* TO app@localhost");
+    world.db.user = user;
+    world_up();
+    sql("SET GLOBAL read_only = 1");
+    await_sql("0", "%s", sessions);
+    int before = atoi(ask_sql("%s", deletes));
+    sql("SET GLOBAL read_only = 0");
+    await_sql("1", "SELECT (%s) > %d", deletes, before); /* the probe's */
+    assert_int_equal(world.downs, 0);
+    run_until(world.ups == 2);
+    assert_int_equal(world.downs, 1);
+    sql("DROP USER app@localhost");
 }
 
 /* One table that refuses is no outage. */
 static void held_is_not_down(void **state)
 {
-    struct world w;
-    struct load l;
-    (void)state;
-    world_open(&w, &server.config, 2);
-    run_until(&w, w.ups == 1);
-    mariadb_do(&server, "RENAME TABLE words TO away");
-    load_make(&l, &w, 2);
-    load_submit(&l, &w);
-    run_until(&w, w.done == 2);
-    assert_int_equal(w.outcomes[MERGE_HELD], 2);
-    assert_int_equal(w.downs, 0);
-    mariadb_do(&server, "RENAME TABLE away TO words");
-    load_free(&l);
-    world_close(&w, 10000);
+    world_up();
+    sql("RENAME TABLE words TO away");
+    load_new(2);
+    run_until(world.done == 2);
+    assert_int_equal(world.outcomes[MERGE_HELD], 2);
+    assert_int_equal(world.downs, 0);
+    sql("RENAME TABLE away TO words");
 }
 
 static void close_finishes_the_work(void **state)
 {
-    struct world w;
-    struct load l;
-    (void)state;
-    world_open(&w, &server.config, 2);
-    load_make(&l, &w, 50);
-    load_submit(&l, &w);
-    world_close(&w, 20000);
-    assert_int_equal(w.done, 50);
-    assert_int_equal(w.outcomes[MERGE_DONE], 50);
-    assert_mariadb(&server, "1000", "SELECT SUM(n) FROM words");
-    load_free(&l);
+    world_open(2);
+    load_new(50);
+    world_close(20000);
+    assert_int_equal(world.done, 50);
+    assert_int_equal(world.outcomes[MERGE_DONE], 50);
+    assert_sql("1000", "SELECT SUM(n) FROM words");
 }
 
 static void close_answers_late_comers(void **state)
 {
-    struct world w;
-    struct load l;
-    (void)state;
-    world_open(&w, &server.config, 2);
-    run_until(&w, w.ups == 1);
-    load_make(&l, &w, 2);
-    writer_pool_close(w.pool, 10000, on_closed, &w);
-    load_submit(&l, &w);
-    run_until(&w, w.closed);
-    assert_int_equal(w.outcomes[MERGE_DOWN], 2);
-    assert_mariadb(&server, "0", "SELECT COUNT(*) FROM tally_ledger");
-    load_free(&l);
-    uv_close((uv_handle_t *)&w.limit, NULL);
-    uv_run(&w.loop, UV_RUN_DEFAULT);
-    uv_loop_close(&w.loop);
+    world_up();
+    load_make(2);
+    writer_pool_close(world.pool, 10000, on_closed, NULL);
+    load_submit();
+    run_until(world.closed);
+    assert_int_equal(world.outcomes[MERGE_DOWN], 2);
+    assert_sql("0", "SELECT COUNT(*) FROM tally_ledger");
+    world_end();
 }
 
 /* Stopped server: the read timeout is 10 s, the deadline is what counts. */
 static void close_with_a_stopped_server(void **state)
 {
-    struct world w;
-    struct load l;
-    struct db_config config = server.config;
-    (void)state;
-    config.connect_timeout_s = 1;
-    config.read_timeout_s = 20;
-    world_open(&w, &config, 2);
-    run_until(&w, w.ups == 1);
+    world.db.connect_timeout_s = 1;
+    world.db.read_timeout_s = 20;
+    world_up();
     child_pause(server.pid);
-    load_make(&l, &w, 10);
-    load_submit(&l, &w);
+    load_new(10);
     uint64_t began_ms = mono_ms();
-    world_close(&w, 300);
+    world_close(300);
     assert_true(mono_ms() - began_ms < 8000);
     kill(server.pid, SIGCONT);
-    assert_int_equal(w.done, 10);
-    assert_int_equal(w.outcomes[MERGE_DOWN], 10);
-    load_free(&l);
+    assert_int_equal(world.done, 10);
+    assert_int_equal(world.outcomes[MERGE_DOWN], 10);
 }
 
 /* Before the first probe was answered, during the first chunks, with a deadline that is over at once: everything is answered once,
  * and what is reported as merged is in MySQL. (More may be: a COMMIT whose answer was cut off.) */
 static void closes_at_any_moment(void **state)
 {
-    struct world w;
-    struct load l;
-    (void)state;
     for (uint32_t i = 0; i < 60; i++) {
-        shop_empty(&server);
-        world_open(&w, &server.config, 3);
-        load_make(&l, &w, 8);
-        load_submit(&l, &w);
+        world_setup(state);
+        world_open(3);
+        load_new(8);
         for (uint32_t j = 0; j < i % 6; j++)
-            uv_run(&w.loop, UV_RUN_ONCE);
-        world_close(&w, i % 3 == 0 ? 10000 : i % 3 - 1);
-        int in = w.outcomes[MERGE_DONE] + w.outcomes[MERGE_ALREADY];
-        assert_int_equal(w.done, 8);
-        assert_int_equal(in + w.outcomes[MERGE_DOWN], 8);
-        assert_mariadb(&server, "1", "SELECT COUNT(*) >= %d FROM tally_ledger", in);
-        load_free(&l);
+            uv_run(&world.loop, UV_RUN_ONCE);
+        world_close(i % 3 == 0 ? 10000 : i % 3 - 1);
+        int in = world.outcomes[MERGE_DONE] + world.outcomes[MERGE_ALREADY];
+        assert_int_equal(world.done, 8);
+        assert_int_equal(in + world.outcomes[MERGE_DOWN], 8);
+        assert_sql("1", "SELECT COUNT(*) >= %d FROM tally_ledger", in);
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, writers_afresh)
-
-static int writers_afresh(void **state)
-{
-    shop_afresh(state);
-    shop_books("words");
-    return 0;
-}
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
 {

@@ -14,7 +14,6 @@ static size_t hit(const char *text, struct hit_bytes *h)
 
 static void a_whole_hit_is_taken(void **state)
 {
-    (void)state;
     struct hit_bytes h;
     assert_int_equal(hit(PLAIN, &h), sizeof PLAIN - 1);
     assert_int_equal(hit(PLAIN "*1\r\n", &h), sizeof PLAIN - 1);
@@ -28,7 +27,6 @@ static void a_whole_hit_is_taken(void **state)
 
 static void whatever_is_not_whole_is_left(void **state)
 {
-    (void)state;
     struct hit_bytes h;
     for (size_t n = 0; n < sizeof PLAIN - 1; n++) {
         char *part = malloc(n + 1); /* of its very size, so that a read beyond it is seen */
@@ -42,7 +40,6 @@ static void whatever_is_not_whole_is_left(void **state)
 
 static void a_hit_of_today_is_taken_whole(void **state)
 {
-    (void)state;
     struct hit_bytes h;
     assert_int_equal(request_today(SLICE(TODAY "*1\r\n"), &h), sizeof TODAY - 1);
     assert_slice(h.key, "s1x");
@@ -61,7 +58,6 @@ static void a_hit_of_today_is_taken_whole(void **state)
 
 static void other_shapes_are_left(void **state)
 {
-    (void)state;
     struct hit_bytes h;
     assert_int_equal(hit("*4\r\n$7\r\nHINCRBX\r\n$3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
     assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$3\r\ns1xab$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
@@ -86,7 +82,6 @@ static void raw_is_as_we_write_it(const struct hit_bytes *h)
 /* A few bytes of a good request changed at random. */
 static void what_it_takes_the_parser_takes_so(void **state)
 {
-    (void)state;
     struct dice dice = dice_new("hit");
     struct request r;
     request_init(&r, &request_limits_default);

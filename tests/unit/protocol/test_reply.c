@@ -13,7 +13,6 @@ static void expect(const char *bytes)
 
 static void same_in_both(void **state)
 {
-    (void)state;
     reply_simple(&out, "OK");
     reply_int(&out, -12);
     reply_int(&out, INT64_MIN);
@@ -26,7 +25,6 @@ static void same_in_both(void **state)
 
 static void differs(void **state)
 {
-    (void)state;
     reply_null(&out, 2);
     reply_map(&out, 2, 2);
     reply_set(&out, 2, 2);
@@ -41,7 +39,6 @@ static void differs(void **state)
 
 static void errors_are_one_short_line(void **state)
 {
-    (void)state;
     reply_error(&out, "ERR a\r\nb");
     reply_errorf(&out, "ERR %d%s", 7, "\n");
     expect("-ERR a  b\r\n-ERR 7 \r\n");

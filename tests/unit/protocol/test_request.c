@@ -99,7 +99,6 @@ static void expect_refused(const char *in, const char *told)
 
 static void takes_multibulk(void **state)
 {
-    (void)state;
     expect(SLICE("*1\r\n$4\r\nPING\r\n"), "<PING>;");
     expect(SLICE("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n"), "<ECHO><>;");
     expect(SLICE("*4\r\n$7\r\nHINCRBY\r\n$1\r\nk\r\n$1\r\nf\r\n$1\r\n1\r\n*1\r\n$4\r\nPING\r\n"),
@@ -112,7 +111,6 @@ static void takes_multibulk(void **state)
 
 static void takes_inline(void **state)
 {
-    (void)state;
     expect(SLICE("PING\r\nPING\n"), "<PING>;<PING>;");
     expect(SLICE("\r\n\n  \r\nPING\r\n"), ";;;<PING>;");
     expect(SLICE("  ECHO \t  hello  \r\n"), "<ECHO><hello>;");
@@ -129,7 +127,6 @@ static void takes_inline(void **state)
 
 static void refuses_counts(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"*\r\n",    "*x\r\n",          "*+1\r\n",
                                       "*01\r\n",  "* 1\r\n",         "*-0\r\n",
                                       "*1x\r\n",  "*2147483648\r\n", "*99999999999999999999999\r\n",
@@ -140,7 +137,6 @@ static void refuses_counts(void **state)
 
 static void refuses_lengths(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"$-1",        "$",   "$+4",    "$04",
                                       "$536870913", "$4x", "$65537", "$-9223372036854775809"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -155,7 +151,6 @@ static void refuses_lengths(void **state)
 
 static void waits_for_the_rest(void **state)
 {
-    (void)state;
     static const char *const unfinished[] = {
         "*", "*1", "*1\r", "*1\r\n", "*1\r\n$4\r\nPING", "*1\r\n$4\r\nPING\r", "PING", "*1\r\n:4", "*x"};
     for (size_t i = 0; i < sizeof(unfinished) / sizeof(unfinished[0]); i++)
@@ -179,7 +174,6 @@ static void too_long(char first, const char *before, const char *told)
 
 static void refuses_long_lines(void **state)
 {
-    (void)state;
     too_long('a', "", "oversize " PROTOCOL "too big inline request\r\n");
     too_long('*', "", "oversize " PROTOCOL "too big mbulk count string\r\n");
     too_long('$', "*1\r\n", "oversize " PROTOCOL "too big bulk count string\r\n");
@@ -187,7 +181,6 @@ static void refuses_long_lines(void **state)
 
 static void refuses_large_requests(void **state)
 {
-    (void)state;
     struct buf in = {0};
     BUF_LIT(&in, "*17\r\n");
     for (int i = 0; i < 15; i++) {
@@ -205,7 +198,6 @@ static void refuses_large_requests(void **state)
 
 static void takes_as_many_arguments_as_said(void **state)
 {
-    (void)state;
     struct request_limits limits = request_limits_default;
     struct feeder f;
     limits.args_max = 3;
@@ -226,7 +218,6 @@ static const char pipeline[] =
 
 static void split_does_not_matter(void **state)
 {
-    (void)state;
     struct slice in = {pipeline, sizeof(pipeline) - 1};
     struct buf whole = story_of(in, 0);
     assert_non_null(memmem(whole.p, whole.n, "expected '$', got 'b'", 21));
@@ -246,7 +237,6 @@ static void split_does_not_matter(void **state)
 
 static void one_request_serves_many_parsers(void **state)
 {
-    (void)state;
     struct request r;
     struct parser a = {0}, b = {0};
     request_init(&r, &request_limits_default);
@@ -264,7 +254,6 @@ static void one_request_serves_many_parsers(void **state)
 /* A request of 1,000 arguments that comes byte by byte: its whole arguments are not read again. */
 static void dribble_is_cheap(void **state)
 {
-    (void)state;
     struct buf in = {0};
     BUF_LIT(&in, "*1000\r\n");
     for (int i = 0; i < 1000; i++)
@@ -285,7 +274,6 @@ static void dribble_is_cheap(void **state)
 /* Random bytes that look like RESP often enough: no crash, and the same story however they are cut. */
 static void random_bytes(void **state)
 {
-    (void)state;
     static const char *const pieces[] = {
         "*",       "$",  "\r\n", "\r",   "\n", "1",      "2",      "4",
         "PING",    "\"", "'",    "\\x4", " ",  "*2\r\n", "$4\r\n", "*1\r\n$4\r\nPING\r\n",

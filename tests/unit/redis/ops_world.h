@@ -15,10 +15,10 @@ struct got {
     int frames_n, values, kept_n;
     enum frame_outcome outcome;
 };
+static struct got *g; /* of the test that runs */
 
 static inline void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
-    struct got *g = arg;
     assert_ptr_equal(f, &g->f);
     g->frames_n++;
     g->outcome = outcome;
@@ -26,21 +26,18 @@ static inline void on_frame(void *arg, struct frame *f, enum frame_outcome outco
 
 static inline void on_values(void *arg, struct frame *f)
 {
-    (void)f;
-    ((struct got *)arg)->values++;
+    g->values++;
 }
 
 static inline void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
 {
-    struct got *g = arg;
-    (void)k;
     g->kept_n++;
     g->outcome = outcome;
 }
 
-static inline struct got *got_open(void)
+static inline int got_open(void **state)
 {
-    struct got *g = calloc(1, sizeof *g);
+    g = calloc(1, sizeof *g);
     g->w = world_open();
     g->limits = (struct op_limits){.precisions = {1, 60, 3600},
                                    .precisions_n = 3,
@@ -55,39 +52,42 @@ static inline struct got *got_open(void)
     g->frames.on_kept = on_kept;
     g->frames.arg = g;
     g->frames.limits = &g->limits;
-    return g;
+    return 0;
 }
 
-static inline void got_close(struct got *g)
+static inline int got_close(void **state)
 {
     world_close(g->w);
     redis_frames_close(&g->frames);
     frame_free(&g->f);
     free(g);
+    return 0;
 }
 
-static inline void begin(struct got *g)
+#define OPS_TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
+
+static inline void begin(void)
 {
     frame_reset(&g->f);
     g->f.dirty_ms = INT64_C(1000) * NOW + 1;
     g->f.seq++;
 }
 
-static inline void send_and_wait(struct got *g)
+static inline void send_and_wait(void)
 {
     int before = g->frames_n;
     redis_frames_send(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->frames_n == before + 1);
 }
 
-static inline void send_applied(struct got *g)
+static inline void send_applied(void)
 {
-    send_and_wait(g);
+    send_and_wait();
     assert_int_equal(g->outcome, FRAME_APPLIED);
 }
 
 /* Sends the last frame again, as to a Redis that lost it; returns how much of it failed. */
-static inline uint32_t replay_failed(struct got *g)
+static inline uint32_t replay_failed(void)
 {
     const struct frame *f = &g->f;
     int before = g->kept_n;
@@ -103,49 +103,50 @@ static inline uint32_t replay_failed(struct got *g)
     return k.failed;
 }
 
-static inline void replay_applied(struct got *g)
+static inline void replay_applied(void)
 {
-    assert_int_equal(replay_failed(g), 0);
+    assert_int_equal(replay_failed(), 0);
 }
 
-static inline struct frame_op *op_new(struct got *g, enum op_kind kind, const char *name, int64_t at,
-                                      int64_t delta)
+static inline struct frame_op *op_new(enum op_kind kind, const char *name, int64_t at, int64_t delta)
 {
     struct frame_op *op = frame_add_op(&g->f, kind, slice_str(name), SLICE(""), at);
     op->delta = delta;
     return op;
 }
 
-static inline struct frame_op *event_op(struct got *g, const char *name, const char *type)
+static inline struct frame_op *event_op(const char *name, const char *type)
 {
     return frame_add_op(&g->f, OP_EVENT, slice_str(name), slice_str(type), 0);
 }
 
 /* at: an event's second, a visitor's number. */
-static inline void item_new(struct got *g, struct frame_op *op, int64_t at, const char *text)
+static inline void item_new(struct frame_op *op, int64_t at, const char *text)
 {
     frame_add_item(&g->f, op, at, slice_str(text));
 }
 
 /* How often Redis ran that command since CONFIG RESETSTAT. */
-static inline int calls(struct got *g, const char *command)
+static inline int calls(const char *command)
 {
     char line[60];
     snprintf(line, sizeof line, "cmdstat_%s:calls=", command);
-    const char *at = strstr(redis_ask(&g->w->server, "INFO commandstats"), line);
+    const char *at = strstr(redis_do("INFO commandstats"), line);
     return at == NULL ? 0 : atoi(at + strlen(line));
 }
 
-static inline void assert_op_error(struct got *g, uint32_t op, const char *text)
+static inline void assert_op_error(uint32_t op, const char *text)
 {
     const struct frame_op *o = &g->f.ops[op];
     assert_slice(o->error_n > 0 ? FRAME_ERROR(&g->f, o) : SLICE(""), text);
 }
 
-static inline void assert_no_errors(struct got *g)
+/* ... and no op failed. */
+static inline void send_clean(void)
 {
+    send_applied();
     for (uint32_t i = 0; i < g->f.ops_n; i++)
-        assert_op_error(g, i, "");
+        assert_op_error(i, "");
 }
 
 static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";

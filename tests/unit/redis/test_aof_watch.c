@@ -281,7 +281,6 @@ static int64_t schedule(uint64_t seed)
 static void test_schedules(void **state)
 {
     int64_t sum_us = 0;
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         int64_t took_us = schedule(seed);
         if (took_us < 0) fail_msg("seed %llu: it never ends", (unsigned long long)seed);

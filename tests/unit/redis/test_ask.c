@@ -15,7 +15,6 @@ static void test_format(void **state)
 {
     const struct slice tag = SLICE("{x}"), bytes = slice_of("a b\0%\r\n", 7);
     struct buf got = {0}, want = {0};
-    (void)state;
     request_format(&got, tag, "EVAL %.*s 2 {}" KEY_GEN " {}%.*s %d %u %ld %" PRIu64 " %zu p%s:%d %s",
                    SLICE_ARG(bytes), SLICE_ARG(bytes), -1, 4000000000u, -5L, UINT64_C(7), (size_t)8, "re", 9,
                    "");
@@ -42,12 +41,10 @@ static void test_format(void **state)
 
 static void test_scan(void **state)
 {
-    struct world *w = world_open();
     struct slice text;
     int64_t i, n;
     const struct redis_answer *all, *list, *any;
-    (void)state;
-    const struct redis_answer *r = redis_call(&w->link, "EVAL %s 0", "return {'a', 5, {'7', {}}, false}");
+    const struct redis_answer *r = redis_call(&world->link, "EVAL %s 0", "return {'a', 5, {'7', {}}, false}");
     assert_true(answer_scan(r, "(si(ia)*)", &text, &i, &n, &list, &any));
     assert_slice(text, "a");
     assert_true(i == 5 && n == 7 && list->n == 0 && any->type == REDIS_NIL);
@@ -57,30 +54,26 @@ static void test_scan(void **state)
     assert_false(answer_scan(r, "(ss(ia)*)", &text, &text, &n, &list, &any));
     assert_false(answer_scan(r, "(si(ia)a)", &text, &i, &n, &list, &any));
     assert_false(answer_scan(NULL, "*", &any));
-    world_close(w);
 }
 
 /* Answers that come meanwhile do not touch it. */
 static void test_call(void **state)
 {
-    struct world *w = world_open();
-    (void)state;
-    const struct redis_answer *r = redis_call(&w->link, "ECHO %s", "kept");
+    const struct redis_answer *r = redis_call(&world->link, "ECHO %s", "kept");
     for (int i = 0; i < 3; i++) {
-        request_words(redis_link_begin(&w->link), "UNWATCH");
-        redis_link_ask(&w->link, 1, on_forgot, NULL);
+        request_words(redis_link_begin(&world->link), "UNWATCH");
+        redis_link_ask(&world->link, 1, on_forgot, NULL);
     }
-    redis_settle(&w->link);
+    redis_settle(&world->link);
     assert_slice(r->str, "kept");
-    redis_server_kill(&w->server);
-    assert_null(redis_call(&w->link, "PING"));
-    assert_null(redis_call(&w->link, "PING"));
-    world_close(w);
+    redis_server_kill(&world->server);
+    assert_null(redis_call(&world->link, "PING"));
+    assert_null(redis_call(&world->link, "PING"));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_format), cmocka_unit_test(test_scan),
-                                       cmocka_unit_test(test_call)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_format), WORLD_TEST(test_scan),
+                                       WORLD_TEST(test_call)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,15 +12,13 @@ static int answers;
 static void batch_make(struct world *w, const char *id, const char *owner, const char *counter,
                        int64_t age_ms)
 {
-    redis_ask(&w->server,
-              "HSET tally:batch:%s format 1 counter %s gen 3 owner %s lowest_ms 99 =s1:product_views 4", id,
-              counter, owner);
-    redis_ask(&w->server, "ZADD tally:batches %lld %s", (long long)(wall_ms() - age_ms), id);
+    redis_do("HSET tally:batch:%s format 1 counter %s gen 3 owner %s lowest_ms 99 =s1:product_views 4", id,
+             counter, owner);
+    redis_do("ZADD tally:batches %lld %s", (long long)(wall_ms() - age_ms), id);
 }
 
 static void on_adopt(struct adopt *a)
 {
-    (void)a;
     answers++;
 }
 
@@ -59,194 +57,168 @@ static void five_batches(struct world *w)
 /* After a reconnect: batches that are ours already, and nothing else. */
 static void test_adopt_own(void **state)
 {
-    struct world *w = world_open();
     struct adopt a = {0};
-    (void)state;
-    five_batches(w);
-    assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
-    assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
-    world_close(w);
+    five_batches(world);
+    assert_string_equal(adopt(world, ADOPT_OWN, false, &a), "4");
+    assert_string_equal(adopt(world, ADOPT_OWN, false, &a), "4");
 }
 
 static void test_adopt_instance(void **state)
 {
-    struct world *w = world_open();
     struct adopt a = {0};
     char owner[100];
-    (void)state;
-    five_batches(w);
-    redis_ask(&w->server, "CONFIG SET maxmemory 1");
-    assert_string_equal(adopt(w, ADOPT_INSTANCE, true, &a), "1");
-    assert_redis(&w->server, "shop:0123456789abcdef", "HGET tally:batch:" ID(1) " owner");
-    assert_string_equal(adopt(w, ADOPT_INSTANCE, false, &a), "1");
-    snprintf(owner, sizeof owner, "shop:%s", w->life.id);
-    assert_redis(&w->server, owner, "HGET tally:batch:" ID(1) " owner");
-    assert_true(wall_ms() - atoll(redis_ask(&w->server, "ZSCORE tally:batches " ID(1))) < 5000);
-    assert_string_equal(adopt(w, ADOPT_INSTANCE, false, &a), "");
+    five_batches(world);
+    redis_do("CONFIG SET maxmemory 1");
+    assert_string_equal(adopt(world, ADOPT_INSTANCE, true, &a), "1");
+    redis_has("shop:0123456789abcdef", "HGET tally:batch:" ID(1) " owner");
+    assert_string_equal(adopt(world, ADOPT_INSTANCE, false, &a), "1");
+    snprintf(owner, sizeof owner, "shop:%s", world->life.id);
+    redis_has(owner, "HGET tally:batch:" ID(1) " owner");
+    assert_true(wall_ms() - atoll(redis_do("ZSCORE tally:batches " ID(1))) < 5000);
+    assert_string_equal(adopt(world, ADOPT_INSTANCE, false, &a), "");
     assert_int_equal(a.unknown, 0);
-    world_close(w);
 }
 
 static void test_adopt_stale(void **state)
 {
-    struct world *w = world_open();
     struct adopt a = {0};
-    (void)state;
-    five_batches(w);
-    redis_ask(&w->server, "ZADD tally:batches 1 " ID(9)); /* no registry: no batch */
-    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "3");
+    five_batches(world);
+    redis_do("ZADD tally:batches 1 " ID(9)); /* no registry: no batch */
+    assert_string_equal(adopt(world, ADOPT_STALE, false, &a), "3");
     assert_int_equal(a.unknown, 1);
-    assert_redis(&w->server, "nil", "ZSCORE tally:batches " ID(9));
-    assert_redis(&w->server, "shop2:0123456789abcdef", "HGET tally:batch:" ID(5) " owner");
-    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "");
-    redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 2 owner gone:1");
-    redis_ask(&w->server, "ZADD tally:batches 1 " ID(3));
-    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "3"); /* a format that it knows, too */
-    redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 3");
-    redis_ask(&w->server, "ZADD tally:batches 1 " ID(3));
-    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "");
+    redis_has("nil", "ZSCORE tally:batches " ID(9));
+    redis_has("shop2:0123456789abcdef", "HGET tally:batch:" ID(5) " owner");
+    assert_string_equal(adopt(world, ADOPT_STALE, false, &a), "");
+    redis_do("HSET tally:batch:" ID(3) " format 2 owner gone:1");
+    redis_do("ZADD tally:batches 1 " ID(3));
+    assert_string_equal(adopt(world, ADOPT_STALE, false, &a), "3"); /* a format that it knows, too */
+    redis_do("HSET tally:batch:" ID(3) " format 3");
+    redis_do("ZADD tally:batches 1 " ID(3));
+    assert_string_equal(adopt(world, ADOPT_STALE, false, &a), "");
     assert_int_equal(a.unknown, 2);
-    world_close(w);
 }
 
 static void test_adopt_dead(void **state)
 {
-    struct world *w = world_open();
     struct adopt a = {.limit = 2};
-    (void)state;
-    five_batches(w);
-    redis_ask(&w->server, "CLIENT SETNAME tallyd:other:0123456789abcdef:frame"); /* that one lives */
-    assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "31");
+    five_batches(world);
+    redis_do("CLIENT SETNAME tallyd:other:0123456789abcdef:frame"); /* that one lives */
+    assert_string_equal(adopt(world, ADOPT_DEAD, true, &a), "31");
     a.limit = 1;
-    assert_string_equal(adopt(w, ADOPT_DEAD, false, &a), "3");
-    assert_string_equal(adopt(w, ADOPT_DEAD, false, &a), "1");
-    redis_ask(&w->server, "ZADD tally:batches 1 " ID(2)); /* alive, and gives no sign of life for it */
-    assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "2");
-    redis_ask(&w->server, "ZADD tally:batches %lld " ID(2), (long long)wall_ms());
-    assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "");
-    redis_ask(&w->server, "CLIENT SETNAME x");
-    assert_string_equal(adopt(w, ADOPT_DEAD, false, &a), "2");
-    redis_server_kill(&w->server);
-    adopt(w, ADOPT_DEAD, false, &a);
+    assert_string_equal(adopt(world, ADOPT_DEAD, false, &a), "3");
+    assert_string_equal(adopt(world, ADOPT_DEAD, false, &a), "1");
+    redis_do("ZADD tally:batches 1 " ID(2)); /* alive, and gives no sign of life for it */
+    assert_string_equal(adopt(world, ADOPT_DEAD, true, &a), "2");
+    redis_do("ZADD tally:batches %lld " ID(2), (long long)wall_ms());
+    assert_string_equal(adopt(world, ADOPT_DEAD, true, &a), "");
+    redis_do("CLIENT SETNAME x");
+    assert_string_equal(adopt(world, ADOPT_DEAD, false, &a), "2");
+    redis_server_kill(&world->server);
+    adopt(world, ADOPT_DEAD, false, &a);
     assert_true(a.lost);
-    world_close(w);
 }
 
 static void on_standing(struct standing *s)
 {
-    (void)s;
     answers++;
 }
 
 static void test_standing(void **state)
 {
-    struct world *w = world_open();
     struct standing s = {.done = on_standing};
-    (void)state;
-    five_batches(w);
-    redis_ask(&w->server, "HSET tally:batch:" ID(2) " =s77:product_views 1");
+    five_batches(world);
+    redis_do("HSET tally:batch:" ID(2) " =s77:product_views 1");
     answers = 0;
-    redis_standing(&w->link, &s);
-    WAIT_UNTIL(w, answers == 1);
+    redis_standing(&world->link, &s);
+    WAIT_UNTIL(world, answers == 1);
     assert_int_equal(s.ids_n, 5);
     heap_free(s.ids);
     s.key = SLICE("s77:product_views");
-    redis_standing(&w->link, &s);
-    WAIT_UNTIL(w, answers == 2);
+    redis_standing(&world->link, &s);
+    WAIT_UNTIL(world, answers == 2);
     assert_int_equal(s.ids_n, 1);
     assert_int_equal(s.ids[0].bytes[15], 2);
     assert_false(s.lost);
     heap_free(s.ids);
-    redis_ask(
-        &w->server, "EVAL %s 1 tally:batch:" ID(4),
+    redis_do(
+        "EVAL %s 1 tally:batch:" ID(4),
         "return redis.call('HSET', KEYS[1], 'packed', cmsgpack.pack({'s78:product_views', {'1', '2'}}))");
     s.key = SLICE("s78:product_views");
-    redis_standing(&w->link, &s);
-    WAIT_UNTIL(w, answers == 3);
+    redis_standing(&world->link, &s);
+    WAIT_UNTIL(world, answers == 3);
     assert_int_equal(s.ids_n, 1);
     assert_int_equal(s.ids[0].bytes[15], 4);
     heap_free(s.ids);
-    world_close(w);
 }
 
 /* The answer names the history, and the number is read too: a lower number than before means other data. */
 static void test_standing_history(void **state)
 {
-    struct world *w = world_open();
     struct standing s = {.done = on_standing};
-    (void)state;
-    redis_ask(&w->server, "SET tally:seq:shop:%s 7", w->life.id);
+    redis_do("SET tally:seq:shop:%s 7", world->life.id);
     answers = 0;
-    redis_link_numbered(&w->link, 7);
-    redis_standing(&w->link, &s);
-    WAIT_UNTIL(w, answers == 1);
+    redis_link_numbered(&world->link, 7);
+    redis_standing(&world->link, &s);
+    WAIT_UNTIL(world, answers == 1);
     assert_false(s.lost);
     assert_int_equal(strlen(s.replid), 40);
     heap_free(s.ids);
-    redis_link_numbered(&w->link, 8);
-    redis_standing(&w->link, &s);
-    WAIT_UNTIL(w, answers == 2 && w->downs == 1);
+    redis_link_numbered(&world->link, 8);
+    redis_standing(&world->link, &s);
+    WAIT_UNTIL(world, answers == 2 && world->downs == 1);
     assert_true(s.lost);
-    assert_non_null(strstr(w->why, "another server's data"));
-    world_close(w);
+    assert_non_null(strstr(world->why, "another server's data"));
 }
 
 static void on_instance(struct redis_instance *i)
 {
-    (void)i;
     answers++;
 }
 
 static void test_beat_and_instance(void **state)
 {
-    struct world *w = world_open();
     struct batch_id ids[2];
     struct life other;
-    struct redis_instance i = {.life = &w->life, .done = on_instance};
-    (void)state;
-    five_batches(w);
-    redis_ask(&w->server, "CONFIG SET maxmemory 1");
+    struct redis_instance i = {.life = &world->life, .done = on_instance};
+    five_batches(world);
+    redis_do("CONFIG SET maxmemory 1");
     assert_true(batch_id_read(SLICE(ID(3)), &ids[0]));
     assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not exist: is not added */
-    redis_beat(&w->link, &w->life, SLICE("web1"), ids, 2);
+    redis_beat(&world->link, &world->life, SLICE("web1"), ids, 2);
     answers = 0;
-    redis_instance(&w->link, &i);
-    WAIT_UNTIL(w, answers == 1);
+    redis_instance(&world->link, &i);
+    WAIT_UNTIL(world, answers == 1);
     assert_false(i.taken);
     assert_true(slice_ends(slice_str(i.holder), SLICE("|web1")));
-    assert_true(wall_ms() - atoll(redis_ask(&w->server, "ZSCORE tally:batches " ID(3))) < 5000);
-    assert_redis(&w->server, "5", "ZCARD tally:batches");
-    assert_in_range(atoll(redis_ask(&w->server, "TTL tally:instance:shop")), 20, 30);
+    assert_true(wall_ms() - atoll(redis_do("ZSCORE tally:batches " ID(3))) < 5000);
+    redis_has("5", "ZCARD tally:batches");
+    assert_in_range(atoll(redis_do("TTL tally:instance:shop")), 20, 30);
     life_init(&other, SLICE("shop"));
     i.life = &other;
-    redis_instance(&w->link, &i);
-    WAIT_UNTIL(w, answers == 2);
+    redis_instance(&world->link, &i);
+    WAIT_UNTIL(world, answers == 2);
     assert_true(i.taken);
-    assert_true(i.linked); /* w->link itself carries that life's name */
-    assert_redis(&w->server, "OK", "CONFIG SET maxmemory 0");
-    assert_redis(&w->server, "OK", "SET tally:instance:shop fedcba9876543210|web1");
-    redis_instance(&w->link, &i);
-    WAIT_UNTIL(w, answers == 3);
+    assert_true(i.linked); /* world->link itself carries that life's name */
+    redis_has("OK", "CONFIG SET maxmemory 0");
+    redis_has("OK", "SET tally:instance:shop fedcba9876543210|web1");
+    redis_instance(&world->link, &i);
+    WAIT_UNTIL(world, answers == 3);
     assert_true(i.taken);
     assert_false(i.linked);
-    world_close(w);
 }
 
 /* A cleaning script's. */
 static void test_beat_ends_ttls(void **state)
 {
-    struct world *w = world_open();
-    struct redis_instance i = {.life = &w->life, .done = on_instance};
+    struct redis_instance i = {.life = &world->life, .done = on_instance};
     int before = answers;
-    (void)state;
-    redis_ask(&w->server, "HSET s1:product_views 1 1");
-    redis_ask(&w->server, "ZADD tally:dirty 7 s1:product_views 8 s2:product_views");
-    redis_ask(&w->server, "EXPIRE s1:product_views 1000");
-    redis_beat(&w->link, &w->life, SLICE("web1"), NULL, 0);
-    redis_instance(&w->link, &i);
-    WAIT_UNTIL(w, answers == before + 1);
-    assert_redis(&w->server, "-1", "TTL s1:product_views");
-    world_close(w);
+    redis_do("HSET s1:product_views 1 1");
+    redis_do("ZADD tally:dirty 7 s1:product_views 8 s2:product_views");
+    redis_do("EXPIRE s1:product_views 1000");
+    redis_beat(&world->link, &world->life, SLICE("web1"), NULL, 0);
+    redis_instance(&world->link, &i);
+    WAIT_UNTIL(world, answers == before + 1);
+    redis_has("-1", "TTL s1:product_views");
 }
 
 static void on_batch(void *arg, const struct batch_seen *b)
@@ -262,42 +234,35 @@ static void on_batch(void *arg, const struct batch_seen *b)
 
 static void on_list(struct batch_list *b)
 {
-    (void)b;
     answers++;
 }
 
 static void test_list(void **state)
 {
-    struct world *w = world_open();
     int n = 0;
     struct batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
-    (void)state;
-    five_batches(w);
+    five_batches(world);
     answers = 0;
-    redis_batch_list(&w->link, &b);
-    WAIT_UNTIL(w, answers == 1);
+    redis_batch_list(&world->link, &b);
+    WAIT_UNTIL(world, answers == 1);
     assert_int_equal(n, 5);
     assert_false(b.lost);
-    world_close(w);
 }
 
 /* --- the indexes --- */
 
 static void on_due(struct due_poll *d)
 {
-    (void)d;
     answers++;
 }
 
 static void on_restore(struct redis_restore *r)
 {
-    (void)r;
     answers++;
 }
 
 static void on_state(struct dirty_state *d)
 {
-    (void)d;
     answers++;
 }
 
@@ -318,75 +283,68 @@ static void due_free(struct due_poll *d)
 
 static void test_due(void **state)
 {
-    struct world *w = world_open();
     struct due_poll d = {.before_ms = 1700000000300, .limit = 2};
-    (void)state;
-    due(w, &d);
+    due(world, &d);
     assert_int_equal(d.keys_n, 0);
     due_free(&d);
-    redis_ask(&w->server, "ZADD tally:dirty 1700000000300 c 1700000000100 a 1700000000200 b 1700000000301 d");
-    due(w, &d);
+    redis_do("ZADD tally:dirty 1700000000300 c 1700000000100 a 1700000000200 b 1700000000301 d");
+    due(world, &d);
     assert_int_equal(d.keys_n, 2);
     assert_slice(d.keys[0], "a");
     assert_slice(d.keys[1], "b");
     assert_int_equal(d.scores[1], 1700000000200);
     due_free(&d);
     d.limit = 10;
-    due(w, &d);
+    due(world, &d);
     assert_int_equal(d.keys_n, 3);
     due_free(&d);
     d.limit = 1;
     d.highest = true;
-    due(w, &d);
+    due(world, &d);
     assert_int_equal(d.keys_n, 1);
     assert_slice(d.keys[0], "d");
     due_free(&d);
-    redis_server_kill(&w->server);
-    due(w, &d);
+    redis_server_kill(&world->server);
+    due(world, &d);
     assert_true(d.lost);
     due_free(&d);
-    world_close(w);
 }
 
 static void test_held(void **state)
 {
-    struct world *w = world_open();
     struct slice names[1200];
     char text[1200][32];
-    struct redis_restore r = {.counters = &w->counters, .done = on_restore};
+    struct redis_restore r = {.counters = &world->counters, .done = on_restore};
     struct dirty_state d = {.done = on_state};
-    (void)state;
     for (int i = 0; i < 1200; i++) {
         snprintf(text[i], sizeof text[i], i < 600 ? "s%d:product_views" : "gone:%d", i);
         names[i] = slice_str(text[i]);
-        redis_ask(&w->server, "ZADD tally:dirty %d %s", 5000 + i, text[i]);
+        redis_do("ZADD tally:dirty %d %s", 5000 + i, text[i]);
     }
-    redis_ask(&w->server, "CONFIG SET maxmemory 1");
-    redis_hold_names(&w->link, names, 1200);
+    redis_do("CONFIG SET maxmemory 1");
+    redis_hold_names(&world->link, names, 1200);
     answers = 0;
-    redis_dirty_state(&w->link, &d);
-    WAIT_UNTIL(w, answers == 1);
+    redis_dirty_state(&world->link, &d);
+    WAIT_UNTIL(world, answers == 1);
     assert_int_equal(d.dirty, 0);
     assert_int_equal(d.held, 1200);
     assert_int_equal(d.lowest_ms, INT64_MAX);
-    redis_restore(&w->link, &r);
-    WAIT_UNTIL(w, answers == 2);
+    redis_restore(&world->link, &r);
+    WAIT_UNTIL(world, answers == 2);
     assert_int_equal(r.restored, 600);
     assert_false(r.lost);
-    redis_dirty_state(&w->link, &d);
-    WAIT_UNTIL(w, answers == 3);
+    redis_dirty_state(&world->link, &d);
+    WAIT_UNTIL(world, answers == 3);
     assert_int_equal(d.dirty, 600);
     assert_int_equal(d.held, 600);
     assert_int_equal(d.lowest_ms, 5000);
-    redis_restore(&w->link, &r);
-    WAIT_UNTIL(w, answers == 4);
+    redis_restore(&world->link, &r);
+    WAIT_UNTIL(world, answers == 4);
     assert_int_equal(r.restored, 0);
-    world_close(w);
 }
 
 static void on_gen(struct gen_read *g)
 {
-    (void)g;
     answers++;
 }
 
@@ -395,25 +353,21 @@ static void test_gen(void **state)
     static const struct {
         uint64_t least, gen;
     } steps[] = {{0, 0}, {5, 5}, {3, 5}, {0, 5}};
-    struct world *w = world_open();
-    (void)state;
     answers = 0;
     for (int i = 0; i < 4; i++) {
         struct gen_read g = {.accept = i > 0, .least = steps[i].least, .realm = {{7}}, .done = on_gen};
-        redis_gen(&w->link, &g);
-        WAIT_UNTIL(w, answers == i + 1);
+        redis_gen(&world->link, &g);
+        WAIT_UNTIL(world, answers == i + 1);
         assert_false(g.lost);
         assert_int_equal(g.gen, steps[i].gen);
         assert_int_equal(g.realm.bytes[0], i > 0 ? 7 : 0);
     }
-    world_close(w);
 }
 
 /* --- other lives, and what is fit --- */
 
 static void on_kill(struct redis_kill *k)
 {
-    (void)k;
     answers++;
 }
 
@@ -422,17 +376,15 @@ static void test_kill_lives(void **state)
     static const char *const names[] = {
         "tallyd:shop:0123456789abcdef:frame", "tallyd:shop:0123456789abcdef:sync",
         "tallyd:shop2:0123456789abcdef:frame", "tallyd:sho:0123456789abcdef:frame", "web"};
-    struct world *w = world_open();
-    struct redis_kill k = {.life = &w->life, .done = on_kill};
+    struct redis_kill k = {.life = &world->life, .done = on_kill};
     redisContext *clients[5];
-    (void)state;
     for (int i = 0; i < 5; i++) {
-        clients[i] = redisConnectUnix(w->server.socket);
+        clients[i] = redisConnectUnix(world->server.socket);
         freeReplyObject(redisCommand(clients[i], "CLIENT SETNAME %s", names[i]));
     }
     answers = 0;
-    redis_kill_lives(&w->link, &k);
-    WAIT_UNTIL(w, answers == 1);
+    redis_kill_lives(&world->link, &k);
+    WAIT_UNTIL(world, answers == 1);
     assert_false(k.lost);
     assert_int_equal(k.killed, 2);
     for (int i = 0; i < 5; i++) {
@@ -441,11 +393,10 @@ static void test_kill_lives(void **state)
         if (r != NULL) freeReplyObject(r);
         redisFree(clients[i]);
     }
-    redis_kill_lives(&w->link, &k);
-    WAIT_UNTIL(w, answers == 2);
+    redis_kill_lives(&world->link, &k);
+    WAIT_UNTIL(world, answers == 2);
     assert_int_equal(k.killed, 0);
-    assert_int_equal(w->downs, 0);
-    world_close(w);
+    assert_int_equal(world->downs, 0);
 }
 
 static void test_check(void **state)
@@ -458,7 +409,6 @@ static void test_check(void **state)
                                             .version_text = "7.0.15"};
     struct redis_facts f = good;
     struct error e;
-    (void)state;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     strcpy(f.policy, "volatile-ttl");
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
@@ -504,7 +454,6 @@ static void test_check(void **state)
 static void test_advice(void **state)
 {
     struct redis_facts f = {.version = 70015, .appendfsync = "everysec", .lax_fsync = true};
-    (void)state;
     assert_non_null(
         strstr(redis_check_advice(&f, REDIS_KEEPS_DISK), "CONFIG SET no-appendfsync-on-rewrite no"));
     assert_null(redis_check_advice(&f, REDIS_KEEPS_REPLICAS));
@@ -515,19 +464,19 @@ static void test_advice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adopt_instance),
-        cmocka_unit_test(test_adopt_own),
-        cmocka_unit_test(test_adopt_stale),
-        cmocka_unit_test(test_adopt_dead),
-        cmocka_unit_test(test_standing),
-        cmocka_unit_test(test_standing_history),
-        cmocka_unit_test(test_beat_and_instance),
-        cmocka_unit_test(test_beat_ends_ttls),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_due),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_gen),
-        cmocka_unit_test(test_kill_lives),
+        WORLD_TEST(test_adopt_instance),
+        WORLD_TEST(test_adopt_own),
+        WORLD_TEST(test_adopt_stale),
+        WORLD_TEST(test_adopt_dead),
+        WORLD_TEST(test_standing),
+        WORLD_TEST(test_standing_history),
+        WORLD_TEST(test_beat_and_instance),
+        WORLD_TEST(test_beat_ends_ttls),
+        WORLD_TEST(test_list),
+        WORLD_TEST(test_due),
+        WORLD_TEST(test_held),
+        WORLD_TEST(test_gen),
+        WORLD_TEST(test_kill_lives),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_advice),
     };

@@ -13,6 +13,7 @@ struct got {
     struct redis_clean clean;
     int pages, cleans;
 };
+static struct got *g; /* of the test that runs */
 
 static void on_page(struct redis_page *p)
 {
@@ -24,9 +25,9 @@ static void on_clean(struct redis_clean *c)
     ((struct got *)c->arg)->cleans++;
 }
 
-static struct got *got_open(void)
+static int got_open(void **state)
 {
-    struct got *g = calloc(1, sizeof *g);
+    g = calloc(1, sizeof *g);
     g->w = world_open();
     g->limits = (struct op_limits){.precisions = {1, 60},
                                    .precisions_n = 2,
@@ -36,22 +37,24 @@ static struct got *got_open(void)
                                    .tiers_n = 2};
     g->page = (struct redis_page){.done = on_page, .arg = g};
     g->clean = (struct redis_clean){.limits = &g->limits, .done = on_clean, .arg = g};
-    return g;
+    return 0;
 }
 
-static void got_close(struct got *g)
+static int got_close(void **state)
 {
     world_close(g->w);
     free(g);
+    return 0;
 }
 
-static int64_t redis_now_s(struct got *g)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
+
+static int64_t redis_now_s(void)
 {
-    return strtoll(redis_ask(&g->w->server, "TIME"), NULL, 10);
+    return strtoll(redis_do("TIME"), NULL, 10);
 }
 
-static void clean(struct got *g, enum redis_clean_kind kind, const struct slice *names, uint32_t n,
-                  int64_t most_s)
+static void clean(enum redis_clean_kind kind, const struct slice *names, uint32_t n, int64_t most_s)
 {
     int before = g->cleans;
     g->clean.kind = kind;
@@ -64,15 +67,15 @@ static void clean(struct got *g, enum redis_clean_kind kind, const struct slice 
     assert_false(g->clean.lost);
 }
 
-static void clean_one(struct got *g, enum redis_clean_kind kind, const char *name, int64_t most_s)
+static void clean_one(enum redis_clean_kind kind, const char *name, int64_t most_s)
 {
     struct slice all = slice_str(name);
-    clean(g, kind, &all, 1, most_s);
+    clean(kind, &all, 1, most_s);
 }
 
 /* --- pages --- */
 
-static void page_next(struct got *g, uint32_t limit, struct slice after)
+static void page_next(uint32_t limit, struct slice after)
 {
     int before = g->pages;
     g->page.key = SLICE("known:");
@@ -82,7 +85,7 @@ static void page_next(struct got *g, uint32_t limit, struct slice after)
     WAIT_UNTIL(g->w, g->pages == before + 1);
 }
 
-static void page_free(struct got *g)
+static void page_free(void)
 {
     buf_free(&g->page.names);
     heap_free(g->page.all);
@@ -91,16 +94,13 @@ static void page_free(struct got *g)
 /* Members come and go between the pages; one that is there from the first page to the last is seen once. */
 static void test_pages_skip_nobody(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct dice d = dice_new("pages");
     int seen[300] = {0};
     char last[64] = "";
-    (void)state;
     for (int i = 0; i < 300; i++)
-        redis_ask(s, "ZADD known: 0 %d:m%d", i % 7, i);
+        redis_do("ZADD known: 0 %d:m%d", i % 7, i);
     for (bool end = false; !end;) {
-        page_next(g, 10, slice_str(last));
+        page_next(10, slice_str(last));
         assert_false(g->page.lost);
         for (uint32_t i = 0; i < g->page.n; i++) {
             int64_t number;
@@ -110,59 +110,52 @@ static void test_pages_skip_nobody(void **state)
         }
         if (g->page.n > 0) snprintf(last, sizeof last, SLICE_FMT, SLICE_ARG(g->page.all[g->page.n - 1]));
         end = g->page.at_end;
-        page_free(g);
-        if (g->pages % 2 == 0) redis_ask(s, "ZREM known: %s", last); /* the next page begins after it */
+        page_free();
+        if (g->pages % 2 == 0) redis_do("ZREM known: %s", last); /* the next page begins after it */
         for (int i = 0; i < 5; i++) {
             int gone = 2 * (int)dice_below(&d, 150) + 1; /* odd ones go */
-            redis_ask(s, "ZREM known: %d:m%d", gone % 7, gone);
-            redis_ask(s, "ZADD known: 0 %d:n%d", gone % 7, (int)dice_below(&d, 300));
+            redis_do("ZREM known: %d:m%d", gone % 7, gone);
+            redis_do("ZADD known: 0 %d:n%d", gone % 7, (int)dice_below(&d, 300));
         }
     }
     for (int i = 0; i < 300; i += 2)
         assert_int_equal(seen[i], 1);
-    got_close(g);
 }
 
 static void test_short_pages(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    page_next(g, 10, SLICE(""));
+    page_next(10, SLICE(""));
     assert_int_equal(g->page.n, 0);
     assert_true(g->page.at_end);
-    page_free(g);
-    redis_ask(&g->w->server, "ZADD known: 0 1:a 0 1:b");
-    page_next(g, 10, SLICE("1:a"));
+    page_free();
+    redis_do("ZADD known: 0 1:a 0 1:b");
+    page_next(10, SLICE("1:a"));
     assert_int_equal(g->page.n, 1);
     assert_slice(g->page.all[0], "1:b");
     assert_true(g->page.at_end);
-    page_free(g);
-    redis_ask(&g->w->server, "SET known: x");
-    page_next(g, 10, SLICE(""));
+    page_free();
+    redis_do("SET known: x");
+    page_next(10, SLICE(""));
     assert_false(g->page.lost);
     assert_true(strncmp(g->page.text, "WRONGTYPE", 9) == 0);
-    page_free(g);
-    got_close(g);
+    page_free();
 }
 
 /* --- series --- */
 
 static void test_series(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice names[] = {SLICE("1:a"), SLICE("60:a"), SLICE("1:old"), SLICE("1:none"),
                             SLICE("1:x"), SLICE("word"), SLICE("1:f")};
-    int64_t now = redis_now_s(g) - 100; /* what the asker believes */
-    (void)state;
+    int64_t now = redis_now_s() - 100; /* what the asker believes */
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        redis_ask(s, "ZADD known: 0 %b", names[i].p, names[i].n);
-    redis_ask(s, "HSET count:1:a %lld 1 %lld 1 %lld 1", now - 121, now - 120, now - 119);
-    redis_ask(s, "HSET count:60:a %lld 1 %lld 1", now - 7200, now - 7199);
-    redis_ask(s, "HSET count:1:old 5 1 6 1");
-    redis_ask(s, "SET count:1:x word");
-    redis_ask(s, "HSET count:1:f word 1 0x10 1 5 1");
-    clean(g, REDIS_CLEAN_SERIES, names, 7, now);
+        redis_do("ZADD known: 0 %b", names[i].p, names[i].n);
+    redis_do("HSET count:1:a %lld 1 %lld 1 %lld 1", now - 121, now - 120, now - 119);
+    redis_do("HSET count:60:a %lld 1 %lld 1", now - 7200, now - 7199);
+    redis_do("HSET count:1:old 5 1 6 1");
+    redis_do("SET count:1:x word");
+    redis_do("HSET count:1:f word 1 0x10 1 5 1");
+    clean(REDIS_CLEAN_SERIES, names, 7, now);
     assert_int_equal(g->clean.finished, 7);
     assert_int_equal(g->clean.removed, 6);
     assert_int_equal(g->clean.gone, 2);
@@ -171,57 +164,49 @@ static void test_series(void **state)
     assert_string_equal(g->clean.cursor, "");
     char left[64];
     snprintf(left, sizeof left, "%lld", (long long)now - 119);
-    assert_redis(s, left, "HKEYS count:1:a");
-    assert_redis(s, "1", "HLEN count:60:a");
-    assert_redis(s, "word 0x10", "HKEYS count:1:f");
-    assert_redis(s, "1:a 1:f 1:x 60:a word", "ZRANGE known: 0 -1");
-    got_close(g);
+    redis_has(left, "HKEYS count:1:a");
+    redis_has("1", "HLEN count:60:a");
+    redis_has("word 0x10", "HKEYS count:1:f");
+    redis_has("1:a 1:f 1:x 60:a word", "ZRANGE known: 0 -1");
 }
 
 /* Whichever of the two clocks leaps ahead, the other one limits the cleaner; a full Redis is cleaned all the same. */
 static void test_series_when_a_clock_leaps(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    int64_t now = redis_now_s(g);
-    (void)state;
-    redis_ask(s, "ZADD known: 0 1:a");
-    redis_ask(s, "HSET count:1:a %lld 1", now);
-    clean_one(g, REDIS_CLEAN_SERIES, "1:a", now + 86400); /* ours */
+    int64_t now = redis_now_s();
+    redis_do("ZADD known: 0 1:a");
+    redis_do("HSET count:1:a %lld 1", now);
+    clean_one(REDIS_CLEAN_SERIES, "1:a", now + 86400); /* ours */
     assert_int_equal(g->clean.removed, 0);
     assert_in_range(g->clean.now_s, now, now + 60);
-    redis_ask(s, "HSET count:1:a %lld 1", now - 86400);
-    clean_one(g, REDIS_CLEAN_SERIES, "1:a", now - 86400); /* Redis', as if it were a day later than it is */
+    redis_do("HSET count:1:a %lld 1", now - 86400);
+    clean_one(REDIS_CLEAN_SERIES, "1:a", now - 86400); /* Redis', as if it were a day later than it is */
     assert_int_equal(g->clean.removed, 0);
-    redis_ask(s, "CONFIG SET maxmemory 1");
-    clean_one(g, REDIS_CLEAN_SERIES, "1:a", now);
+    redis_do("CONFIG SET maxmemory 1");
+    clean_one(REDIS_CLEAN_SERIES, "1:a", now);
     assert_int_equal(g->clean.removed, 1);
-    assert_redis(s, "1", "HLEN count:1:a");
-    got_close(g);
+    redis_has("1", "HLEN count:1:a");
 }
 
 /* A hash with more fields than one request looks at; and more hashes than it gets to. */
 static void test_series_in_pieces(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], ARGV[2] + i, 1) end return 1";
     char texts[50][16];
     struct slice names[50];
-    int64_t now = redis_now_s(g);
+    int64_t now = redis_now_s();
     uint64_t removed = 0, gone = 0;
     int requests = 0;
-    (void)state;
-    redis_ask(s, "EVAL %s 1 count:1:0 20000 5", fill);
-    redis_ask(s, "HSET count:1:0 %lld 1", now);
+    redis_do("EVAL %s 1 count:1:0 20000 5", fill);
+    redis_do("HSET count:1:0 %lld 1", now);
     for (int i = 0; i < 50; i++) {
         names[i] = slice_of(texts[i], (size_t)snprintf(texts[i], 16, "1:%d", i));
-        redis_ask(s, "ZADD known: 0 %s", texts[i]);
-        if (i > 0) redis_ask(s, "EVAL %s 1 count:%s 120 5", fill, texts[i]);
+        redis_do("ZADD known: 0 %s", texts[i]);
+        if (i > 0) redis_do("EVAL %s 1 count:%s 120 5", fill, texts[i]);
     }
     for (uint32_t at = 0; at < 50; requests++) {
-        clean(g, REDIS_CLEAN_SERIES, names + at, 50 - at, now);
+        clean(REDIS_CLEAN_SERIES, names + at, 50 - at, now);
         removed += g->clean.removed;
         gone += g->clean.gone;
         at += g->clean.finished;
@@ -230,122 +215,103 @@ static void test_series_in_pieces(void **state)
     assert_true(requests > 5);
     assert_int_equal(removed, 20000 + 49 * 120);
     assert_int_equal(gone, 49);
-    assert_redis(s, "1", "HLEN count:1:0");
-    assert_redis(s, "1:0", "ZRANGE known: 0 -1");
-    got_close(g);
+    redis_has("1", "HLEN count:1:0");
+    redis_has("1:0", "ZRANGE known: 0 -1");
 }
 
 /* --- events and their cache --- */
 
 static void test_events(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice names[] = {SLICE("n:x"),    SLICE("old:x"), SLICE("seen:x"),
                             SLICE("none:x"), SLICE("str:x"), SLICE("word")};
-    int64_t now = redis_now_s(g) - 100;
-    (void)state;
+    int64_t now = redis_now_s() - 100;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        redis_ask(s, "ZADD tally:events 0 %b", names[i].p, names[i].n);
-    redis_ask(s, "ZADD n:x %lld a %lld b %lld c", now - 1001, now - 1000, now);
-    redis_ask(s, "ZADD old:x 5 a 6 b");
-    redis_ask(s, "ZADD seen:x 5 a");
-    redis_ask(s, "SET str:x word");
-    redis_ask(s, "SET old:index 2");
-    redis_ask(s, "HSET tally:leased old:x 2");
-    redis_ask(s, "HSET statcache:x seen:windows 5 seen:0:5 1");
-    clean(g, REDIS_CLEAN_EVENTS, names, 6, now);
+        redis_do("ZADD tally:events 0 %b", names[i].p, names[i].n);
+    redis_do("ZADD n:x %lld a %lld b %lld c", now - 1001, now - 1000, now);
+    redis_do("ZADD old:x 5 a 6 b");
+    redis_do("ZADD seen:x 5 a");
+    redis_do("SET str:x word");
+    redis_do("SET old:index 2");
+    redis_do("HSET tally:leased old:x 2");
+    redis_do("HSET statcache:x seen:windows 5 seen:0:5 1");
+    clean(REDIS_CLEAN_EVENTS, names, 6, now);
     assert_int_equal(g->clean.finished, 6);
     assert_int_equal(g->clean.removed, 4);
     assert_int_equal(g->clean.gone, 3);
     assert_int_equal(g->clean.odd, 1);
-    assert_redis(s, "b c", "ZRANGE n:x 0 -1");
-    assert_redis(s, "n:x seen:x str:x", "ZRANGE tally:events 0 -1");
-    assert_redis(s, "2", "GET old:index"); /* numbers are never given twice */
-    assert_redis(s, "2", "HGET tally:leased old:x");
-    assert_redis(s, "3", "GET tally:events:gone");
-    clean_one(g, REDIS_CLEAN_WINDOWS, "x", now);
-    clean_one(g, REDIS_CLEAN_EVENTS, "seen:x", now);
+    redis_has("b c", "ZRANGE n:x 0 -1");
+    redis_has("n:x seen:x str:x", "ZRANGE tally:events 0 -1");
+    redis_has("2", "GET old:index"); /* numbers are never given twice */
+    redis_has("2", "HGET tally:leased old:x");
+    redis_has("3", "GET tally:events:gone");
+    clean_one(REDIS_CLEAN_WINDOWS, "x", now);
+    clean_one(REDIS_CLEAN_EVENTS, "seen:x", now);
     assert_int_equal(g->clean.gone, 1);
-    got_close(g);
 }
 
 static void test_events_in_pieces(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], i, i) end return 1";
     struct slice names[] = {SLICE("a:x"), SLICE("b:x")};
-    int64_t now = redis_now_s(g);
+    int64_t now = redis_now_s();
     uint64_t removed = 0;
-    (void)state;
-    redis_ask(s, "EVAL %s 1 a:x 10000", fill);
-    redis_ask(s, "EVAL %s 1 b:x 3000", fill);
+    redis_do("EVAL %s 1 a:x 10000", fill);
+    redis_do("EVAL %s 1 b:x 3000", fill);
     for (uint32_t at = 0; at < 2; at += g->clean.finished) {
-        clean(g, REDIS_CLEAN_EVENTS, names + at, 2 - at, now);
+        clean(REDIS_CLEAN_EVENTS, names + at, 2 - at, now);
         removed += g->clean.removed;
         assert_true(g->clean.removed <= 1000);
     }
     assert_int_equal(removed, 13000);
-    assert_redis(s, "0", "EXISTS a:x b:x");
-    got_close(g);
+    redis_has("0", "EXISTS a:x b:x");
 }
 
 static void test_windows(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice types[] = {SLICE("x"), SLICE("none"), SLICE("str")};
-    long long now = (long long)redis_now_s(g) - 100;
-    (void)state;
-    redis_ask(s, "SET statcache:str word");
-    redis_ask(s, "HSET statcache:x n:windows 5,60 gone:windows 5 gone:5:5 1 n:%lld:5 1 n:%lld:5 2",
-              now - 1000, now - 999);
-    redis_ask(s, "HSET statcache:x n:%lld:60 3 n:%lld:60 4 a:b:%lld:86400 5 word 6", now - 100000,
-              now - 99999, now - 99999);
-    clean(g, REDIS_CLEAN_WINDOWS, types, 3, now);
+    long long now = (long long)redis_now_s() - 100;
+    redis_do("SET statcache:str word");
+    redis_do("HSET statcache:x n:windows 5,60 gone:windows 5 gone:5:5 1 n:%lld:5 1 n:%lld:5 2", now - 1000,
+             now - 999);
+    redis_do("HSET statcache:x n:%lld:60 3 n:%lld:60 4 a:b:%lld:86400 5 word 6", now - 100000, now - 99999,
+             now - 99999);
+    clean(REDIS_CLEAN_WINDOWS, types, 3, now);
     assert_int_equal(g->clean.finished, 3);
     assert_int_equal(g->clean.removed, 3);
     assert_int_equal(g->clean.odd, 1);
     char left[200];
     snprintf(left, sizeof left, "n:windows 5,60 n:%lld:5 2 n:%lld:60 4 a:b:%lld:86400 5 word 6", now - 999,
              now - 99999, now - 99999);
-    assert_redis(s, left, "HGETALL statcache:x");
-    got_close(g);
+    redis_has(left, "HGETALL statcache:x");
 }
 
 /* A cache of many windows goes in pages: after them old entries are gone, and live ones have stayed. */
 static void test_windows_in_pieces(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     static const char fill[] = "for i = 1, 10000 do redis.call('HSET', KEYS[1], 'n:' .. i .. ':5', 1)"
                                " redis.call('HSET', KEYS[1], 'n:' .. (ARGV[1] + i) .. ':5', 1) end"
                                " for i = 1, 1000 do redis.call('HSET', KEYS[1], i .. ':windows', '5') end"
                                " return 1";
-    int64_t now = redis_now_s(g);
+    int64_t now = redis_now_s();
     uint64_t removed = 0;
     int requests = 0;
-    (void)state;
-    redis_ask(s, "EVAL %s 1 statcache:x %lld", fill, (long long)now);
+    redis_do("EVAL %s 1 statcache:x %lld", fill, (long long)now);
     do {
-        clean_one(g, REDIS_CLEAN_WINDOWS, "x", now);
+        clean_one(REDIS_CLEAN_WINDOWS, "x", now);
         removed += g->clean.removed;
         requests++;
         assert_int_equal(g->clean.finished, g->clean.cursor[0] == '\0');
     } while (g->clean.finished == 0);
     assert_int_equal(removed, 10000);
     assert_true(requests > 5);
-    assert_redis(s, "11000", "HLEN statcache:x");
-    got_close(g);
+    redis_has("11000", "HLEN statcache:x");
 }
 
 static void test_link_lost(void **state)
 {
-    struct got *g = got_open();
     struct slice name = SLICE("1:a");
-    (void)state;
     child_pause(g->w->server.pid);
     g->clean.names = &name;
     g->clean.names_n = 1;
@@ -357,23 +323,22 @@ static void test_link_lost(void **state)
     kill(g->w->server.pid, SIGCONT);
     assert_true(g->clean.lost && g->page.lost);
     assert_string_equal(g->clean.text, "the Redis link was lost");
-    page_free(g);
-    got_close(g);
+    page_free();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_skip_nobody),
-        cmocka_unit_test(test_short_pages),
-        cmocka_unit_test(test_series),
-        cmocka_unit_test(test_series_when_a_clock_leaps),
-        cmocka_unit_test(test_series_in_pieces),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_events_in_pieces),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_windows_in_pieces),
-        cmocka_unit_test(test_link_lost),
+        TEST(test_pages_skip_nobody),
+        TEST(test_short_pages),
+        TEST(test_series),
+        TEST(test_series_when_a_clock_leaps),
+        TEST(test_series_in_pieces),
+        TEST(test_events),
+        TEST(test_events_in_pieces),
+        TEST(test_windows),
+        TEST(test_windows_in_pieces),
+        TEST(test_link_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,6 @@ static const struct redis_target asked = {.host = "seed", .port = 7000};
 
 static void the_owner_is_the_first_of_its_range(void **state)
 {
-    (void)state;
     struct redis_answer a[] = {text("10.0.0.1"), number(7001), text(ID_A)};
     struct redis_answer b[] = {text("node-b.shop"), number(7002), text(ID_B)};
     struct redis_answer low[] = {number(0), number(8191), array(a, 3)};
@@ -47,7 +46,6 @@ static void the_owner_is_the_first_of_its_range(void **state)
 /* One that does not know its own address, and endpoints that are not told. */
 static void a_node_without_a_host_is_the_one_that_was_asked(void **state)
 {
-    (void)state;
     struct redis_answer hosts[] = {text(""), text("?"), {.type = REDIS_NIL}};
     for (size_t i = 0; i < 3; i++) {
         struct redis_answer a[] = {hosts[i], number(7001), text(ID_A)};
@@ -64,7 +62,6 @@ static void a_node_without_a_host_is_the_one_that_was_asked(void **state)
 /* The cluster prefers hostnames, and this node has none yet: [?, port, id, [ip, 10.0.0.7]]. */
 static void a_node_without_a_hostname_has_an_address(void **state)
 {
-    (void)state;
     struct redis_answer more[] = {text("hostname"), text(""), text("ip"), text("10.0.0.7")};
     struct redis_answer a[] = {text("?"), number(7001), text(ID_A), array(more, 4)};
     struct redis_answer range[] = {number(0), number(16383), array(a, 4)}, one = array(range, 3);
@@ -80,7 +77,6 @@ static void a_node_without_a_hostname_has_an_address(void **state)
 
 static void what_has_another_shape_names_nobody(void **state)
 {
-    (void)state;
     struct redis_answer a[] = {text("h"), number(0), text(ID_A)}, short_one[] = {text("h"), number(1)};
     struct redis_answer no_port[] = {number(0), number(9), array(a, 3)};
     struct redis_answer no_id[] = {number(0), number(9), array(short_one, 2)},
@@ -110,7 +106,6 @@ static bool owner_of_5(struct redis_answer first, struct redis_answer host)
 
 static void a_slot_is_a_number_and_a_host_a_text(void **state)
 {
-    (void)state;
     assert_true(owner_of_5(number(0), text("h")));
     assert_false(owner_of_5(text("0"), text("h")));
     assert_false(owner_of_5((struct redis_answer){.type = REDIS_NIL}, text("h")));
@@ -121,7 +116,6 @@ static void a_slot_is_a_number_and_a_host_a_text(void **state)
 /* Hosts are written to the log and to clients as they are. */
 static void a_host_has_only_visible_characters(void **state)
 {
-    (void)state;
     assert_false(owner_of_5(number(0), text("h\nts=2026 event=forged")));
     assert_false(owner_of_5(number(0), text("a b")));
     assert_false(owner_of_5(number(0), text("a\x7f")));
@@ -130,7 +124,6 @@ static void a_host_has_only_visible_characters(void **state)
 
 static void epochs_are_found_by_id(void **state)
 {
-    (void)state;
     struct slice nodes =
         SLICE(ID_A " 10.0.0.1:7001@17001,host slave " ID_B " 0 1426238317239 4 connected\n" ID_B
                    " 10.0.0.2:7002@17002 myself,master - 0 0 12 connected 8192-16383 [93-<-x]\n");

@@ -23,45 +23,39 @@ static void assert_changed(struct track *t, size_t n, const char *name)
 /* Also by a script, by MULTI, by the clock, and of keys that are gone. */
 static void test_told(void **state)
 {
-    struct world *w = world_open();
     struct track t;
-    (void)state;
-    redis_ask(&w->server, "MSET before 1 gone 1");
-    track_on(w, &t);
-    assert_true(reached(w, &t));
+    redis_do("MSET before 1 gone 1");
+    track_on(world, &t);
+    assert_true(reached(world, &t));
     assert_int_equal(t.changed.n, 0);
-    redis_ask(&w->server, "EVAL %s 2 a b", "redis.call('SET', KEYS[1], 1) redis.call('SET', KEYS[2], 1)");
-    redis_ask(&w->server, "DEL gone");
-    redis_ask(&w->server, "SET soon 1 PX 1");
-    redis_ask(&w->server, "MULTI");
-    redis_ask(&w->server, "HSET d e f");
-    redis_ask(&w->server, "EXEC");
-    assert_true(reached(w, &t));
+    redis_do("EVAL %s 2 a b", "redis.call('SET', KEYS[1], 1) redis.call('SET', KEYS[2], 1)");
+    redis_do("DEL gone");
+    redis_do("SET soon 1 PX 1");
+    redis_do("MULTI");
+    redis_do("HSET d e f");
+    redis_do("EXEC");
+    assert_true(reached(world, &t));
     assert_changed(&t, 5, "a");
     assert_changed(&t, 5, "gone");
     assert_changed(&t, 5, "d");
     map_close(&t.changed);
-    WAIT_UNTIL(w, strcmp(redis_ask(&w->server, "EXISTS soon"), "0") == 0);
-    assert_true(reached(w, &t));
+    WAIT_UNTIL(world, strcmp(redis_do("EXISTS soon"), "0") == 0);
+    assert_true(reached(world, &t));
     assert_true(t.changed.n <= 1); /* or it was gone before the first look */
     track_close(&t);
-    world_close(w);
 }
 
 /* The mark of another mover, or an earlier one, does not count. */
 static void test_own_mark(void **state)
 {
-    struct world *w = world_open();
     struct track t;
-    (void)state;
-    track_on(w, &t);
-    assert_true(reached(w, &t));
+    track_on(world, &t);
+    assert_true(reached(world, &t));
     t.seen = false;
-    redis_ask(&w->server, "SET " KEY_MARK_PREFIX "0000000000000000 1");
-    WAIT_UNTIL(w, t.changed.n == 1);
+    redis_do("SET " KEY_MARK_PREFIX "0000000000000000 1");
+    WAIT_UNTIL(world, t.changed.n == 1);
     assert_false(t.seen);
     track_close(&t);
-    world_close(w);
 }
 
 static void assert_lost(struct track *t, const char *text)
@@ -72,48 +66,39 @@ static void assert_lost(struct track *t, const char *text)
 
 static void test_emptied(void **state)
 {
-    struct world *w = world_open();
     struct track t;
-    (void)state;
-    track_on(w, &t);
-    redis_ask(&w->server, "FLUSHALL");
-    assert_false(reached(w, &t));
+    track_on(world, &t);
+    redis_do("FLUSHALL");
+    assert_false(reached(world, &t));
     assert_lost(&t, "it was emptied");
     track_close(&t);
-    world_close(w);
 }
 
 /* It is not made again: what changed meanwhile would be missing. */
 static void test_cut(void **state)
 {
-    struct world *w = world_open();
     struct track t;
-    (void)state;
-    track_on(w, &t);
-    redis_ask(&w->server, "CLIENT KILL TYPE pubsub");
-    WAIT_UNTIL(w, t.lost);
-    assert_false(reached(w, &t));
+    track_on(world, &t);
+    redis_do("CLIENT KILL TYPE pubsub");
+    WAIT_UNTIL(world, t.lost);
+    assert_false(reached(world, &t));
     assert_lost(&t, "MASTERDOWN");
     track_close(&t);
-    world_close(w);
 }
 
 static void test_silent(void **state)
 {
-    struct world *w = world_open();
     struct track t;
-    (void)state;
-    redis_ask(&w->server, "ACL SETUSER default -subscribe");
-    assert_false(track_open(&t, &w->loop, &w->place));
+    redis_do("ACL SETUSER default -subscribe");
+    assert_false(track_open(&t, &world->loop, &world->place));
     assert_lost(&t, "NOPERM");
     track_close(&t);
-    redis_ask(&w->server, "ACL SETUSER default +subscribe");
-    track_on(w, &t);
+    redis_do("ACL SETUSER default +subscribe");
+    track_on(world, &t);
     assert_non_null(redis_call(&t.link, "UNSUBSCRIBE"));
-    assert_false(track_reach(&t, &w->link, 50));
+    assert_false(track_reach(&t, &world->link, 50));
     assert_lost(&t, "does not tell");
     track_close(&t);
-    world_close(w);
 }
 
 static bool counted(struct world *w)
@@ -128,39 +113,35 @@ static bool counted(struct world *w)
 static void test_sweep(void **state)
 {
     static const struct op_limits limits = {.token_keep_s = 60};
-    struct world *w = world_open();
-    struct redis_server *s = &w->server;
     char why[200];
-    (void)state;
-    w->counters.ops = &limits;
-    w->place.tag = (struct tag){"{x}", 3};
+    world->counters.ops = &limits;
+    world->place.tag = (struct tag){"{x}", 3};
     for (int i = 0; i < 3000; i++)
-        redis_ask(s, "HSET {x}count:60:name%d 1 1", i);
-    redis_ask(s, "MSET {x}tally:token:1:t v {x}tally:lanes -1 {x}tally:move m {y}tb.z 1 tb.z 1 {x} 1");
-    redis_ask(s, "HSET {x}tally:tokens 1 1");
-    redis_ask(s, "ZADD {x}known: 0 60:name");
-    assert_true(lane_sweep(&w->link, &w->counters, 16, why, sizeof why));
-    assert_redis(s, "5", "DBSIZE");
-    assert_redis(s, "-1 m 1 1 1", "MGET {x}tally:lanes {x}tally:move {y}tb.z tb.z {x}");
-    assert_false(counted(w));
-    redis_ask(s, "MSET {y}tally:seq:one:0123456789abcdef 1 tally:seq:one:0123456789abcdef 1 {x}seq 1");
-    assert_false(counted(w));
-    redis_ask(s, "SET {x}tally:seq:one:0123456789abcdef 1");
-    assert_true(counted(w));
-    redis_ask(s, "DEL {x}tally:seq:one:0123456789abcdef");
-    redis_ask(s, "HSET {x}tally:accepted visits 1");
-    assert_true(counted(w));
-    redis_ask(s, "ACL SETUSER default -unlink");
-    assert_false(lane_sweep(&w->link, &w->counters, 16, why, sizeof why));
+        redis_do("HSET {x}count:60:name%d 1 1", i);
+    redis_do("MSET {x}tally:token:1:t v {x}tally:lanes -1 {x}tally:move m {y}tb.z 1 tb.z 1 {x} 1");
+    redis_do("HSET {x}tally:tokens 1 1");
+    redis_do("ZADD {x}known: 0 60:name");
+    assert_true(lane_sweep(&world->link, &world->counters, 16, why, sizeof why));
+    redis_has("5", "DBSIZE");
+    redis_has("-1 m 1 1 1", "MGET {x}tally:lanes {x}tally:move {y}tb.z tb.z {x}");
+    assert_false(counted(world));
+    redis_do("MSET {y}tally:seq:one:0123456789abcdef 1 tally:seq:one:0123456789abcdef 1 {x}seq 1");
+    assert_false(counted(world));
+    redis_do("SET {x}tally:seq:one:0123456789abcdef 1");
+    assert_true(counted(world));
+    redis_do("DEL {x}tally:seq:one:0123456789abcdef");
+    redis_do("HSET {x}tally:accepted visits 1");
+    assert_true(counted(world));
+    redis_do("ACL SETUSER default -unlink");
+    assert_false(lane_sweep(&world->link, &world->counters, 16, why, sizeof why));
     assert_non_null(strstr(why, "NOPERM"));
-    world_close(w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told), cmocka_unit_test(test_own_mark), cmocka_unit_test(test_emptied),
-        cmocka_unit_test(test_cut),  cmocka_unit_test(test_silent),   cmocka_unit_test(test_sweep),
+        WORLD_TEST(test_told), WORLD_TEST(test_own_mark), WORLD_TEST(test_emptied),
+        WORLD_TEST(test_cut),  WORLD_TEST(test_silent),   WORLD_TEST(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

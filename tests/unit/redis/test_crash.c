@@ -18,27 +18,22 @@ static int answers;
 
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
-    (void)arg, (void)f, (void)outcome;
     answers++;
 }
 static void on_claim(void *arg, struct claim *c)
 {
-    (void)arg, (void)c;
     answers++;
 }
 static void on_scan(struct scan *s)
 {
-    (void)s;
     answers++;
 }
 static void on_fence(struct fence *f)
 {
-    (void)f;
     answers++;
 }
 static void on_discard(struct discard *d)
 {
-    (void)d;
     answers++;
 }
 
@@ -115,7 +110,6 @@ static void test_points(void **state)
         {"discard_done", "ZCARD tally:batches", "0"},
     };
     struct redis_server *s = calloc(1, sizeof *s);
-    (void)state;
     redis_server_start(s);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct plan plan = {.point = cases[i].point, .socket = s->socket};

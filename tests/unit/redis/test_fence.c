@@ -11,7 +11,7 @@ struct got {
     uint64_t from_ms;
 };
 
-static struct got *closing;
+static struct got *g; /* of the test that runs */
 
 static void on_fence(struct fence *f)
 {
@@ -19,261 +19,230 @@ static void on_fence(struct fence *f)
 }
 static void on_closed(struct redis_fences *fs)
 {
-    (void)fs;
-    closing->closed++;
+    g->closed++;
 }
 
-static void got_init(struct got *g, struct world *w)
+static int got_of(struct world *w)
 {
-    memset(g, 0, sizeof *g);
+    g = calloc(1, sizeof *g);
     g->w = w;
     redis_fences_init(&g->fs, &w->link, &w->life, &g->watch, 0);
     for (int i = 0; i < 4; i++)
         g->f[i] = (struct fence){.done = on_fence, .arg = g};
     g->from_ms = mono_ms();
+    return 0;
 }
 
-static void got_close(struct got *g)
+static int got_open(void **state)
 {
-    closing = g;
+    return got_of(world_open());
+}
+
+static int got_always(void **state)
+{
+    static const char *const args[] = {"--appendfsync", "always", NULL};
+    world_link_up(world_with_server(args), "fence");
+    return got_of(world);
+}
+
+static void got_fake(struct fake *f)
+{
+    struct world *w = world_empty();
+    fake_start(w, f);
+    world_link_up(w, "fence");
+    got_of(w);
+}
+
+static int got_close(void **state)
+{
     world_link_close(g->w, &g->w->link);
     redis_fences_close(&g->fs, on_closed);
     WAIT_UNTIL(g->w, g->closed == 1);
     world_end(g->w);
+    free(g);
+    return 0;
 }
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
+#define ALWAYS_TEST(f) cmocka_unit_test_setup_teardown(f, got_always, got_close)
 
 /* A child that never ends while nothing is synced beside one: no timed fence passes. */
 static void fences_stall(struct world *w)
 {
     world_timed(w);
-    redis_ask(&w->server, "SET a 1");
-    redis_ask(&w->server, "CONFIG SET no-appendfsync-on-rewrite yes rdb-key-save-delay 100000000");
-    redis_ask(&w->server, "BGSAVE");
+    redis_do("SET a 1");
+    redis_do("CONFIG SET no-appendfsync-on-rewrite yes rdb-key-save-delay 100000000");
+    redis_do("BGSAVE");
 }
 
 static void test_timed(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    world_timed(g.w);
-    redis_ask(&g.w->server, "CONFIG SET maxmemory 1");
-    redis_fence(&g.fs, &g.f[0]);
-    assert_int_equal(g.answers, 0);
-    WAIT_UNTIL(g.w, g.f[0].sync.looked);
-    redis_fence(&g.fs, &g.f[1]); /* overlaps */
-    WAIT_UNTIL(g.w, g.answers == 2);
-    assert_true(g.f[0].passed && g.f[1].passed);
-    assert_string_equal(g.f[0].run_id, g.w->link.facts.run_id);
-    assert_redis(&g.w->server, "2", "GET tally:fence:shop:%s", g.w->life.id);
-    assert_in_range(atoll(redis_ask(&g.w->server, "TTL tally:fence:shop:%s", g.w->life.id)), 86000, 86400);
-    got_close(&g);
+    world_timed(g->w);
+    redis_do("CONFIG SET maxmemory 1");
+    redis_fence(&g->fs, &g->f[0]);
+    assert_int_equal(g->answers, 0);
+    WAIT_UNTIL(g->w, g->f[0].sync.looked);
+    redis_fence(&g->fs, &g->f[1]); /* overlaps */
+    WAIT_UNTIL(g->w, g->answers == 2);
+    assert_true(g->f[0].passed && g->f[1].passed);
+    assert_string_equal(g->f[0].run_id, g->w->link.facts.run_id);
+    redis_has("2", "GET tally:fence:shop:%s", g->w->life.id);
+    assert_in_range(atoll(redis_do("TTL tally:fence:shop:%s", g->w->life.id)), 86000, 86400);
 }
 
 /* A user that may not ask INFO any more: the fence ends, and says so. */
 static void test_info_refused(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    fences_stall(g.w);
-    g.fs.wait_ms = 1000;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.f[0].sync.looked);
-    redis_ask(&g.w->server, "ACL SETUSER default -info");
-    WAIT_UNTIL(g.w, g.answers == 1);
-    assert_false(g.f[0].passed);
-    assert_string_equal(g.f[0].text, "Redis does not answer INFO");
-    redis_ask(&g.w->server, "ACL SETUSER default +info");
-    got_close(&g);
-}
-
-static struct world *world_always(struct got *g)
-{
-    static const char *const args[] = {"--appendfsync", "always", NULL};
-    struct world *w = world_with_server(args);
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(g, w);
-    return w;
+    fences_stall(g->w);
+    g->fs.wait_ms = 1000;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->f[0].sync.looked);
+    redis_do("ACL SETUSER default -info");
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_false(g->f[0].passed);
+    assert_string_equal(g->f[0].text, "Redis does not answer INFO");
+    redis_do("ACL SETUSER default +info");
 }
 
 /* With always, too, Redis syncs nothing beside a child when no-appendfsync-on-rewrite says so. */
 static void test_nothing_is_synced(void **state)
 {
-    struct got g;
-    struct world *w = world_always(&g);
-    (void)state;
-    fences_stall(w);
-    g.fs.wait_ms = 300;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(w, g.answers == 1);
-    assert_false(g.f[0].passed);
-    assert_non_null(strstr(g.f[0].text, "CONFIG SET no-appendfsync-on-rewrite no"));
-    g.fs.wait_ms = 10000;
-    redis_fence(&g.fs, &g.f[1]);
-    WAIT_UNTIL(w, g.f[1].sync.looked);
-    redis_ask(&w->server, "CONFIG SET no-appendfsync-on-rewrite no");
-    WAIT_UNTIL(w, g.answers == 2);
-    assert_true(g.f[1].passed);
-    got_close(&g);
+    fences_stall(world);
+    g->fs.wait_ms = 300;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(world, g->answers == 1);
+    assert_false(g->f[0].passed);
+    assert_non_null(strstr(g->f[0].text, "CONFIG SET no-appendfsync-on-rewrite no"));
+    g->fs.wait_ms = 10000;
+    redis_fence(&g->fs, &g->f[1]);
+    WAIT_UNTIL(world, g->f[1].sync.looked);
+    redis_do("CONFIG SET no-appendfsync-on-rewrite no");
+    WAIT_UNTIL(world, g->answers == 2);
+    assert_true(g->f[1].passed);
 }
 
 static void test_always_and_nothing(void **state)
 {
-    struct got g;
-    struct world *w = world_always(&g);
-    (void)state;
     for (int i = 0; i < 3; i++)
-        redis_fence(&g.fs, &g.f[i]);
-    WAIT_UNTIL(w, g.answers == 3);
-    assert_true(g.f[0].passed && g.f[1].passed && g.f[2].passed);
+        redis_fence(&g->fs, &g->f[i]);
+    WAIT_UNTIL(world, g->answers == 3);
+    assert_true(g->f[0].passed && g->f[1].passed && g->f[2].passed);
     /* The first alone, the other two in one group: two writes. */
-    assert_redis(&w->server, "2", "GET tally:fence:shop:%s", w->life.id);
-    redis_ask(&w->server, "CONFIG SET appendfsync everysec");
-    redis_ask(&w->server, "CONFIG SET appendonly no");
-    redis_link_cut(&w->link, "for the test");
-    WAIT_UNTIL(w, w->ups == 2);
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(w, g.answers == 4);
-    assert_false(g.f[0].passed);
-    assert_non_null(strstr(g.f[0].text, "CONFIG SET appendonly yes"));
-    g.fs.keeps = REDIS_KEEPS_NOTHING;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(w, g.answers == 5);
-    assert_true(g.f[0].passed);
-    got_close(&g);
+    redis_has("2", "GET tally:fence:shop:%s", world->life.id);
+    redis_do("CONFIG SET appendfsync everysec");
+    redis_do("CONFIG SET appendonly no");
+    redis_link_cut(&world->link, "for the test");
+    WAIT_UNTIL(world, world->ups == 2);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(world, g->answers == 4);
+    assert_false(g->f[0].passed);
+    assert_non_null(strstr(g->f[0].text, "CONFIG SET appendonly yes"));
+    g->fs.keeps = REDIS_KEEPS_NOTHING;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(world, g->answers == 5);
+    assert_true(g->f[0].passed);
 }
 
 /* A fence that would pass does not pass while a failover is under way; after it, it does. */
 static void test_held(void **state)
 {
-    struct got g;
-    struct world *w = world_always(&g);
-    (void)state;
-    place_hold(&w->place, true);
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(w, g.answers == 1);
-    assert_false(g.f[0].passed);
-    assert_string_equal(g.f[0].text, "a failover is under way");
-    place_hold(&w->place, false);
-    redis_fence(&g.fs, &g.f[1]);
-    WAIT_UNTIL(w, g.answers == 2);
-    assert_true(g.f[1].passed);
-    got_close(&g);
+    place_hold(&world->place, true);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(world, g->answers == 1);
+    assert_false(g->f[0].passed);
+    assert_string_equal(g->f[0].text, "a failover is under way");
+    place_hold(&world->place, false);
+    redis_fence(&g->fs, &g->f[1]);
+    WAIT_UNTIL(world, g->answers == 2);
+    assert_true(g->f[1].passed);
 }
 
 /* It reads the number, too: a lower number than before means other data. */
 static void test_other_data(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    g.fs.keeps = REDIS_KEEPS_NOTHING;
-    redis_ask(&g.w->server, "SET tally:seq:shop:%s 7", g.w->life.id);
-    redis_link_numbered(&g.w->link, 7);
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.answers == 1);
-    assert_true(g.f[0].passed);
-    redis_link_numbered(&g.w->link, 8);
-    redis_fence(&g.fs, &g.f[1]);
-    WAIT_UNTIL(g.w, g.answers == 2 && g.w->downs == 1);
-    assert_false(g.f[1].passed);
-    assert_non_null(strstr(g.w->why, "another server's data"));
-    got_close(&g);
+    g->fs.keeps = REDIS_KEEPS_NOTHING;
+    redis_do("SET tally:seq:shop:%s 7", g->w->life.id);
+    redis_link_numbered(&g->w->link, 7);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_true(g->f[0].passed);
+    redis_link_numbered(&g->w->link, 8);
+    redis_fence(&g->fs, &g->f[1]);
+    WAIT_UNTIL(g->w, g->answers == 2 && g->w->downs == 1);
+    assert_false(g->f[1].passed);
+    assert_non_null(strstr(g->w->why, "another server's data"));
 }
 
 /* While it is looked at the server takes over data that lack what the fence wrote. */
 static void test_other_data_in_between(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    fences_stall(g.w);
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.f[0].sync.looked);
-    redis_ask(&g.w->server, "DEL tally:fence:shop:%s", g.w->life.id);
-    WAIT_UNTIL(g.w, g.answers == 1);
-    assert_false(g.f[0].passed);
-    assert_non_null(strstr(g.f[0].text, "another server's data"));
-    got_close(&g);
+    fences_stall(g->w);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->f[0].sync.looked);
+    redis_do("DEL tally:fence:shop:%s", g->w->life.id);
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_false(g->f[0].passed);
+    assert_non_null(strstr(g->f[0].text, "another server's data"));
 }
 
 static void test_replicas_missing(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    world_timed(g.w);
-    g.fs.replicas = 1;
-    g.fs.wait_ms = 1500;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.answers == 1);
-    assert_false(g.f[0].passed);
-    assert_non_null(strstr(g.f[0].text, "redis.replicas"));
-    assert_true(mono_ms() - g.from_ms >= 1500);
-    got_close(&g);
+    world_timed(g->w);
+    g->fs.replicas = 1;
+    g->fs.wait_ms = 1500;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_false(g->f[0].passed);
+    assert_non_null(strstr(g->f[0].text, "redis.replicas"));
+    assert_true(mono_ms() - g->from_ms >= 1500);
 }
 
 static void test_replica_there(void **state)
 {
-    struct got g;
     struct redis_server replica = {0};
     char port[8];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
-    (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&a, n) | getsockname(fd, (struct sockaddr *)&a, &n), 0);
     close(fd); /* a replica needs the master's port: one that was free just now */
     snprintf(port, sizeof port, "%d", ntohs(a.sin_port));
-    got_init(&g, world_open());
-    redis_ask(&g.w->server, "CONFIG SET repl-diskless-sync-delay 0");
-    assert_redis(&g.w->server, "OK", "CONFIG SET port %s", port);
+    redis_do("CONFIG SET repl-diskless-sync-delay 0");
+    redis_has("OK", "CONFIG SET port %s", port);
     redis_server_start(&replica);
     redis_ask(&replica, "REPLICAOF 127.0.0.1 %s", port);
-    g.fs.replicas = 1;
-    g.fs.keeps = REDIS_KEEPS_REPLICAS;
-    g.fs.wait_ms = 15000;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.answers == 1);
-    assert_true(g.f[0].passed);
+    g->fs.replicas = 1;
+    g->fs.keeps = REDIS_KEEPS_REPLICAS;
+    g->fs.wait_ms = 15000;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_true(g->f[0].passed);
     redis_server_stop(&replica);
-    got_close(&g);
 }
 
 static void test_lost(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    fences_stall(g.w);
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.f[0].sync.looked);
-    redis_server_kill(&g.w->server);
-    redis_fence(&g.fs, &g.f[1]); /* its write is under way, or refused */
-    WAIT_UNTIL(g.w, g.answers == 2);
-    assert_false(g.f[0].passed || g.f[1].passed);
-    redis_server_run(&g.w->server);
-    WAIT_UNTIL(g.w, g.w->ups == 2);
-    assert_int_equal(g.answers, 2);
-    got_close(&g);
+    fences_stall(g->w);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->f[0].sync.looked);
+    redis_server_kill(&g->w->server);
+    redis_fence(&g->fs, &g->f[1]); /* its write is under way, or refused */
+    WAIT_UNTIL(g->w, g->answers == 2);
+    assert_false(g->f[0].passed || g->f[1].passed);
+    redis_server_run(&g->w->server);
+    WAIT_UNTIL(g->w, g->w->ups == 2);
+    assert_int_equal(g->answers, 2);
 }
 
 /* The same server, but another connection: what the old one wrote is not vouched for. */
 static void test_link_changed(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    fences_stall(g.w);
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.f[0].sync.looked);
-    redis_link_cut(&g.w->link, "for the test"); /* CLIENT KILL: the child keeps the socket open */
-    WAIT_UNTIL(g.w, g.w->ups == 2 && g.answers == 1);
-    assert_false(g.f[0].passed);
-    got_close(&g);
+    fences_stall(g->w);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->f[0].sync.looked);
+    redis_link_cut(&g->w->link, "for the test"); /* CLIENT KILL: the child keeps the socket open */
+    WAIT_UNTIL(g->w, g->w->ups == 2 && g->answers == 1);
+    assert_false(g->f[0].passed);
 }
 
 #define OUR_KEY "$1\r\n1\r\n"
@@ -287,27 +256,21 @@ static void test_link_changed(void **state)
 static void wait_answer_and_more(enum redis_keeps keeps, const char *answer, const char *key,
                                  const char *info, bool passed)
 {
-    struct world *w = world_empty();
-    struct got g;
     char said[600];
     snprintf(said, sizeof said, "%s%s$%zu\r\n%s\r\n", answer, key, strlen(info), info);
     if (keeps != REDIS_KEEPS_DISK) snprintf(said, sizeof said, "%s%s", answer, key);
     const char *looked = "-NOPERM\r\n*0\r\n" OUR_KEY; /* the second one 100 ms later: it is over then */
     struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", said, looked, looked}};
-    fake_start(w, &f);
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
-    g.fs.keeps = keeps;
-    g.fs.replicas = 2;
-    g.fs.wait_ms = 0; /* asked once */
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(w, g.answers == 1);
-    assert_int_equal(g.f[0].passed, passed);
-    assert_string_equal(g.f[0].replid, "abc");
+    got_fake(&f);
+    g->fs.keeps = keeps;
+    g->fs.replicas = 2;
+    g->fs.wait_ms = 0; /* asked once */
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_int_equal(g->f[0].passed, passed);
+    assert_string_equal(g->f[0].replid, "abc");
     fake_stop(&f);
-    got_close(&g);
+    got_close(NULL);
 }
 
 static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
@@ -317,7 +280,6 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 
 static void test_waitaof(void **state)
 {
-    (void)state;
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", "$-1\r\n", AT_REST ENDED_WELL, false);
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, AT_REST, false);
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, ENDED_WELL, false);
@@ -339,7 +301,6 @@ static void test_waitaof(void **state)
 static void test_next_link(void **state)
 {
     struct world *w = world_empty();
-    struct got g;
     char at[100];
     struct redis_url url = {.path = at};
     struct redis_place place;
@@ -350,138 +311,116 @@ static void test_next_link(void **state)
     struct fake one = {.say = {WRITTEN}},
                 two = {.say = {WRITTEN, "*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
                                "*2\r\n:1\r\n:0\r\n$1\r\n2\r\n" AT_REST_LONG}};
-    (void)state;
     assert_int_equal(sizeof AT_REST ENDED_WELL - 1, 128);
     snprintf(at, sizeof at, "%s2", w->server.socket);
     place_init(&place, &url);
     fake_start(w, &one);
     fake_start_at(w, &two, at);
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
+    world_link_up(w, "fence");
+    got_of(w);
     redis_link_init(&link, &w->loop, &config);
     link.arg = w;
-    redis_fences_init(&next, &link, &w->life, &g.watch, 1);
-    g.fs.next = &next;
-    redis_fence(&g.fs, &g.f[0]);
+    redis_fences_init(&next, &link, &w->life, &g->watch, 1);
+    g->fs.next = &next;
+    redis_fence(&g->fs, &g->f[0]);
     assert_int_equal(two.accepts, 0); /* most servers need no further link */
-    redis_fence(&g.fs, &g.f[1]);
+    redis_fence(&g->fs, &g->f[1]);
     WAIT_UNTIL(w, redis_link_is_up(&link));
     for (int i = 2; i < 4; i++) {
-        redis_fence(&g.fs, &g.f[i]);
-        WAIT_UNTIL(w, g.answers == i - 1);
-        assert_true(g.f[i].passed);
+        redis_fence(&g->fs, &g->f[i]);
+        WAIT_UNTIL(w, g->answers == i - 1);
+        assert_true(g->f[i].passed);
     }
-    assert_true(g.fs.n == 1 && next.n == 2);
+    assert_true(g->fs.n == 1 && next.n == 2);
     assert_memory_equal(next.key.p + next.key.n - 2, ":1", 2);
     fake_say(&one, "*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG,
              strlen("*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG));
-    WAIT_UNTIL(w, g.answers == 3);
-    assert_true(g.f[0].passed &&
-                g.fs.n == 2); /* and the one that came when there was no other is on its way */
-    closing = &g;
+    WAIT_UNTIL(w, g->answers == 3);
+    assert_true(g->f[0].passed &&
+                g->fs.n == 2); /* and the one that came when there was no other is on its way */
     fake_stop(&two);
     world_link_close(w, &link);
     redis_fences_close(&next, on_closed);
-    WAIT_UNTIL(w, g.closed == 1);
-    g.closed = 0;
+    WAIT_UNTIL(w, g->closed == 1);
+    g->closed = 0;
     fake_stop(&one);
-    got_close(&g);
+    got_close(NULL);
 }
 
 /* It has the link for milliseconds: the next fence waits for it rather than for another link. */
 static void test_background_with_waitaof(void **state)
 {
-    struct world *w = world_empty();
-    struct got g;
     struct redis_fences next = {.link = NULL};
     struct fake f = {.say = {WRITTEN, "*2\r\n:0\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
                              "*2\r\n:1\r\n:0\r\n$1\r\n2\r\n" AT_REST_LONG}};
-    (void)state;
-    fake_start(w, &f);
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
-    g.fs.next = &next;
-    g.f[0].background = true;
-    redis_fence(&g.fs, &g.f[0]);
-    redis_fence(&g.fs, &g.f[1]);
-    WAIT_UNTIL(w, g.answers == 2);
-    assert_true(g.f[0].passed && g.f[1].passed && g.fs.n == 2);
+    got_fake(&f);
+    g->fs.next = &next;
+    g->f[0].background = true;
+    redis_fence(&g->fs, &g->f[0]);
+    redis_fence(&g->fs, &g->f[1]);
+    WAIT_UNTIL(g->w, g->answers == 2);
+    assert_true(g->f[0].passed && g->f[1].passed && g->fs.n == 2);
     fake_stop(&f);
-    got_close(&g);
+    got_close(NULL);
 }
 
 /* A background fence leaves the link to other fences between its looks; the next one takes it with its own write. */
 static void test_background(void **state)
 {
-    struct world *w = world_empty();
-    struct got g;
     struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", ":0\r\n" OUR_KEY, "*2\r\n$3\r\nabc\r\n$-1\r\n",
                              ":2\r\n$1\r\n2\r\n"}};
-    (void)state;
-    fake_start(w, &f);
-    world_link(w, &w->link, "fence");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    got_init(&g, w);
-    g.fs.keeps = REDIS_KEEPS_REPLICAS;
-    g.fs.replicas = 2;
-    g.f[0].background = true;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(w, g.fs.resting);
-    assert_int_equal(g.answers, 0);
-    redis_fence(&g.fs, &g.f[1]);
-    assert_false(g.fs.resting);
-    WAIT_UNTIL(w, g.answers == 2);
-    assert_true(g.f[0].passed && g.f[1].passed);
-    assert_int_equal(g.fs.n, 2);
+    got_fake(&f);
+    g->fs.keeps = REDIS_KEEPS_REPLICAS;
+    g->fs.replicas = 2;
+    g->f[0].background = true;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->fs.resting);
+    assert_int_equal(g->answers, 0);
+    redis_fence(&g->fs, &g->f[1]);
+    assert_false(g->fs.resting);
+    WAIT_UNTIL(g->w, g->answers == 2);
+    assert_true(g->f[0].passed && g->f[1].passed);
+    assert_int_equal(g->fs.n, 2);
     fake_stop(&f);
-    got_close(&g);
+    got_close(NULL);
 }
 
 /* On another connection WAIT would not cover these writes. */
 static void test_background_lost(void **state)
 {
-    struct got g;
-    (void)state;
-    got_init(&g, world_open());
-    g.fs.keeps = REDIS_KEEPS_REPLICAS;
-    g.fs.replicas = 1;
-    g.f[0].background = true;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.fs.resting);
-    redis_ask(&g.w->server, "CLIENT KILL ID %lld", (long long)g.w->link.client_id);
-    WAIT_UNTIL(g.w, g.answers == 1);
-    assert_false(g.f[0].passed);
-    assert_non_null(strstr(g.f[0].text, "link"));
-    g.fs.replicas = 2;
-    redis_fence(&g.fs, &g.f[0]);
-    WAIT_UNTIL(g.w, g.fs.resting || g.answers == 2);
-    got_close(&g);
+    g->fs.keeps = REDIS_KEEPS_REPLICAS;
+    g->fs.replicas = 1;
+    g->f[0].background = true;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->fs.resting);
+    redis_do("CLIENT KILL ID %lld", (long long)g->w->link.client_id);
+    WAIT_UNTIL(g->w, g->answers == 1);
+    assert_false(g->f[0].passed);
+    assert_non_null(strstr(g->f[0].text, "link"));
+    g->fs.replicas = 2;
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->fs.resting || g->answers == 2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timed),
-        cmocka_unit_test(test_always_and_nothing),
-        cmocka_unit_test(test_nothing_is_synced),
-        cmocka_unit_test(test_info_refused),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_replicas_missing),
-        cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_other_data_in_between),
-        cmocka_unit_test(test_replica_there),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_link_changed),
+        TEST(test_timed),
+        ALWAYS_TEST(test_always_and_nothing),
+        ALWAYS_TEST(test_nothing_is_synced),
+        TEST(test_info_refused),
+        ALWAYS_TEST(test_held),
+        TEST(test_replicas_missing),
+        TEST(test_other_data),
+        TEST(test_other_data_in_between),
+        TEST(test_replica_there),
+        TEST(test_lost),
+        TEST(test_link_changed),
         cmocka_unit_test(test_waitaof),
         cmocka_unit_test(test_next_link),
         cmocka_unit_test(test_background_with_waitaof),
         cmocka_unit_test(test_background),
-        cmocka_unit_test(test_background_lost),
+        TEST(test_background_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,10 +16,10 @@ struct got {
     int64_t seq;
     bool stands[4], ours[4];
 };
+static struct got *g; /* of the test that runs */
 
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
-    struct got *g = arg;
     assert_ptr_equal(f, &g->f);
     g->frames_n++;
     g->outcome = outcome;
@@ -27,18 +27,16 @@ static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 
 static void on_claim(void *arg, struct claim *c)
 {
-    (void)c;
-    ((struct got *)arg)->claims_n++;
+    g->claims_n++;
 }
 
 static void on_killed(void *arg)
 {
-    ((struct got *)arg)->killed++;
+    g->killed++;
 }
 
 static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
 {
-    struct got *g = arg;
     g->looks++;
     g->seq = seq;
     for (uint32_t i = 0; i < g->frames.look_n; i++)
@@ -49,21 +47,18 @@ static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours
 
 static void on_values(void *arg, struct frame *f)
 {
-    (void)f;
-    ((struct got *)arg)->values++;
+    g->values++;
 }
 
 static void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
 {
-    struct got *g = arg;
-    (void)k;
     g->kept_n++;
     g->outcome = outcome;
 }
 
-static void got_init(struct got *g, struct world *w)
+static int got_of(struct world *w)
 {
-    memset(g, 0, sizeof *g);
+    g = calloc(1, sizeof *g);
     g->w = w;
     redis_frames_init(&g->frames, &w->link, &w->life);
     g->frames.on_frame = on_frame;
@@ -73,28 +68,30 @@ static void got_init(struct got *g, struct world *w)
     g->frames.on_values = on_values;
     g->frames.on_kept = on_kept;
     g->frames.arg = g;
+    return 0;
 }
 
-static struct got *got_open(void)
+static int got_open(void **state)
 {
-    struct got *g = malloc(sizeof *g);
-    got_init(g, world_open());
-    return g;
+    return got_of(world_open());
 }
 
-static void got_close(struct got *g)
+static int got_close(void **state)
 {
     world_close(g->w);
     redis_frames_close(&g->frames);
     frame_free(&g->f);
     free(g);
+    return 0;
 }
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
 
 #define KEY "s1:unique_visitors:daily"
 #define LOCK "s1:unique_visitors:sync"
 
 /* A frame of one hash and one cell. */
-static struct frame_cell *one_cell(struct got *g, const char *key, const char *field, int64_t delta)
+static struct frame_cell *one_cell(const char *key, const char *field, int64_t delta)
 {
     uint32_t at = g->f.hashes_n;
     frame_add_hash(&g->f, NULL, slice_str(key));
@@ -104,7 +101,7 @@ static struct frame_cell *one_cell(struct got *g, const char *key, const char *f
     return frame_add_cell(&g->f, at, slice_str(field), delta);
 }
 
-static void ask_lock(struct got *g, struct frame_hash *h, const char *lock)
+static void ask_lock(struct frame_hash *h, const char *lock)
 {
     h->ask_lock = true;
     h->lock_at = (uint32_t)g->f.bytes.n;
@@ -113,7 +110,7 @@ static void ask_lock(struct got *g, struct frame_hash *h, const char *lock)
     buf_put(&g->f.bytes, lock, strlen(lock));
 }
 
-static void send_and_wait(struct got *g)
+static void send_and_wait(void)
 {
     int before = g->frames_n;
     g->f.seq++;
@@ -122,44 +119,41 @@ static void send_and_wait(struct got *g)
     WAIT_UNTIL(g->w, g->frames_n == before + 1);
 }
 
+#define sent_is(expected) send_and_wait(), assert_int_equal(g->outcome, (expected))
+
 static void test_applied(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    one_cell(g, KEY, "20140920", 3);
-    ask_lock(g, &g->f.hashes[0], LOCK);
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
+    one_cell(KEY, "20140920", 3);
+    ask_lock(&g->f.hashes[0], LOCK);
+    sent_is(FRAME_APPLIED);
     assert_int_equal(g->f.cells[0].value, 3);
     assert_int_equal(g->f.cells[0].error_n, 0);
     assert_true(g->f.hashes[0].fresh);
     assert_true(g->f.hashes[0].lock_granted);
     assert_in_range(g->f.hashes[0].lock_pttl_ms, 50000, 60000);
-    assert_redis(s, "3", "HGET " KEY " 20140920");
-    assert_redis(s, "1234567890123", "ZSCORE tally:dirty " KEY);
-    assert_redis(s, "3", "HGET tally:accepted unique_visitors");
-    assert_redis(s, "shop", "GET " LOCK);
-    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
-    assert_true(atoll(redis_ask(s, "TTL tally:seq:shop:%s", g->w->life.id)) > 29 * 86400);
+    redis_has("3", "HGET " KEY " 20140920");
+    redis_has("1234567890123", "ZSCORE tally:dirty " KEY);
+    redis_has("3", "HGET tally:accepted unique_visitors");
+    redis_has("shop", "GET " LOCK);
+    redis_has("1", "GET tally:seq:shop:%s", g->w->life.id);
+    assert_true(atoll(redis_do("TTL tally:seq:shop:%s", g->w->life.id)) > 29 * 86400);
 
     g->f.hashes[0].zadd = false;
     g->f.cells[0].delta = -1;
     g->f.shares[0].delta = -1;
-    send_and_wait(g);
+    send_and_wait();
     assert_int_equal(g->f.cells[0].value, 2);
     assert_false(g->f.hashes[0].fresh);
     assert_false(g->f.hashes[0].lock_granted);
     assert_in_range(g->f.hashes[0].lock_pttl_ms, 50000, 60000);
-    assert_redis(s, "2", "HGET tally:accepted unique_visitors");
-    assert_redis(s, "2", "GET tally:seq:shop:%s", g->w->life.id);
-    got_close(g);
+    redis_has("2", "HGET tally:accepted unique_visitors");
+    redis_has("2", "GET tally:seq:shop:%s", g->w->life.id);
 }
 
 /* --- a frame that Redis lost --- */
 
 /* As coalesce keeps it; its buffer is the frame's still. */
-static struct kept_frame kept_of(const struct got *g)
+static struct kept_frame kept_of(void)
 {
     const struct frame *f = &g->f;
     return (struct kept_frame){.seq = f->seq,
@@ -169,7 +163,7 @@ static struct kept_frame kept_of(const struct got *g)
                                .bytes = f->again};
 }
 
-static void replay_and_wait(struct got *g, struct kept_frame *k)
+static void replay_and_wait(struct kept_frame *k)
 {
     int before = g->kept_n;
     link_forget(&g->w->link);
@@ -181,84 +175,71 @@ static void replay_and_wait(struct got *g, struct kept_frame *k)
 /* Under its number, with a ZADD for each hash, and no lock. */
 static void test_replayed(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
     g->frames.keeps = true;
-    one_cell(g, KEY, "20140920", 3);
-    one_cell(g, "s2:unique_visitors:daily", "20140920", 4);
-    one_cell(g, KEY, "20140921", -5);
+    one_cell(KEY, "20140920", 3);
+    one_cell("s2:unique_visitors:daily", "20140920", 4);
+    one_cell(KEY, "20140921", -5);
     g->f.hashes[0].zadd = false;
-    ask_lock(g, &g->f.hashes[0], LOCK);
-    send_and_wait(g);
-    struct kept_frame k = kept_of(g);
-    redis_ask(s, "FLUSHALL");
-    replay_and_wait(g, &k);
+    ask_lock(&g->f.hashes[0], LOCK);
+    send_and_wait();
+    struct kept_frame k = kept_of();
+    redis_do("FLUSHALL");
+    replay_and_wait(&k);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     assert_int_equal(k.failed, 0);
-    assert_redis(s, "3", "HGET " KEY " 20140920");
-    assert_redis(s, "-5", "HGET " KEY " 20140921");
-    assert_redis(s, "4", "HGET s2:unique_visitors:daily 20140920");
-    assert_redis(s, "2", "HGET tally:accepted unique_visitors");
-    assert_redis(s, "1234567890123", "ZSCORE tally:dirty " KEY);
-    assert_redis(s, "1234567890123", "ZSCORE tally:dirty s2:unique_visitors:daily");
-    assert_redis(s, "0", "EXISTS " LOCK);
-    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
-    redis_ask(s, "CONFIG SET maxmemory 1");
-    replay_and_wait(g, &k);
+    redis_has("3", "HGET " KEY " 20140920");
+    redis_has("-5", "HGET " KEY " 20140921");
+    redis_has("4", "HGET s2:unique_visitors:daily 20140920");
+    redis_has("2", "HGET tally:accepted unique_visitors");
+    redis_has("1234567890123", "ZSCORE tally:dirty " KEY);
+    redis_has("1234567890123", "ZSCORE tally:dirty s2:unique_visitors:daily");
+    redis_has("0", "EXISTS " LOCK);
+    redis_has("1", "GET tally:seq:shop:%s", g->w->life.id);
+    redis_do("CONFIG SET maxmemory 1");
+    replay_and_wait(&k);
     assert_int_equal(g->outcome, FRAME_REFUSED);
-    assert_redis(s, "3", "HGET " KEY " 20140920");
-    redis_ask(s, "CONFIG SET maxmemory 0");
-    redis_ask(s, "DEL " KEY);
-    redis_ask(s, "SET " KEY " other");
-    replay_and_wait(g, &k);
+    redis_has("3", "HGET " KEY " 20140920");
+    redis_do("CONFIG SET maxmemory 0");
+    redis_do("DEL " KEY);
+    redis_do("SET " KEY " other");
+    replay_and_wait(&k);
     assert_int_equal(k.failed, 2);
-    got_close(g);
 }
 
 /* Its clients were told so. Its share stays, since the next frame takes it back. */
 static void test_what_failed_is_not_replayed(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
     g->frames.keeps = true;
-    redis_ask(s, "SET " KEY " other");
-    one_cell(g, KEY, "20140920", 3);
-    one_cell(g, "s2:unique_visitors:daily", "20140920", 4);
-    send_and_wait(g);
-    struct kept_frame k = kept_of(g);
+    redis_do("SET " KEY " other");
+    one_cell(KEY, "20140920", 3);
+    one_cell("s2:unique_visitors:daily", "20140920", 4);
+    send_and_wait();
+    struct kept_frame k = kept_of();
     assert_int_equal(k.cells, 1);
-    redis_ask(s, "FLUSHALL");
-    replay_and_wait(g, &k);
-    assert_redis(s, "0", "EXISTS " KEY);
-    assert_redis(s, "4", "HGET s2:unique_visitors:daily 20140920");
-    assert_redis(s, "7", "HGET tally:accepted unique_visitors");
-    got_close(g);
+    redis_do("FLUSHALL");
+    replay_and_wait(&k);
+    redis_has("0", "EXISTS " KEY);
+    redis_has("4", "HGET s2:unique_visitors:daily 20140920");
+    redis_has("7", "HGET tally:accepted unique_visitors");
 }
 
 static void test_without_keeping_nothing_is_copied(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    one_cell(g, KEY, "20140920", 3);
-    send_and_wait(g);
+    one_cell(KEY, "20140920", 3);
+    send_and_wait();
     assert_int_equal(g->f.again.n, 0);
-    got_close(g);
 }
 
 static int allocations;
 
 static void *counting_realloc(void *arg, void *p, size_t size)
 {
-    (void)arg;
     allocations++;
     return realloc(p, size);
 }
 
 static void counting_free(void *arg, void *p)
 {
-    (void)arg;
     free(p);
 }
 
@@ -266,51 +247,45 @@ static void counting_free(void *arg, void *p)
 static void test_warm(void **state)
 {
     static const struct heap counting = {.realloc = counting_realloc, .free = counting_free};
-    struct got *g = got_open();
     char field[16];
-    (void)state;
-    one_cell(g, KEY, "0", 1);
+    one_cell(KEY, "0", 1);
     for (int i = 1; i < 1000; i++) {
         snprintf(field, sizeof field, "%d", i);
         frame_add_cell(&g->f, 0, slice_str(field), i);
     }
     for (int i = 0; i < 5; i++)
-        send_and_wait(g);
+        send_and_wait();
     heap_replace(&counting);
     for (int i = 0; i < 50; i++)
-        send_and_wait(g);
+        send_and_wait();
     heap_replace(NULL);
     assert_int_equal(allocations, 0);
     assert_int_equal(g->f.cells[999].value, 55 * 999);
-    got_close(g);
 }
 
 static void test_many_cells(void **state)
 {
-    struct got *g = got_open();
     char field[16];
-    (void)state;
     for (int h = 0; h < 10; h++) {
         char *key = malloc(64);
         snprintf(key, 64, "s%d:product_views", h);
-        one_cell(g, key, "0", 1);
+        one_cell(key, "0", 1);
         for (int i = 1; i < 200; i++) {
             snprintf(field, sizeof field, "%d", i);
             frame_add_cell(&g->f, (uint32_t)h, slice_str(field), h + i);
         }
     }
-    send_and_wait(g);
+    send_and_wait();
     for (int h = 0; h < 10; h++) {
         for (int i = 1; i < 200; i++)
             assert_int_equal(g->f.cells[h * 200 + i].value, h + i);
-        assert_redis(&g->w->server, "200", "HLEN s%d:product_views", h);
+        redis_has("200", "HLEN s%d:product_views", h);
         free((char *)(void *)g->f.hashes[h].key.p);
     }
-    assert_redis(&g->w->server, "10", "ZCARD tally:dirty");
-    got_close(g);
+    redis_has("10", "ZCARD tally:dirty");
 }
 
-static void cell_error_is(struct got *g, int cell, const char *text)
+static void cell_error_is(int cell, const char *text)
 {
     struct slice got = FRAME_ERROR(&g->f, &g->f.cells[cell]);
     assert_int_equal(got.n, strlen(text));
@@ -319,39 +294,32 @@ static void cell_error_is(struct got *g, int cell, const char *text)
 
 static void test_cell_errors(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "SET s2:unique_visitors:daily x");
-    redis_ask(s, "HSET s3:unique_visitors:daily full 9223372036854775807 word abc");
-    one_cell(g, KEY, "20140920", 1);
-    one_cell(g, "s2:unique_visitors:daily", "20140920", 1);
-    one_cell(g, "s3:unique_visitors:daily", "full", 1);
+    redis_do("SET s2:unique_visitors:daily x");
+    redis_do("HSET s3:unique_visitors:daily full 9223372036854775807 word abc");
+    one_cell(KEY, "20140920", 1);
+    one_cell("s2:unique_visitors:daily", "20140920", 1);
+    one_cell("s3:unique_visitors:daily", "full", 1);
     frame_add_cell(&g->f, 2, SLICE("word"), 1);
     frame_add_cell(&g->f, 0, SLICE("20140921"), 7);
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
+    sent_is(FRAME_APPLIED);
     assert_int_equal(g->f.cells[0].value, 1);
-    cell_error_is(g, 1, "WRONGTYPE Operation against a key holding the wrong kind of value");
-    cell_error_is(g, 2, "ERR increment or decrement would overflow");
-    cell_error_is(g, 3, "ERR hash value is not an integer");
+    cell_error_is(1, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    cell_error_is(2, "ERR increment or decrement would overflow");
+    cell_error_is(3, "ERR hash value is not an integer");
     assert_int_equal(g->f.cells[4].value, 7);
     assert_int_equal(g->f.cells[4].error_n, 0);
-    got_close(g);
 }
 
 /* A sum that would overflow is the next frame's, by the script, until it is far from its end again. */
 static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
+    got_open(NULL);
     char text[24];
     g->frames.keeps = true;
-    redis_ask(s, "HSET tally:accepted unique_visitors %lld", (long long)sum);
-    one_cell(g, KEY, "20140920", delta);
+    redis_do("HSET tally:accepted unique_visitors %lld", (long long)sum);
+    one_cell(KEY, "20140920", delta);
     g->f.seq = 1;
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
+    sent_is(FRAME_APPLIED);
     assert_int_equal(g->f.cells[0].value, delta);
     assert_true(g->f.shares[0].refused);
     assert_null(memmem(g->f.again.p, g->f.again.n, "accepted", 8));
@@ -359,23 +327,22 @@ static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
     frame_add_share(&g->f, &g->w->all[0], delta);
     frame_add_share(&g->f, &g->w->all[1], 3);
     g->f.seq = 2;
-    send_and_wait(g);
+    send_and_wait();
     assert_false(g->f.shares[0].refused);
     snprintf(text, sizeof text, "%lld", (long long)rounded);
-    assert_redis(s, text, "HGET tally:accepted unique_visitors");
-    assert_redis(s, "3", "HGET tally:accepted %b", g->w->all[1].name.p, g->w->all[1].name.n);
+    redis_has(text, "HGET tally:accepted unique_visitors");
+    redis_has("3", "HGET tally:accepted %b", g->w->all[1].name.p, g->w->all[1].name.n);
     assert_non_null(memmem(g->f.again.p, g->f.again.n, "EVAL", 4));
-    redis_ask(s, "HSET tally:accepted unique_visitors 0");
+    redis_do("HSET tally:accepted unique_visitors 0");
     g->f.shares[0].delta = 1;
     for (int i = 0; i < 2; i++)
-        send_and_wait(g);
+        send_and_wait();
     assert_null(memmem(g->f.again.p, g->f.again.n, "EVAL", 4));
-    got_close(g);
+    got_close(NULL);
 }
 
 static void test_books_go_round(void **state)
 {
-    (void)state;
     books_go_round(INT64_MAX, 1, INT64_MIN);
     books_go_round(INT64_MAX - 3, INT64_MAX, -5);
     books_go_round(INT64_MIN, -1, INT64_MAX);
@@ -385,125 +352,107 @@ static void test_books_go_round(void **state)
 
 static void test_refused_when_full(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "CONFIG SET maxmemory 1");
-    one_cell(g, KEY, "20140920", 1);
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_REFUSED);
+    redis_do("CONFIG SET maxmemory 1");
+    one_cell(KEY, "20140920", 1);
+    sent_is(FRAME_REFUSED);
     assert_slice(buf_slice(&g->f.errors), "OOM command not allowed when used memory > 'maxmemory'.");
-    assert_redis(s, "0", "EXISTS " KEY);
+    redis_has("0", "EXISTS " KEY);
     assert_int_equal(g->w->downs, 0);
-    redis_ask(s, "CONFIG SET maxmemory 0");
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
+    redis_do("CONFIG SET maxmemory 0");
+    sent_is(FRAME_APPLIED);
     assert_int_equal(g->f.errors.n, 0);
-    got_close(g);
 }
 
 static void test_refused_by_a_replica(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    redis_ask(&g->w->server, "REPLICAOF 127.0.0.1 1");
-    one_cell(g, KEY, "20140920", 1);
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_REFUSED);
+    redis_do("REPLICAOF 127.0.0.1 1");
+    one_cell(KEY, "20140920", 1);
+    sent_is(FRAME_REFUSED);
     assert_slice(buf_slice(&g->f.errors), "READONLY You can't write against a read only replica.");
     WAIT_UNTIL(g->w, g->w->downs >= 1);
     assert_true(strncmp(g->w->why, "READONLY", 8) == 0);
-    redis_ask(&g->w->server, "REPLICAOF NO ONE");
+    redis_do("REPLICAOF NO ONE");
     WAIT_UNTIL(g->w, g->w->ups == 2);
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
-    got_close(g);
+    sent_is(FRAME_APPLIED);
 }
 
 /* Its number was touched since the frame before: the server took over other data. */
 static void test_not_run_on_other_data(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
     g->f.seq = 1;
-    one_cell(g, KEY, "20140920", 1);
-    send_and_wait(g);
+    one_cell(KEY, "20140920", 1);
+    send_and_wait();
     assert_int_equal(redis_link_number(&g->w->link), g->f.seq);
-    redis_ask(s, "EXPIRE tally:seq:shop:%s 1000", g->w->life.id);
+    redis_do("EXPIRE tally:seq:shop:%s 1000", g->w->life.id);
     redis_frames_send(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_non_null(strstr(g->w->why, "another server's data"));
     assert_int_equal(g->frames_n, 1);
-    assert_redis(s, "1", "HGET " KEY " 20140920");
+    redis_has("1", "HGET " KEY " 20140920");
     WAIT_UNTIL(g->w, g->w->ups == 2);
-    send_and_wait(g);
-    assert_redis(s, "2", "HGET " KEY " 20140920");
-    got_close(g);
+    send_and_wait();
+    redis_has("2", "HGET " KEY " 20140920");
 }
 
 /* On a new link, from the look on. */
 static void test_not_run_behind_the_look(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
     redis_frames_look(&g->frames, &(struct link_look){0});
     WAIT_UNTIL(g->w, g->looks == 1);
-    redis_ask(&g->w->server, "SET tally:seq:shop:%s 7", g->w->life.id);
+    redis_do("SET tally:seq:shop:%s 7", g->w->life.id);
     g->f.seq = 1;
-    one_cell(g, KEY, "20140920", 1);
+    one_cell(KEY, "20140920", 1);
     redis_frames_send(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_int_equal(g->frames_n, 0);
-    got_close(g);
 }
 
 /* Without hits TIME is read every two seconds, and the number with it. */
 static void test_idle_link_looks(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
     g->f.seq = 5;
-    one_cell(g, KEY, "20140920", 1);
-    send_and_wait(g);
-    redis_ask(&g->w->server, "SET tally:seq:shop:%s 4", g->w->life.id);
+    one_cell(KEY, "20140920", 1);
+    send_and_wait();
+    redis_do("SET tally:seq:shop:%s 4", g->w->life.id);
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_non_null(strstr(g->w->why, "another server's data"));
-    got_close(g);
+}
+
+/* A server that says this to the frame. */
+static void fake_open(struct fake *f, const char *say)
+{
+    struct world *w = world_empty();
+    *f = (struct fake){.say = {say}};
+    fake_start(w, f);
+    world_link_up(w, "frame");
+    got_of(w);
+    one_cell(KEY, "20140920", 1);
+}
+
+static void fake_close(struct fake *f)
+{
+    fake_stop(f);
+    got_close(NULL);
 }
 
 /* Refused at EXEC itself, not at queue time: the text is what EXEC was refused for. */
 static void test_refused_at_exec(void **state)
 {
-    static const struct {
-        const char *exec, *text;
-    } cases[] = {
+    static const char *const says[][2] = {
         {"-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > "
          "'maxmemory'.\r\n",
          "OOM command not allowed when used memory > 'maxmemory'."},
         {"-MISCONF Errors writing to the AOF file: No space left on device\r\n",
          "MISCONF Errors writing to the AOF file: No space left on device"},
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
-        struct world *w = world_empty();
-        struct got g;
+        struct fake f;
         char say[400];
-        snprintf(say, sizeof say, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n%s", cases[i].exec);
-        struct fake f = {.say = {say}};
-        fake_start(w, &f);
-        world_link(w, &w->link, "frame");
-        redis_link_start(&w->link);
-        WAIT_UNTIL(w, w->ups == 1);
-        got_init(&g, w);
-        one_cell(&g, KEY, "20140920", 1);
-        send_and_wait(&g);
-        assert_int_equal(g.outcome, FRAME_REFUSED);
-        assert_slice(buf_slice(&g.f.errors), cases[i].text);
-        fake_stop(&f);
-        world_close(w);
-        redis_frames_close(&g.frames);
-        frame_free(&g.f);
+        snprintf(say, sizeof say, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n%s", says[i][0]);
+        fake_open(&f, say);
+        sent_is(FRAME_REFUSED);
+        assert_slice(buf_slice(&g->f.errors), says[i][1]);
+        fake_close(&f);
     }
 }
 
@@ -516,34 +465,21 @@ static void test_no_transaction(void **state)
         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n:1\r\n",
         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*-1\r\n",
     };
-    (void)state;
     for (int i = 0; i < 4; i++) {
-        struct world *w = world_empty();
-        struct got g;
-        struct fake f = {.say = {says[i]}};
-        fake_start(w, &f);
-        world_link(w, &w->link, "frame");
-        redis_link_start(&w->link);
-        WAIT_UNTIL(w, w->ups == 1);
-        got_init(&g, w);
-        one_cell(&g, KEY, "20140920", 1);
-        redis_frames_send(&g.frames, &g.f);
-        WAIT_UNTIL(w, w->downs == 1);
-        assert_int_equal(g.frames_n, 0);
-        fake_stop(&f);
-        world_close(w);
-        redis_frames_close(&g.frames);
-        frame_free(&g.f);
+        struct fake f;
+        fake_open(&f, says[i]);
+        redis_frames_send(&g->frames, &g->f);
+        WAIT_UNTIL(g->w, g->w->downs == 1);
+        assert_int_equal(g->frames_n, 0);
+        fake_close(&f);
     }
 }
 
 static void test_cut_in_flight(void **state)
 {
-    struct got *g = got_open();
     struct claim c = {.counter = &g->w->all[0], .keys = &(struct slice){KEY, strlen(KEY)}, .keys_n = 1};
-    (void)state;
     batch_id_draw(&c.id);
-    one_cell(g, KEY, "20140920", 5);
+    one_cell(KEY, "20140920", 5);
     g->f.seq = 7;
     child_pause(g->w->server.pid);
     redis_frames_send(&g->frames, &g->f);
@@ -565,44 +501,40 @@ static void test_cut_in_flight(void **state)
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 1);
     assert_int_equal(g->f.cells[0].value, 0); /* claimed */
-    redis_ask(&g->w->server, "HSET " KEY " 20140920 41");
+    redis_do("HSET " KEY " 20140920 41");
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 2);
     assert_int_equal(g->f.cells[0].value, 41);
-    redis_ask(&g->w->server, "HSET " KEY " 20140920 4.5");
+    redis_do("HSET " KEY " 20140920 4.5");
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 3);
-    cell_error_is(g, 0, "ERR hash value is not an integer");
-    redis_ask(&g->w->server, "SET " KEY " x");
+    cell_error_is(0, "ERR hash value is not an integer");
+    redis_do("SET " KEY " x");
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 4);
-    cell_error_is(g, 0, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    cell_error_is(0, "WRONGTYPE Operation against a key holding the wrong kind of value");
     /* Any other error says nothing of the increment: a new connection has to find out. */
     int ups = g->w->ups;
-    redis_ask(&g->w->server, "ACL SETUSER default -hget");
+    redis_do("ACL SETUSER default -hget");
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->w->ups == ups + 1);
     assert_int_equal(g->values, 4);
-    got_close(g);
 }
 
 static void test_look_with_nothing(void **state)
 {
-    struct got *g = got_open();
     struct claim a = {0}, b = {0};
     struct claim *both[] = {&a, &b};
-    (void)state;
     batch_id_draw(&a.id);
     batch_id_draw(&b.id);
     char hex[33];
     batch_id_hex(&b.id, hex);
-    redis_ask(&g->w->server, "HSET tally:batch:%s format 1", hex);
+    redis_do("HSET tally:batch:%s format 1", hex);
     redis_frames_look(&g->frames, &(struct link_look){.claims = both, .claims_n = 2});
     WAIT_UNTIL(g->w, g->looks == 1);
     assert_int_equal(g->seq, -1);
     assert_false(g->stands[0]);
     assert_true(g->stands[1]);
-    got_close(g);
 }
 
 /* --- claims --- */
@@ -612,13 +544,15 @@ struct keys {
     struct slice all[1000];
 };
 
-static void claim_and_wait(struct got *g, struct claim *c)
+static void claim_and_wait(struct claim *c)
 {
     int before = g->claims_n;
     batch_id_draw(&c->id);
     redis_frames_claim(&g->frames, c);
     WAIT_UNTIL(g->w, g->claims_n == before + 1);
 }
+
+#define claim_is(c, expected) claim_and_wait(c), assert_int_equal((c)->outcome, (expected))
 
 static const char *hex_of(const struct claim *c)
 {
@@ -631,237 +565,191 @@ static const char unpacked[] = "return cjson.encode(cmsgpack.unpack(redis.call('
 
 static void test_claim(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"),
                            SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4};
-    (void)state;
-    redis_ask(s, "HSET " KEY " a 1 b 2");
-    redis_ask(s, "SET s3:unique_visitors:daily x");
-    redis_ask(s, "ZADD tally:dirty 1700000000456 " KEY
-                 " 1700000000123 s2:unique_visitors:daily 5 s3:unique_visitors:daily"
-                 " 6 other");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_STANDS);
+    redis_do("HSET " KEY " a 1 b 2");
+    redis_do("SET s3:unique_visitors:daily x");
+    redis_do("ZADD tally:dirty 1700000000456 " KEY
+             " 1700000000123 s2:unique_visitors:daily 5 s3:unique_visitors:daily"
+             " 6 other");
+    claim_is(&c, CLAIM_STANDS);
     assert_int_equal(c.renamed, 1);
     assert_int_equal(c.left, 0);
     assert_int_equal(c.fields, 2);
-    assert_redis(s, "0", "EXISTS " KEY);
-    assert_redis(s, "0", "EXISTS " KEY "_%s", hex_of(&c));
-    assert_redis(s, "[\"" KEY "\",[\"a\",\"1\",\"b\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked,
-                 hex_of(&c));
-    assert_redis(s, "other", "ZRANGE tally:dirty 0 -1");
-    assert_redis(s, "shop", "GET " LOCK);
-    assert_in_range(atoll(redis_ask(s, "TTL " LOCK)), 50, 60);
-    assert_redis(s, "0", "EXISTS s2:unique_visitors:sync");
-    assert_redis(s, "1", "GET tally:gen");
-    assert_redis(s, hex_of(&c), "ZRANGE tally:batches 0 -1");
-    assert_redis(s, "2 unique_visitors 1 5 1", "HMGET tally:batch:%s format counter gen lowest_ms packed_n",
-                 hex_of(&c));
-    assert_redis(s, "7", "HLEN tally:batch:%s", hex_of(&c));
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_EMPTY);
-    assert_redis(s, "1", "GET tally:gen");
-    assert_redis(s, "1", "ZCARD tally:batches");
-    got_close(g);
+    redis_has("0", "EXISTS " KEY);
+    redis_has("0", "EXISTS " KEY "_%s", hex_of(&c));
+    redis_has("[\"" KEY "\",[\"a\",\"1\",\"b\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked, hex_of(&c));
+    redis_has("other", "ZRANGE tally:dirty 0 -1");
+    redis_has("shop", "GET " LOCK);
+    assert_in_range(atoll(redis_do("TTL " LOCK)), 50, 60);
+    redis_has("0", "EXISTS s2:unique_visitors:sync");
+    redis_has("1", "GET tally:gen");
+    redis_has(hex_of(&c), "ZRANGE tally:batches 0 -1");
+    redis_has("2 unique_visitors 1 5 1", "HMGET tally:batch:%s format counter gen lowest_ms packed_n",
+              hex_of(&c));
+    redis_has("7", "HLEN tally:batch:%s", hex_of(&c));
+    claim_is(&c, CLAIM_EMPTY);
+    redis_has("1", "GET tally:gen");
+    redis_has("1", "ZCARD tally:batches");
 }
 
 /* A hash with many fields or long ones is renamed, in the same batch; a fresh lock stays unchanged. */
 static void test_claim_small_and_large(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE("s1:unique_visitors:daily"), SLICE("s2:unique_visitors:daily"),
                            SLICE("s3:unique_visitors:daily"), SLICE("s4:unique_visitors:daily")};
     bool fresh[] = {false, true, true, false};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4, .fresh = fresh};
     char long_field[602] = "";
-    (void)state;
     memset(long_field, 'f', 600);
-    redis_ask(s, "HSET s1:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9");
-    redis_ask(s, "EXPIRE s1:unique_visitors:daily 1000");
-    redis_ask(s, "HSET s2:unique_visitors:daily 1 -9223372036854775808 2 9223372036854775807");
-    redis_ask(s, "HSET s3:unique_visitors:daily %s 1", long_field);
-    redis_ask(s, "HSET s4:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8");
-    redis_ask(s, "ZADD tally:dirty 7 s1:unique_visitors:daily 8 s2:unique_visitors:daily");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_STANDS);
+    redis_do("HSET s1:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9");
+    redis_do("EXPIRE s1:unique_visitors:daily 1000");
+    redis_do("HSET s2:unique_visitors:daily 1 -9223372036854775808 2 9223372036854775807");
+    redis_do("HSET s3:unique_visitors:daily %s 1", long_field);
+    redis_do("HSET s4:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8");
+    redis_do("ZADD tally:dirty 7 s1:unique_visitors:daily 8 s2:unique_visitors:daily");
+    claim_is(&c, CLAIM_STANDS);
     assert_int_equal(c.renamed, 4);
     assert_int_equal(c.fields, 9 + 2 + 1 + 8);
-    assert_redis(s, "9", "HLEN s1:unique_visitors:daily_%s", hex_of(&c));
-    assert_redis(s, "-1", "TTL s1:unique_visitors:daily_%s", hex_of(&c));
-    assert_redis(s, "1", "HLEN s3:unique_visitors:daily_%s", hex_of(&c));
-    assert_redis(s, "0",
-                 "EXISTS s1:unique_visitors:daily s2:unique_visitors:daily s3:unique_visitors:daily "
-                 "s4:unique_visitors:daily tally:dirty");
-    assert_redis(s, "9 1 nil nil 2 7",
-                 "HMGET tally:batch:%s =s1:unique_visitors:daily =s3:unique_visitors:daily "
-                 "=s2:unique_visitors:daily =s4:unique_visitors:daily packed_n lowest_ms",
-                 hex_of(&c));
-    assert_redis(
-        s,
-        "[\"s2:unique_visitors:daily\",[\"1\",\"-9223372036854775808\",\"2\",\"9223372036854775807\"],"
-        "\"s4:unique_visitors:daily\",[\"1\",\"1\",\"2\",\"2\",\"3\",\"3\",\"4\",\"4\","
-        "\"5\",\"5\",\"6\",\"6\",\"7\",\"7\",\"8\",\"8\"]]",
-        "EVAL %s 1 tally:batch:%s", unpacked, hex_of(&c));
-    assert_redis(s, "shop", "GET s1:unique_visitors:sync");
-    assert_redis(s, "0", "EXISTS s2:unique_visitors:sync s3:unique_visitors:sync");
-    assert_redis(s, "shop", "GET s4:unique_visitors:sync");
-    got_close(g);
+    redis_has("9", "HLEN s1:unique_visitors:daily_%s", hex_of(&c));
+    redis_has("-1", "TTL s1:unique_visitors:daily_%s", hex_of(&c));
+    redis_has("1", "HLEN s3:unique_visitors:daily_%s", hex_of(&c));
+    redis_has("0", "EXISTS s1:unique_visitors:daily s2:unique_visitors:daily s3:unique_visitors:daily "
+                   "s4:unique_visitors:daily tally:dirty");
+    redis_has("9 1 nil nil 2 7",
+              "HMGET tally:batch:%s =s1:unique_visitors:daily =s3:unique_visitors:daily "
+              "=s2:unique_visitors:daily =s4:unique_visitors:daily packed_n lowest_ms",
+              hex_of(&c));
+    redis_has("[\"s2:unique_visitors:daily\",[\"1\",\"-9223372036854775808\",\"2\",\"9223372036854775807\"],"
+              "\"s4:unique_visitors:daily\",[\"1\",\"1\",\"2\",\"2\",\"3\",\"3\",\"4\",\"4\","
+              "\"5\",\"5\",\"6\",\"6\",\"7\",\"7\",\"8\",\"8\"]]",
+              "EVAL %s 1 tally:batch:%s", unpacked, hex_of(&c));
+    redis_has("shop", "GET s1:unique_visitors:sync");
+    redis_has("0", "EXISTS s2:unique_visitors:sync s3:unique_visitors:sync");
+    redis_has("shop", "GET s4:unique_visitors:sync");
 }
 
 /* A Redis user that may not UNLINK: nothing is packed, so that nothing exists twice. */
 static void test_claim_may_not_unlink(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
-    redis_ask(s, "HSET " KEY " a 1");
-    redis_ask(s, "ACL SETUSER default -unlink");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_REFUSED);
-    assert_redis(s, "a 1", "HGETALL " KEY);
-    assert_redis(s, "nil", "HGET tally:batch:%s packed", hex_of(&c));
-    got_close(g);
+    redis_do("HSET " KEY " a 1");
+    redis_do("ACL SETUSER default -unlink");
+    claim_is(&c, CLAIM_REFUSED);
+    redis_has("a 1", "HGETALL " KEY);
+    redis_has("nil", "HGET tally:batch:%s packed", hex_of(&c));
 }
 
 static void test_claim_target_exists(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
     batch_id_draw(&c.id);
-    redis_ask(s, "HSET " KEY " a 1 b 2 c 3 d 4 e 5 f 6 g 7 h 8 i 9");
-    redis_ask(s, "HSET " KEY "_%s old 9", hex_of(&c));
-    redis_ask(s, "ZADD tally:dirty 1 " KEY);
+    redis_do("HSET " KEY " a 1 b 2 c 3 d 4 e 5 f 6 g 7 h 8 i 9");
+    redis_do("HSET " KEY "_%s old 9", hex_of(&c));
+    redis_do("ZADD tally:dirty 1 " KEY);
     redis_frames_claim(&g->frames, &c);
     WAIT_UNTIL(g->w, g->claims_n == 1);
     assert_int_equal(c.outcome, CLAIM_EMPTY);
-    assert_redis(s, "9", "HLEN " KEY);
-    assert_redis(s, "1", "ZCARD tally:dirty");
-    assert_redis(s, "old 9", "HGETALL " KEY "_%s", hex_of(&c));
-    got_close(g);
+    redis_has("9", "HLEN " KEY);
+    redis_has("1", "ZCARD tally:dirty");
+    redis_has("old 9", "HGETALL " KEY "_%s", hex_of(&c));
 }
 
 /* 1,000 hashes at once, when Redis is full; frames go on being refused. */
 static void test_claim_thousand_when_full(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct keys *k = malloc(sizeof *k);
     struct claim c = {.counter = &g->w->all[1], .keys = k->all, .keys_n = 1000};
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         snprintf(k->names[i], 64, "s%d:product_views", i);
         k->all[i] = slice_str(k->names[i]);
-        redis_ask(s, "HSET %s 1 2 3 4", k->names[i]);
-        redis_ask(s, "ZADD tally:dirty %d %s", 1000 + i, k->names[i]);
+        redis_do("HSET %s 1 2 3 4", k->names[i]);
+        redis_do("ZADD tally:dirty %d %s", 1000 + i, k->names[i]);
     }
-    redis_ask(s, "CONFIG SET maxmemory 1");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_STANDS);
+    redis_do("CONFIG SET maxmemory 1");
+    claim_is(&c, CLAIM_STANDS);
     assert_int_equal(c.renamed, 1000);
     assert_int_equal(c.fields, 2000);
-    assert_redis(s, "1000", "HGET tally:batch:%s packed_n", hex_of(&c));
-    assert_redis(s, "7", "HLEN tally:batch:%s", hex_of(&c));
-    assert_redis(s, "0", "EXISTS s0:product_views s999:product_views");
-    assert_redis(s, "0", "ZCARD tally:dirty");
-    assert_redis(s, "1000", "HGET tally:batch:%s lowest_ms", hex_of(&c));
+    redis_has("1000", "HGET tally:batch:%s packed_n", hex_of(&c));
+    redis_has("7", "HLEN tally:batch:%s", hex_of(&c));
+    redis_has("0", "EXISTS s0:product_views s999:product_views");
+    redis_has("0", "ZCARD tally:dirty");
+    redis_has("1000", "HGET tally:batch:%s lowest_ms", hex_of(&c));
     free(k);
-    got_close(g);
 }
 
 static void test_claim_field_bound(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE("s1:product_views"), SLICE("s2:product_views"), SLICE("s3:product_views")};
     struct claim c = {.counter = &g->w->all[1], .keys = keys, .keys_n = 3};
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 1) end return 1";
-    (void)state;
-    redis_ask(s, "EVAL %s 1 s1:product_views 60000", fill);
-    redis_ask(s, "EVAL %s 1 s2:product_views 60000", fill);
-    redis_ask(s, "EVAL %s 1 s3:product_views 10", fill);
-    claim_and_wait(g, &c);
+    redis_do("EVAL %s 1 s1:product_views 60000", fill);
+    redis_do("EVAL %s 1 s2:product_views 60000", fill);
+    redis_do("EVAL %s 1 s3:product_views 10", fill);
+    claim_and_wait(&c);
     assert_int_equal(c.renamed, 1);
     assert_int_equal(c.left, 2);
     assert_int_equal(c.fields, 60000);
     c.keys += 1;
     c.keys_n = c.left;
-    redis_ask(s, "EVAL %s 1 s2:product_views 150000", fill); /* alone it goes, however big */
-    claim_and_wait(g, &c);
+    redis_do("EVAL %s 1 s2:product_views 150000", fill); /* alone it goes, however big */
+    claim_and_wait(&c);
     assert_int_equal(c.renamed, 1);
     assert_int_equal(c.left, 1);
     assert_int_equal(c.fields, 150000);
-    got_close(g);
 }
 
 static void test_claim_refused(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
-    redis_ask(s, "HSET " KEY " a 1");
-    redis_ask(s, "SET tally:gen word");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_REFUSED);
+    redis_do("HSET " KEY " a 1");
+    redis_do("SET tally:gen word");
+    claim_is(&c, CLAIM_REFUSED);
     assert_non_null(strstr(c.text, "not an integer"));
-    assert_redis(s, "1", "EXISTS " KEY);
-    assert_redis(s, "0", "EXISTS tally:batches");
-    redis_ask(s, "DEL tally:gen");
-    redis_ask(s, "SET tally:batches x");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_REFUSED);
-    assert_redis(s, "1", "EXISTS " KEY);
-    redis_ask(s, "DEL tally:batches");
-    redis_ask(s, "REPLICAOF 127.0.0.1 1");
-    claim_and_wait(g, &c);
-    assert_int_equal(c.outcome, CLAIM_REFUSED);
+    redis_has("1", "EXISTS " KEY);
+    redis_has("0", "EXISTS tally:batches");
+    redis_do("DEL tally:gen");
+    redis_do("SET tally:batches x");
+    claim_is(&c, CLAIM_REFUSED);
+    redis_has("1", "EXISTS " KEY);
+    redis_do("DEL tally:batches");
+    redis_do("REPLICAOF 127.0.0.1 1");
+    claim_is(&c, CLAIM_REFUSED);
     assert_true(strncmp(c.text, "READONLY", 8) == 0);
     WAIT_UNTIL(g->w, g->w->downs >= 1);
-    got_close(g);
 }
 
 /* Frames and claims down one link run in the order they were sent. */
 static void test_order(void **state)
 {
-    struct got *g = got_open();
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
-    (void)state;
     batch_id_draw(&c.id);
-    one_cell(g, KEY, "20140920", 2);
+    one_cell(KEY, "20140920", 2);
     redis_frames_send(&g->frames, &g->f);
     redis_frames_claim(&g->frames, &c);
     WAIT_UNTIL(g->w, g->claims_n == 1);
     assert_int_equal(g->frames_n, 1);
     assert_int_equal(c.fields, 1);
-    send_and_wait(g);
+    send_and_wait();
     assert_true(g->f.hashes[0].fresh);
-    assert_redis(&g->w->server, "[\"" KEY "\",[\"20140920\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked,
-                 hex_of(&c));
-    got_close(g);
+    redis_has("[\"" KEY "\",[\"20140920\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked, hex_of(&c));
 }
 
 /* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran.
  * */
 static void test_killed_under_way(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
     for (int round = 0; round < 5; round++) {
-        redis_ask(&g->w->server, "CONFIG SET appendfsync always");
+        redis_do("CONFIG SET appendfsync always");
         int ups = g->w->ups, before = g->frames_n;
         frame_reset(&g->f);
-        one_cell(g, KEY, "20140920", 1);
+        one_cell(KEY, "20140920", 1);
         g->f.seq = (uint64_t)round + 1;
         redis_frames_send(&g->frames, &g->f);
         redis_server_kill(&g->w->server);
@@ -875,38 +763,37 @@ static void test_killed_under_way(void **state)
             assert_int_equal(g->seq, round + 1); /* answered, so applied, and AOF has it */
         assert_in_range(g->frames_n - before, 0, 1);
     }
-    got_close(g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_applied),
-        cmocka_unit_test(test_replayed),
-        cmocka_unit_test(test_what_failed_is_not_replayed),
-        cmocka_unit_test(test_without_keeping_nothing_is_copied),
-        cmocka_unit_test(test_warm),
-        cmocka_unit_test(test_many_cells),
-        cmocka_unit_test(test_cell_errors),
+        TEST(test_applied),
+        TEST(test_replayed),
+        TEST(test_what_failed_is_not_replayed),
+        TEST(test_without_keeping_nothing_is_copied),
+        TEST(test_warm),
+        TEST(test_many_cells),
+        TEST(test_cell_errors),
         cmocka_unit_test(test_books_go_round),
-        cmocka_unit_test(test_refused_when_full),
-        cmocka_unit_test(test_refused_by_a_replica),
-        cmocka_unit_test(test_not_run_on_other_data),
-        cmocka_unit_test(test_not_run_behind_the_look),
-        cmocka_unit_test(test_idle_link_looks),
+        TEST(test_refused_when_full),
+        TEST(test_refused_by_a_replica),
+        TEST(test_not_run_on_other_data),
+        TEST(test_not_run_behind_the_look),
+        TEST(test_idle_link_looks),
         cmocka_unit_test(test_refused_at_exec),
         cmocka_unit_test(test_no_transaction),
-        cmocka_unit_test(test_cut_in_flight),
-        cmocka_unit_test(test_look_with_nothing),
-        cmocka_unit_test(test_claim),
-        cmocka_unit_test(test_claim_small_and_large),
-        cmocka_unit_test(test_claim_may_not_unlink),
-        cmocka_unit_test(test_claim_target_exists),
-        cmocka_unit_test(test_claim_thousand_when_full),
-        cmocka_unit_test(test_claim_field_bound),
-        cmocka_unit_test(test_claim_refused),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_killed_under_way),
+        TEST(test_cut_in_flight),
+        TEST(test_look_with_nothing),
+        TEST(test_claim),
+        TEST(test_claim_small_and_large),
+        TEST(test_claim_may_not_unlink),
+        TEST(test_claim_target_exists),
+        TEST(test_claim_thousand_when_full),
+        TEST(test_claim_field_bound),
+        TEST(test_claim_refused),
+        TEST(test_order),
+        TEST(test_killed_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

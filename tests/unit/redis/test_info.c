@@ -7,7 +7,6 @@
 static void values(void **state)
 {
     struct slice got;
-    (void)state;
     assert_true(info_is(INFO, "redis_version", "7.0.15"));
     assert_true(info_is(INFO, "empty", ""));
     assert_true(info_is(INFO, "last", "x:y"));
@@ -20,7 +19,6 @@ static void nothing(void **state)
 {
     struct slice got;
     struct redis_facts facts;
-    (void)state;
     assert_false(info_get(slice_of(NULL, 0), "redis_version", &got));
     assert_false(info_facts(slice_of(NULL, 0), &facts));
 }
@@ -33,7 +31,6 @@ static void versions(void **state)
         int is;
     } all[] = {{"7.0.15", 70015}, {"8.2", 80200}, {"7.2.241", 70299}, {"255.255.255", 2559999},
                {"seven", 0},      {"7", 0},       {"-7.0.1", 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct redis_facts facts = {0};
         char info[80];

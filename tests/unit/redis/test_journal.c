@@ -18,27 +18,24 @@ struct got {
     bool ours[4];
     char mine[64]; /* as tally:journals names us */
 };
+static struct got *g; /* of the test that runs */
 
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
-    struct got *g = arg;
-    (void)f;
     g->frames_n++;
     g->outcome = outcome;
 }
 
 static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
 {
-    struct got *g = arg;
-    (void)seq, (void)stands;
     g->looks++;
     for (uint32_t i = 0; i < g->frames.look_n - g->frames.look_claims; i++)
         g->ours[i] = ours[i];
 }
 
-static struct got *got_of(struct world *w)
+static int got_of(struct world *w)
 {
-    struct got *g = calloc(1, sizeof *g);
+    g = calloc(1, sizeof *g);
     g->w = w;
     g->limits = (struct op_limits){.precisions = {60}, .precisions_n = 1, .samples = 120};
     redis_frames_init(&g->frames, &w->link, &w->life);
@@ -47,31 +44,34 @@ static struct got *got_of(struct world *w)
     g->frames.arg = g;
     g->frames.limits = &g->limits;
     snprintf(g->mine, sizeof g->mine, "shop:%s", w->life.id);
-    return g;
+    return 0;
 }
 
-static struct got *got_open(void)
+static int got_open(void **state)
 {
     return got_of(world_open());
 }
 
-static void got_close(struct got *g)
+static int got_close(void **state)
 {
     world_close(g->w);
     redis_frames_close(&g->frames);
     frame_free(&g->f);
     free(g);
+    return 0;
 }
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
 
 /* --- frames --- */
 
-static void begin(struct got *g)
+static void begin(void)
 {
     frame_reset(&g->f);
     g->f.dirty_ms = INT64_C(1000) * NOW;
 }
 
-static void send_and_wait(struct got *g)
+static void send_and_wait(void)
 {
     int before = g->frames_n;
     g->f.seq++;
@@ -79,70 +79,60 @@ static void send_and_wait(struct got *g)
     WAIT_UNTIL(g->w, g->frames_n == before + 1);
 }
 
+#define sent_is(expected) send_and_wait(), assert_int_equal(g->outcome, (expected))
+
 /* One frame that appends this text, and does no more. */
-static void append(struct got *g, const char *name, const char *records, bool opens, bool ends)
+static void append(const char *name, const char *records, bool opens, bool ends)
 {
-    begin(g);
+    begin();
     struct frame_append *a = frame_add_append(&g->f, slice_str(name), slice_str(records));
     a->opens = opens;
     a->ends = ends;
-    send_and_wait(g);
+    send_and_wait();
 }
 
 static void a_frame_opens_appends_and_ends(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    append(g, "shop:1", "abc", true, false);
+    append("shop:1", "abc", true, false);
     assert_int_equal(g->outcome, FRAME_APPLIED);
-    assert_redis(s, g->mine, "HGET tally:journals shop:1");
-    assert_redis(s, "abc", "GET tally:journal:shop:1");
-    redis_ask(s, "HSET tally:journals shop:1 another");
-    append(g, "shop:1", "de", false, false);
-    assert_redis(s, "abcde", "GET tally:journal:shop:1");
-    assert_redis(s, "another", "HGET tally:journals shop:1"); /* named once */
-    append(g, "shop:2", "x", true, false);
-    append(g, "shop:1", "", false, true);
-    assert_redis(s, "0", "EXISTS tally:journal:shop:1");
-    assert_redis(s, "shop:2", "HKEYS tally:journals");
-    assert_redis(s, "4", "GET tally:seq:%s", g->mine);
+    redis_has(g->mine, "HGET tally:journals shop:1");
+    redis_has("abc", "GET tally:journal:shop:1");
+    redis_do("HSET tally:journals shop:1 another");
+    append("shop:1", "de", false, false);
+    redis_has("abcde", "GET tally:journal:shop:1");
+    redis_has("another", "HGET tally:journals shop:1"); /* named once */
+    append("shop:2", "x", true, false);
+    append("shop:1", "", false, true);
+    redis_has("0", "EXISTS tally:journal:shop:1");
+    redis_has("shop:2", "HKEYS tally:journals");
+    redis_has("4", "GET tally:seq:%s", g->mine);
     assert_false(g->frames.told); /* no trouble was seen in the answers */
-    got_close(g);
 }
 
 /* All its ops were taken out before Redis ever got the journal. */
 static void what_ends_before_it_began_leaves_nothing(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    append(g, "shop:1", "", true, true);
+    append("shop:1", "", true, true);
     assert_int_equal(g->outcome, FRAME_APPLIED);
-    assert_redis(&g->w->server, "0", "EXISTS tally:journal:shop:1 tally:journals");
-    got_close(g);
+    redis_has("0", "EXISTS tally:journal:shop:1 tally:journals");
 }
 
 static void a_frame_appends_to_many(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    append(g, "a", "1", true, false);
-    begin(g);
+    append("a", "1", true, false);
+    begin();
     frame_add_append(&g->f, SLICE("a"), SLICE(""))->ends = true;
     frame_add_append(&g->f, SLICE("b"), SLICE("\0\r\n"))->opens = true;
     frame_add_append(&g->f, SLICE("c"), SLICE("4444"))->opens = true;
     frame_add_append(&g->f, SLICE("d"), SLICE("")); /* nothing to say */
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
-    assert_redis(s, "2", "HLEN tally:journals");
-    assert_redis(s, "0", "EXISTS tally:journal:a tally:journal:d");
-    assert_redis(s, "3", "STRLEN tally:journal:b");
-    assert_redis(s, "4444", "GET tally:journal:c");
-    got_close(g);
+    sent_is(FRAME_APPLIED);
+    redis_has("2", "HLEN tally:journals");
+    redis_has("0", "EXISTS tally:journal:a tally:journal:d");
+    redis_has("3", "STRLEN tally:journal:b");
+    redis_has("4444", "GET tally:journal:c");
 }
 
-static struct frame_op *op(struct got *g, const char *name, int64_t delta)
+static struct frame_op *op(const char *name, int64_t delta)
 {
     struct frame_op *o = frame_add_op(&g->f, OP_SERIES, slice_str(name), SLICE(""), NOW);
     o->delta = delta;
@@ -152,65 +142,51 @@ static struct frame_op *op(struct got *g, const char *name, int64_t delta)
 /* The answers of those with commands go to them alone. */
 static void what_is_in_an_append_has_no_command(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "SET count:60:taken mine");
-    begin(g);
-    op(g, "silent", 5)->silent = true;
-    op(g, "taken", 5);
-    op(g, "quiet", 5)->silent = true;
-    op(g, "loud", 7);
+    redis_do("SET count:60:taken mine");
+    begin();
+    op("silent", 5)->silent = true;
+    op("taken", 5);
+    op("quiet", 5)->silent = true;
+    op("loud", 7);
     frame_add_append(&g->f, SLICE("a"), SLICE("bytes"))->opens = true;
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
-    assert_redis(s, "0", "EXISTS count:60:silent count:60:quiet");
-    assert_redis(s, "7", "HGET count:60:loud 1699999980");
-    assert_redis(s, "bytes", "GET tally:journal:a");
+    sent_is(FRAME_APPLIED);
+    redis_has("0", "EXISTS count:60:silent count:60:quiet");
+    redis_has("7", "HGET count:60:loud 1699999980");
+    redis_has("bytes", "GET tally:journal:a");
     assert_int_equal(g->f.ops[0].error_n + g->f.ops[2].error_n + g->f.ops[3].error_n, 0);
     assert_true(slice_starts(FRAME_ERROR(&g->f, &g->f.ops[1]), SLICE("WRONGTYPE ")));
     assert_int_equal(g->f.ops[3].value, 1);
-    got_close(g);
 }
 
 static void a_full_redis_takes_nothing(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    append(g, "a", "1", true, false);
-    redis_ask(s, "CONFIG SET maxmemory 1");
-    append(g, "a", "2", false, false);
+    append("a", "1", true, false);
+    redis_do("CONFIG SET maxmemory 1");
+    append("a", "2", false, false);
     assert_int_equal(g->outcome, FRAME_REFUSED);
-    append(g, "a", "", false, true);
-    assert_redis(s, "1", "GET tally:journal:a");
-    assert_redis(s, g->mine, "HGET tally:journals a");
-    got_close(g);
+    append("a", "", false, true);
+    redis_has("1", "GET tally:journal:a");
+    redis_has(g->mine, "HGET tally:journals a");
 }
 
 /* Trouble with a journal's own keys is logged; requests that clients wait for are answered. */
 static void keys_of_another_kind_fail_no_client(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "SET tally:journals mine");
-    redis_ask(s, "HSET tally:journal:a mine 1");
-    begin(g);
-    op(g, "loud", 7);
+    redis_do("SET tally:journals mine");
+    redis_do("HSET tally:journal:a mine 1");
+    begin();
+    op("loud", 7);
     frame_add_append(&g->f, SLICE("a"), SLICE("bytes"))->opens = true;
-    send_and_wait(g);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
+    sent_is(FRAME_APPLIED);
     assert_int_equal(g->f.ops[0].error_n, 0);
-    assert_redis(s, "1", "GET tally:seq:%s", g->mine);
-    assert_redis(s, "mine", "GET tally:journals");
+    redis_has("1", "GET tally:seq:%s", g->mine);
+    redis_has("mine", "GET tally:journals");
     assert_true(g->frames.told);
-    got_close(g);
 }
 
 /* --- owners --- */
 
-static void look(struct got *g, struct slice *names, uint32_t n, int looks)
+static void look(struct slice *names, uint32_t n, int looks)
 {
     redis_frames_look(&g->frames, &(struct link_look){.journals = names, .journals_n = n});
     WAIT_UNTIL(g->w, g->looks == looks);
@@ -218,34 +194,27 @@ static void look(struct got *g, struct slice *names, uint32_t n, int looks)
 
 static void a_look_tells_whose_they_are(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct slice names[] = {SLICE("gone"), SLICE("ours"), SLICE("his"), SLICE("like")};
-    (void)state;
-    append(g, "ours", "1", true, false);
-    redis_ask(s, "HSET tally:journals his shop:0000000000000000 like %s0", g->mine);
-    redis_ask(s, "SET tally:journal:gone 1");
-    look(g, names, 4, 1);
+    append("ours", "1", true, false);
+    redis_do("HSET tally:journals his shop:0000000000000000 like %s0", g->mine);
+    redis_do("SET tally:journal:gone 1");
+    look(names, 4, 1);
     static const bool want[] = {false, true, false, false};
     assert_memory_equal(g->ours, want, sizeof want);
-    look(g, names + 1, 1, 2);
+    look(names + 1, 1, 2);
     assert_true(g->ours[0]);
     assert_int_equal(g->w->downs, 0);
-    got_close(g);
 }
 
 /* Without an answer nothing may go on. */
 static void a_look_that_fails_cuts_the_link(void **state)
 {
-    struct got *g = got_open();
     struct slice name = SLICE("a");
-    (void)state;
-    redis_ask(&g->w->server, "SET tally:journals mine");
+    redis_do("SET tally:journals mine");
     redis_frames_look(&g->frames, &(struct link_look){.journals = &name, .journals_n = 1});
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_int_equal(g->looks, 0);
     assert_non_null(strstr(g->w->why, "WRONGTYPE"));
-    got_close(g);
 }
 
 /* --- the list --- */
@@ -255,7 +224,7 @@ static void on_listed(struct journal_list *list)
     ((struct got *)list->arg)->done++;
 }
 
-static struct journal_list listed(struct got *g)
+static struct journal_list listed(void)
 {
     struct journal_list list = {.done = on_listed, .arg = g};
     int before = g->done;
@@ -293,14 +262,11 @@ static const struct life other = {.instance = {"other", 5}, .id = "0123456789abc
 
 static void the_list_tells_whose_links_stand(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct redis_link link;
-    (void)state;
     another_link(g->w, &link, &other, "sync");
-    redis_ask(s, "HSET tally:journals a %s b " OTHER " c other:0123456789abcde d other e shop:0 f " OTHER,
-              g->mine);
-    struct journal_list list = listed(g);
+    redis_do("HSET tally:journals a %s b " OTHER " c other:0123456789abcde d other e shop:0 f " OTHER,
+             g->mine);
+    struct journal_list list = listed();
     assert_false(list.lost);
     assert_int_equal(list.n, 6);
     assert_slice(listed_as(&list, "a")->owner, g->mine);
@@ -310,43 +276,36 @@ static void the_list_tells_whose_links_stand(void **state)
     assert_false(listed_as(&list, "c")->linked || listed_as(&list, "e")->linked);
     listed_free(&list);
     world_link_close(g->w, &link);
-    WAIT_UNTIL(g->w, strstr(redis_ask(s, "CLIENT LIST"), OTHER) == NULL);
-    list = listed(g);
+    WAIT_UNTIL(g->w, strstr(redis_do("CLIENT LIST"), OTHER) == NULL);
+    list = listed();
     assert_true(listed_as(&list, "a")->linked);
     assert_false(listed_as(&list, "b")->linked || listed_as(&list, "f")->linked);
     listed_free(&list);
-    got_close(g);
 }
 
 static void an_empty_list_is_none(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    struct journal_list list = listed(g);
+    struct journal_list list = listed();
     assert_false(list.lost);
     assert_int_equal(list.n, 0);
     listed_free(&list);
-    got_close(g);
 }
 
 static void a_list_that_fails_is_lost(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    redis_ask(&g->w->server, "SET tally:journals mine");
-    struct journal_list list = listed(g);
+    redis_do("SET tally:journals mine");
+    struct journal_list list = listed();
     assert_true(list.lost);
     assert_int_equal(list.n, 0);
     listed_free(&list);
-    redis_ask(&g->w->server, "DEL tally:journals");
-    redis_ask(&g->w->server, "HSET tally:journals a b");
+    redis_do("DEL tally:journals");
+    redis_do("HSET tally:journals a b");
     list = (struct journal_list){.done = on_listed, .arg = g};
     redis_journals(&g->w->link, &list);
     redis_link_cut(&g->w->link, "MASTERDOWN for the test");
     WAIT_UNTIL(g->w, g->done == 2);
     assert_true(list.lost);
     listed_free(&list);
-    got_close(g);
 }
 
 /* --- one is taken --- */
@@ -356,13 +315,13 @@ static void on_taken(struct journal_take *t)
     ((struct got *)t->arg)->done++;
 }
 
-static struct journal_take take_of(struct got *g, const char *name, const char *owner)
+static struct journal_take take_of(const char *name, const char *owner)
 {
     return (struct journal_take){
         .name = slice_str(name), .owner = slice_str(owner), .done = on_taken, .arg = g};
 }
 
-static void take(struct got *g, struct journal_take *t)
+static void take(struct journal_take *t)
 {
     int before = g->done;
     redis_journal_take(&g->w->link, t);
@@ -378,27 +337,24 @@ static void take_free(struct journal_take *t)
 
 static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct redis_link frame, sync, like;
     static const struct life near = {.instance = {"other", 5}, .id = "0123456789abcdee"};
-    (void)state;
     another_link(g->w, &frame, &other, "frame");
     another_link(g->w, &sync, &other, "sync");
     another_link(g->w, &like, &near, "frame");
     int64_t frame_id = frame.client_id, sync_id = sync.client_id, like_id = like.client_id;
-    redis_ask(s, "HSET tally:journals a " OTHER " b " OTHER);
-    redis_ask(s, "SET tally:journal:a records");
-    redis_ask(s, "SET tally:seq:" OTHER " 1");
-    struct journal_take t = take_of(g, "a", OTHER);
-    take(g, &t);
+    redis_do("HSET tally:journals a " OTHER " b " OTHER);
+    redis_do("SET tally:journal:a records");
+    redis_do("SET tally:seq:" OTHER " 1");
+    struct journal_take t = take_of("a", OTHER);
+    take(&t);
     assert_true(t.taken && !t.lost);
-    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) > 0); /* touched: its watchers notice */
+    assert_true(atoll(redis_do("TTL tally:seq:" OTHER)) > 0); /* touched: its watchers notice */
     assert_slice(buf_slice(&t.bytes), "records");
-    assert_redis(s, g->mine, "HGET tally:journals a");
-    assert_redis(s, OTHER, "HGET tally:journals b");
-    assert_redis(s, "records", "GET tally:journal:a");
-    assert_redis(s, "0", "EXISTS tally:journals:taken");
+    redis_has(g->mine, "HGET tally:journals a");
+    redis_has(OTHER, "HGET tally:journals b");
+    redis_has("records", "GET tally:journal:a");
+    redis_has("0", "EXISTS tally:journals:taken");
     WAIT_UNTIL(g->w, g->w->downs == 2);
     WAIT_UNTIL(g->w, redis_link_is_up(&frame) && redis_link_is_up(&sync));
     assert_true(frame.client_id != frame_id && sync.client_id != sync_id);
@@ -408,157 +364,132 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     world_link_close(g->w, &frame);
     world_link_close(g->w, &sync);
     world_link_close(g->w, &like);
-    got_close(g);
 }
 
 static void one_whose_owner_changed_is_left_alone(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct redis_link link;
-    (void)state;
     another_link(g->w, &link, &other, "frame");
-    redis_ask(s, "HSET tally:journals a third:1");
-    redis_ask(s, "SET tally:journal:a records");
+    redis_do("HSET tally:journals a third:1");
+    redis_do("SET tally:journal:a records");
     static const char *const names[] = {"a", "gone"};
     for (int i = 0; i < 2; i++) {
-        struct journal_take t = take_of(g, names[i], OTHER);
-        take(g, &t);
+        struct journal_take t = take_of(names[i], OTHER);
+        take(&t);
         assert_false(t.taken || t.lost);
         assert_int_equal(t.bytes.n, 0);
         take_free(&t);
     }
-    assert_redis(s, "a third:1", "HGETALL tally:journals");
+    redis_has("a third:1", "HGETALL tally:journals");
     assert_int_equal(g->w->downs, 0);
     world_link_close(g->w, &link);
-    got_close(g);
 }
 
 /* The answer was lost, or Redis lost its tail: ours again, and our own links stay. */
 static void our_own_is_taken_again(void **state)
 {
-    struct got *g = got_open();
     struct redis_link link;
-    (void)state;
     another_link(g->w, &link, &g->w->life, "sync");
-    redis_ask(&g->w->server, "HSET tally:journals a %s", g->mine);
-    redis_ask(&g->w->server, "SET tally:journal:a records");
-    struct journal_take t = take_of(g, "a", g->mine);
-    take(g, &t);
+    redis_do("HSET tally:journals a %s", g->mine);
+    redis_do("SET tally:journal:a records");
+    struct journal_take t = take_of("a", g->mine);
+    take(&t);
     assert_true(t.taken);
     assert_slice(buf_slice(&t.bytes), "records");
-    assert_redis(&g->w->server, g->mine, "HGET tally:journals a");
+    redis_has(g->mine, "HGET tally:journals a");
     assert_int_equal(g->w->downs, 0);
     take_free(&t);
     world_link_close(g->w, &link);
-    got_close(g);
 }
 
 /* The one that took it before us died before it had ended the owner's links. Our links stay: we owned it once before. */
 static void of_one_taken_twice_all_owners_have_no_link(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     struct redis_link first, mine;
-    (void)state;
     another_link(g->w, &first, &other, "frame");
     another_link(g->w, &mine, &g->w->life, "sync");
     int64_t first_id = first.client_id;
     char owners[160];
     snprintf(owners, sizeof owners, "%s dead:1 %s ", OTHER, g->mine);
-    redis_ask(s, "HSET tally:journals a dead:2 b " OTHER);
-    redis_ask(s, "HSET tally:journals:taken a %s gone %s b %s", owners, "dead:3 ", "dead:4 ");
-    redis_ask(s, "SET tally:journal:a records");
-    struct journal_take t = take_of(g, "a", "dead:2");
-    take(g, &t);
+    redis_do("HSET tally:journals a dead:2 b " OTHER);
+    redis_do("HSET tally:journals:taken a %s gone %s b %s", owners, "dead:3 ", "dead:4 ");
+    redis_do("SET tally:journal:a records");
+    struct journal_take t = take_of("a", "dead:2");
+    take(&t);
     assert_true(t.taken && !t.lost);
     assert_slice(buf_slice(&t.bytes), "records");
     WAIT_UNTIL(g->w, g->w->downs == 1);
     WAIT_UNTIL(g->w, redis_link_is_up(&first));
     assert_true(first.client_id != first_id && redis_link_is_up(&mine));
     assert_int_equal(g->w->downs, 1);
-    assert_redis(s, "b", "HKEYS tally:journals:taken");
+    redis_has("b", "HKEYS tally:journals:taken");
     take_free(&t);
     world_link_close(g->w, &first);
     world_link_close(g->w, &mine);
-    got_close(g);
 }
 
 /* They are written down until they have ended. */
 static void a_take_that_is_refused_leaves_its_owners_named(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "HSET tally:journals a dead:1");
-    redis_ask(s, "ACL SETUSER default -client|list");
+    redis_do("HSET tally:journals a dead:1");
+    redis_do("ACL SETUSER default -client|list");
     for (int again = 0; again < 2; again++) {
-        struct journal_take t = take_of(g, "a", again ? g->mine : "dead:1");
-        take(g, &t);
+        struct journal_take t = take_of("a", again ? g->mine : "dead:1");
+        take(&t);
         assert_true(t.lost && !t.taken);
-        assert_redis(s, "dead:1 ", "HGET tally:journals:taken a");
+        redis_has("dead:1 ", "HGET tally:journals:taken a");
         take_free(&t);
     }
-    redis_ask(s, "ACL SETUSER default +client|list");
-    struct journal_take t = take_of(g, "a", g->mine);
-    take(g, &t);
+    redis_do("ACL SETUSER default +client|list");
+    struct journal_take t = take_of("a", g->mine);
+    take(&t);
     assert_true(t.taken);
-    assert_redis(s, "0", "EXISTS tally:journals:taken");
+    redis_has("0", "EXISTS tally:journals:taken");
     take_free(&t);
-    got_close(g);
 }
 
 static void a_long_one_comes_in_pieces(void **state)
 {
     static const size_t lengths[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5};
-    struct got *g = got_open();
     struct buf bytes = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         while (bytes.n < lengths[i])
             buf_put_char(&bytes, (char)(bytes.n * 31 >> 3));
-        redis_ask(&g->w->server, "HSET tally:journals a dead:1");
-        redis_ask(&g->w->server, "DEL tally:journal:a");
-        if (bytes.n > 0) redis_ask(&g->w->server, "SET tally:journal:a %b", bytes.p, bytes.n);
-        struct journal_take t = take_of(g, "a", "dead:1");
+        redis_do("HSET tally:journals a dead:1");
+        redis_do("DEL tally:journal:a");
+        if (bytes.n > 0) redis_do("SET tally:journal:a %b", bytes.p, bytes.n);
+        struct journal_take t = take_of("a", "dead:1");
         BUF_LIT(&t.bytes, "of the one before");
-        take(g, &t);
+        take(&t);
         assert_true(t.taken);
         assert_int_equal(t.bytes.n, bytes.n);
         if (bytes.n > 0) assert_memory_equal(t.bytes.p, bytes.p, bytes.n);
         take_free(&t);
     }
     buf_free(&bytes);
-    got_close(g);
 }
 
 static void one_is_taken_of_a_full_redis(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    redis_ask(&g->w->server, "HSET tally:journals a dead:1");
-    redis_ask(&g->w->server, "SET tally:journal:a records");
-    redis_ask(&g->w->server, "CONFIG SET maxmemory 1");
-    struct journal_take t = take_of(g, "a", "dead:1");
-    take(g, &t);
+    redis_do("HSET tally:journals a dead:1");
+    redis_do("SET tally:journal:a records");
+    redis_do("CONFIG SET maxmemory 1");
+    struct journal_take t = take_of("a", "dead:1");
+    take(&t);
     assert_true(t.taken);
-    assert_redis(&g->w->server, g->mine, "HGET tally:journals a");
+    redis_has(g->mine, "HGET tally:journals a");
     take_free(&t);
-    got_close(g);
 }
 
 static void a_key_of_another_kind_is_told(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    redis_ask(&g->w->server, "HSET tally:journals a dead:1");
-    redis_ask(&g->w->server, "HSET tally:journal:a mine 1");
-    struct journal_take t = take_of(g, "a", "dead:1");
-    take(g, &t);
+    redis_do("HSET tally:journals a dead:1");
+    redis_do("HSET tally:journal:a mine 1");
+    struct journal_take t = take_of("a", "dead:1");
+    take(&t);
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "WRONGTYPE"));
     take_free(&t);
-    got_close(g);
 }
 
 /* --- a link that is lost in the middle, and a Redis that refuses there --- */
@@ -571,103 +502,90 @@ static const char *const steps[] = {"$7\r\ndead:1 \r\n", CLIENTS, ":1\r\n:1\r\n"
                                     "$7\r\nrecords\r\n"};
 #define STEPS 5
 
-struct fake_got {
-    struct got *g;
-    struct fake f;
-};
-
-static void fake_open(struct fake_got *fg)
+static void fake_open(struct fake *f)
 {
     struct world *w = world_empty();
-    fake_start(w, &fg->f);
-    world_link(w, &w->link, "frame");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
-    fg->g = got_of(w);
+    fake_start(w, f);
+    world_link_up(w, "frame");
+    got_of(w);
 }
 
-static void fake_close(struct fake_got *fg)
+static void fake_close(struct fake *f)
 {
-    fake_stop(&fg->f);
-    got_close(fg->g);
+    fake_stop(f);
+    got_close(NULL);
 }
 
 static void a_fake_that_answers_all_is_taken(void **state)
 {
-    struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], steps[3], steps[4]}}};
-    (void)state;
-    fake_open(&fg);
-    struct journal_take t = take_of(fg.g, "a", "dead:1");
-    take(fg.g, &t);
+    struct fake f = {.say = {steps[0], steps[1], steps[2], steps[3], steps[4]}};
+    fake_open(&f);
+    struct journal_take t = take_of("a", "dead:1");
+    take(&t);
     assert_true(t.taken);
-    assert_int_equal(fg.f.reads, 1 + STEPS);
+    assert_int_equal(f.reads, 1 + STEPS);
     assert_slice(buf_slice(&t.bytes), "records");
     take_free(&t);
-    fake_close(&fg);
+    fake_close(&f);
 }
 
 /* Its new owner will have ended our links by the time it reads. */
 static void one_taken_from_us_meanwhile_is_left_alone(void **state)
 {
-    struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], ":0\r\n"}}};
-    (void)state;
-    fake_open(&fg);
-    struct journal_take t = take_of(fg.g, "a", "dead:1");
-    take(fg.g, &t);
+    struct fake f = {.say = {steps[0], steps[1], steps[2], ":0\r\n"}};
+    fake_open(&f);
+    struct journal_take t = take_of("a", "dead:1");
+    take(&t);
     assert_false(t.taken || t.lost);
-    assert_int_equal(fg.f.reads, 1 + 4);
+    assert_int_equal(f.reads, 1 + 4);
     take_free(&t);
-    fake_close(&fg);
+    fake_close(&f);
 }
 
 static void a_link_lost_at_any_step_is_told_once(void **state)
 {
-    (void)state;
     for (int lost = 0; lost < STEPS; lost++) {
-        struct fake_got fg = {0};
+        struct fake f = {0};
         for (int i = 0; i < lost; i++)
-            fg.f.say[i] = steps[i];
-        fake_open(&fg);
-        struct journal_take t = take_of(fg.g, "a", "dead:1");
-        redis_journal_take(&fg.g->w->link, &t);
-        WAIT_UNTIL(fg.g->w, fg.f.reads == 1 + lost + 1);
-        assert_int_equal(fg.g->done, 0);
-        fake_cut(&fg.f);
-        WAIT_UNTIL(fg.g->w, fg.g->w->downs > 0);
-        assert_int_equal(fg.g->done, 1);
+            f.say[i] = steps[i];
+        fake_open(&f);
+        struct journal_take t = take_of("a", "dead:1");
+        redis_journal_take(&g->w->link, &t);
+        WAIT_UNTIL(g->w, f.reads == 1 + lost + 1);
+        assert_int_equal(g->done, 0);
+        fake_cut(&f);
+        WAIT_UNTIL(g->w, g->w->downs > 0);
+        assert_int_equal(g->done, 1);
         assert_true(t.lost && !t.taken);
         take_free(&t);
-        fake_close(&fg);
-        assert_int_equal(fg.f.accepts > 0, 1);
+        fake_close(&f);
+        assert_int_equal(f.accepts > 0, 1);
     }
 }
 
 static void a_link_lost_between_two_kills_is_told_once(void **state)
 {
-    struct fake_got fg = {.f = {.say = {steps[0], steps[1], ":1\r\n"}}};
-    (void)state;
-    fake_open(&fg);
-    struct journal_take t = take_of(fg.g, "a", "dead:1");
-    redis_journal_take(&fg.g->w->link, &t);
-    WAIT_UNTIL(fg.g->w, fg.f.reads == 4);
-    assert_int_equal(fg.g->done, 0);
-    fake_cut(&fg.f);
-    WAIT_UNTIL(fg.g->w, fg.g->w->downs > 0);
-    assert_int_equal(fg.g->done, 1);
+    struct fake f = {.say = {steps[0], steps[1], ":1\r\n"}};
+    fake_open(&f);
+    struct journal_take t = take_of("a", "dead:1");
+    redis_journal_take(&g->w->link, &t);
+    WAIT_UNTIL(g->w, f.reads == 4);
+    assert_int_equal(g->done, 0);
+    fake_cut(&f);
+    WAIT_UNTIL(g->w, g->w->downs > 0);
+    assert_int_equal(g->done, 1);
     assert_true(t.lost && !t.taken);
     take_free(&t);
-    fake_close(&fg);
+    fake_close(&f);
 }
 
 /* It is ours by then, and is taken again, whole. */
 static void a_link_lost_between_two_pieces_is_told_once(void **state)
 {
-    struct got *g = got_open();
     size_t n = 40 * PIECE + 1;
-    (void)state;
-    redis_ask(&g->w->server, "HSET tally:journals a dead:1");
-    redis_ask(&g->w->server, "SETRANGE tally:journal:a %d x", (int)n - 1);
-    struct journal_take t = take_of(g, "a", "dead:1");
+    redis_do("HSET tally:journals a dead:1");
+    redis_do("SETRANGE tally:journal:a %d x", (int)n - 1);
+    struct journal_take t = take_of("a", "dead:1");
     redis_journal_take(&g->w->link, &t);
     WAIT_UNTIL(g->w, t.bytes.n >= PIECE);
     assert_int_equal(g->done, 0);
@@ -675,79 +593,74 @@ static void a_link_lost_between_two_pieces_is_told_once(void **state)
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_int_equal(g->done, 1);
     assert_true(t.lost && !t.taken && t.bytes.n < n);
-    assert_redis(&g->w->server, g->mine, "HGET tally:journals a");
+    redis_has(g->mine, "HGET tally:journals a");
     WAIT_UNTIL(g->w, redis_link_is_up(&g->w->link));
     t.owner = slice_str(g->mine);
-    take(g, &t);
+    take(&t);
     assert_true(t.taken);
     assert_int_equal(t.bytes.n, n);
     take_free(&t);
-    got_close(g);
 }
 
 static void a_refusal_at_any_step_is_told_once(void **state)
 {
     static const char *const noes[] = {"-NOPERM no\r\n", "-NOPERM no\r\n", ":1\r\n-NOPERM no\r\n",
                                        "-NOPERM no\r\n", "-NOPERM no\r\n"};
-    (void)state;
     for (int at = 0; at < STEPS; at++) {
-        struct fake_got fg = {0};
+        struct fake f = {0};
         for (int i = 0; i <= at; i++)
-            fg.f.say[i] = i == at ? noes[i] : steps[i];
-        fake_open(&fg);
-        struct journal_take t = take_of(fg.g, "a", "dead:1");
-        take(fg.g, &t);
+            f.say[i] = i == at ? noes[i] : steps[i];
+        fake_open(&f);
+        struct journal_take t = take_of("a", "dead:1");
+        take(&t);
         assert_true(t.lost && !t.taken);
         assert_non_null(strstr(t.why, "NOPERM no"));
-        assert_int_equal(fg.f.reads, 1 + at + 1); /* nothing more is asked */
+        assert_int_equal(f.reads, 1 + at + 1); /* nothing more is asked */
         take_free(&t);
-        fake_close(&fg);
+        fake_close(&f);
     }
 }
 
 static void nothing_is_taken_without_a_link(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->w->downs == 1);
-    struct journal_take t = take_of(g, "a", "dead:1");
-    take(g, &t);
+    struct journal_take t = take_of("a", "dead:1");
+    take(&t);
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "link was lost"));
     take_free(&t);
-    got_close(g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_opens_appends_and_ends),
-        cmocka_unit_test(what_ends_before_it_began_leaves_nothing),
-        cmocka_unit_test(a_frame_appends_to_many),
-        cmocka_unit_test(what_is_in_an_append_has_no_command),
-        cmocka_unit_test(a_full_redis_takes_nothing),
-        cmocka_unit_test(keys_of_another_kind_fail_no_client),
-        cmocka_unit_test(a_look_tells_whose_they_are),
-        cmocka_unit_test(a_look_that_fails_cuts_the_link),
-        cmocka_unit_test(the_list_tells_whose_links_stand),
-        cmocka_unit_test(an_empty_list_is_none),
-        cmocka_unit_test(a_list_that_fails_is_lost),
-        cmocka_unit_test(a_taken_one_is_ours_and_its_owner_has_no_link),
-        cmocka_unit_test(one_whose_owner_changed_is_left_alone),
-        cmocka_unit_test(our_own_is_taken_again),
-        cmocka_unit_test(of_one_taken_twice_all_owners_have_no_link),
-        cmocka_unit_test(a_take_that_is_refused_leaves_its_owners_named),
+        TEST(a_frame_opens_appends_and_ends),
+        TEST(what_ends_before_it_began_leaves_nothing),
+        TEST(a_frame_appends_to_many),
+        TEST(what_is_in_an_append_has_no_command),
+        TEST(a_full_redis_takes_nothing),
+        TEST(keys_of_another_kind_fail_no_client),
+        TEST(a_look_tells_whose_they_are),
+        TEST(a_look_that_fails_cuts_the_link),
+        TEST(the_list_tells_whose_links_stand),
+        TEST(an_empty_list_is_none),
+        TEST(a_list_that_fails_is_lost),
+        TEST(a_taken_one_is_ours_and_its_owner_has_no_link),
+        TEST(one_whose_owner_changed_is_left_alone),
+        TEST(our_own_is_taken_again),
+        TEST(of_one_taken_twice_all_owners_have_no_link),
+        TEST(a_take_that_is_refused_leaves_its_owners_named),
         cmocka_unit_test(one_taken_from_us_meanwhile_is_left_alone),
-        cmocka_unit_test(a_long_one_comes_in_pieces),
-        cmocka_unit_test(one_is_taken_of_a_full_redis),
-        cmocka_unit_test(a_key_of_another_kind_is_told),
+        TEST(a_long_one_comes_in_pieces),
+        TEST(one_is_taken_of_a_full_redis),
+        TEST(a_key_of_another_kind_is_told),
         cmocka_unit_test(a_fake_that_answers_all_is_taken),
         cmocka_unit_test(a_link_lost_at_any_step_is_told_once),
         cmocka_unit_test(a_link_lost_between_two_kills_is_told_once),
-        cmocka_unit_test(a_link_lost_between_two_pieces_is_told_once),
+        TEST(a_link_lost_between_two_pieces_is_told_once),
         cmocka_unit_test(a_refusal_at_any_step_is_told_once),
-        cmocka_unit_test(nothing_is_taken_without_a_link),
+        TEST(nothing_is_taken_without_a_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

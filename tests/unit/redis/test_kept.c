@@ -3,7 +3,7 @@
 #include "series/frame.h"
 #include "unit/redis/ops_world.h"
 
-static struct kept_frame kept_of(struct got *g, bool told)
+static struct kept_frame kept_of(bool told)
 {
     struct kept_frame k = {.seq = g->f.seq, .dirty_ms = g->f.dirty_ms};
     for (uint32_t i = 0; i < g->f.ops_n; i++)
@@ -11,7 +11,7 @@ static struct kept_frame kept_of(struct got *g, bool told)
     return k;
 }
 
-static void replay(struct got *g, struct kept_frame *k)
+static void replay(struct kept_frame *k)
 {
     int before = g->kept_n;
     link_forget(&g->w->link);
@@ -19,9 +19,9 @@ static void replay(struct got *g, struct kept_frame *k)
     WAIT_UNTIL(g->w, g->kept_n == before + 1);
 }
 
-static struct frame_op *numbered(struct got *g, int64_t at, int64_t number)
+static struct frame_op *numbered(int64_t at, int64_t number)
 {
-    struct frame_op *op = event_op(g, "e", "x");
+    struct frame_op *op = event_op("e", "x");
     op->which = EVENT_GIVEN;
     uint32_t item = frame_add_item(&g->f, op, at, SLICE(""));
     g->f.items[item].value = number;
@@ -31,150 +31,130 @@ static struct frame_op *numbered(struct got *g, int64_t at, int64_t number)
 /* Whatever way they went, they go straight now, with their names and places. */
 static void test_sums(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    begin(g);
-    op_new(g, OP_SERIES, "hits", NOW, 5)->silent = true;
-    op_new(g, OP_TIMEBOX, "b", 120, 7)->stands = true;
-    op_new(g, OP_SERIES, "owed", NOW, 0)->owed = true;
-    op_new(g, OP_EVENT, "fed", NOW, 3)->fed = true;
-    struct kept_frame k = kept_of(g, true);
-    replay(g, &k);
+    begin();
+    op_new(OP_SERIES, "hits", NOW, 5)->silent = true;
+    op_new(OP_TIMEBOX, "b", 120, 7)->stands = true;
+    op_new(OP_SERIES, "owed", NOW, 0)->owed = true;
+    op_new(OP_EVENT, "fed", NOW, 3)->fed = true;
+    struct kept_frame k = kept_of(true);
+    replay(&k);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     assert_int_equal(k.failed, 0);
-    assert_redis(s, "1700000000 5", "HGETALL count:1:hits");
-    assert_redis(s, "1:hits 1:owed 3600:hits 3600:owed 60:hits 60:owed", "ZRANGE known: 0 -1");
-    assert_redis(s, "120 7", "ZRANGE pv.b 0 -1 WITHSCORES");
-    assert_redis(s, "120 120", "ZRANGE tb.b 0 -1 WITHSCORES");
-    assert_redis(s, "1 1700000000 2 1700000000 3 1700000000", "ZRANGE fed: 0 -1 WITHSCORES");
-    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
-    redis_ask(s, "SET count:60:hits x");
-    replay(g, &k);
+    redis_has("1700000000 5", "HGETALL count:1:hits");
+    redis_has("1:hits 1:owed 3600:hits 3600:owed 60:hits 60:owed", "ZRANGE known: 0 -1");
+    redis_has("120 7", "ZRANGE pv.b 0 -1 WITHSCORES");
+    redis_has("120 120", "ZRANGE tb.b 0 -1 WITHSCORES");
+    redis_has("1 1700000000 2 1700000000 3 1700000000", "ZRANGE fed: 0 -1 WITHSCORES");
+    redis_has("1", "GET tally:seq:shop:%s", g->w->life.id);
+    redis_do("SET count:60:hits x");
+    replay(&k);
     assert_int_equal(k.failed, 1);
-    assert_redis(s, "10", "HGET count:1:hits 1700000000");
+    redis_has("10", "HGET count:1:hits 1700000000");
     buf_free(&k.records);
-    got_close(g);
 }
 
 /* A number above the ticker is free; one of a lease that Redis knows is ours; else another is drawn. */
 static void test_numbers(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    begin(g);
-    numbered(g, NOW, 7)->lease_seq = 4;
-    struct kept_frame k = kept_of(g, true);
-    replay(g, &k);
+    begin();
+    numbered(NOW, 7)->lease_seq = 4;
+    struct kept_frame k = kept_of(true);
+    replay(&k);
     assert_int_equal(k.failed + k.renumbered, 0);
-    assert_redis(s, "7 1700000000", "ZRANGE e:x 0 -1 WITHSCORES");
-    assert_redis(s, "7", "GET e:index");
-    assert_redis(s, "e:x", "ZRANGE tally:events 0 -1");
-    replay(g, &k); /* as if another one had been given it */
+    redis_has("7 1700000000", "ZRANGE e:x 0 -1 WITHSCORES");
+    redis_has("7", "GET e:index");
+    redis_has("e:x", "ZRANGE tally:events 0 -1");
+    replay(&k); /* as if another one had been given it */
     assert_int_equal(k.renumbered, 1);
-    assert_redis(s, "7 8", "ZRANGE e:x 0 -1");
-    redis_ask(s, "DEL e:x");
-    replay(g, &k);
+    redis_has("7 8", "ZRANGE e:x 0 -1");
+    redis_do("DEL e:x");
+    replay(&k);
     assert_int_equal(k.renumbered, 1);
-    assert_redis(s, "9", "ZRANGE e:x 0 -1");
-    redis_ask(s, "DEL e:x");
+    redis_has("9", "ZRANGE e:x 0 -1");
+    redis_do("DEL e:x");
     k.found = 4;
-    replay(g, &k);
+    replay(&k);
     assert_int_equal(k.renumbered, 0);
-    assert_redis(s, "7", "ZRANGE e:x 0 -1");
-    assert_redis(s, "9", "GET e:index");
-    redis_ask(s, "DEL e:x");
-    redis_ask(s, "SET e:x other");
-    replay(g, &k);
+    redis_has("7", "ZRANGE e:x 0 -1");
+    redis_has("9", "GET e:index");
+    redis_do("DEL e:x");
+    redis_do("SET e:x other");
+    replay(&k);
     assert_int_equal(k.failed, 1);
     assert_int_equal(k.renumbered, 0);
     buf_free(&k.records);
-    got_close(g);
 }
 
 /* Drawn numbers are kept when clients were told of them; own ids stay as they were given. */
 static void test_drawn(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    begin(g);
-    struct frame_op *op = event_op(g, "e", "x");
-    item_new(g, op, NOW, "");
-    item_new(g, op, NOW + 1, "mine");
-    item_new(g, op, NOW + 2, "");
-    item_new(g, op, NOW + 3, "40");
+    begin();
+    struct frame_op *op = event_op("e", "x");
+    item_new(op, NOW, "");
+    item_new(op, NOW + 1, "mine");
+    item_new(op, NOW + 2, "");
+    item_new(op, NOW + 3, "40");
     op->has_numbers = true;
-    send_applied(g);
-    assert_redis(s, "1 mine 2 40", "ZRANGE e:x 0 -1");
-    struct kept_frame k = kept_of(g, true), lost = kept_of(g, false);
-    redis_ask(s, "FLUSHALL");
-    replay(g, &k);
-    assert_redis(s, "1 mine 2 40", "ZRANGE e:x 0 -1");
+    send_applied();
+    redis_has("1 mine 2 40", "ZRANGE e:x 0 -1");
+    struct kept_frame k = kept_of(true), lost = kept_of(false);
+    redis_do("FLUSHALL");
+    replay(&k);
+    redis_has("1 mine 2 40", "ZRANGE e:x 0 -1");
     assert_int_equal(k.renumbered, 0);
-    redis_ask(s, "FLUSHALL");
-    redis_ask(s, "SET e:index 5");
-    replay(g, &lost);
+    redis_do("FLUSHALL");
+    redis_do("SET e:index 5");
+    replay(&lost);
     assert_int_equal(lost.failed + lost.renumbered, 0);
-    assert_redis(s, "6 mine 7 40", "ZRANGE e:x 0 -1");
+    redis_has("6 mine 7 40", "ZRANGE e:x 0 -1");
     buf_free(&k.records);
     buf_free(&lost.records);
-    got_close(g);
 }
 
 static void test_what_was_refused_is_left_out(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "HSET tally:leased e:x 50");
-    begin(g);
-    struct frame_op *op = event_op(g, "e", "x");
+    redis_do("HSET tally:leased e:x 50");
+    begin();
+    struct frame_op *op = event_op("e", "x");
     op->has_numbers = true;
-    item_new(g, op, NOW, "40");
-    send_applied(g);
+    item_new(op, NOW, "40");
+    send_applied();
     assert_int_equal(g->f.items[0].value, EVENT_REFUSED);
-    struct kept_frame k = kept_of(g, true);
-    redis_ask(s, "FLUSHALL");
-    replay(g, &k);
-    assert_redis(s, "0", "EXISTS e:x");
+    struct kept_frame k = kept_of(true);
+    redis_do("FLUSHALL");
+    replay(&k);
+    redis_has("0", "EXISTS e:x");
     buf_free(&k.records);
-    got_close(g);
 }
 
 /* Another tallyd has drawn a lease since, of which the client's own number is one. */
 static void test_what_is_refused_now_is_told(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    begin(g);
-    struct frame_op *op = event_op(g, "e", "x");
+    begin();
+    struct frame_op *op = event_op("e", "x");
     op->has_numbers = true;
-    item_new(g, op, NOW, "40");
-    item_new(g, op, NOW, "41");
-    item_new(g, op, NOW, "");
-    send_applied(g);
-    struct kept_frame k = kept_of(g, true);
-    redis_ask(s, "FLUSHALL");
-    redis_ask(s, "HSET tally:leased e:x 40");
-    redis_ask(s, "SET e:index 40");
-    replay(g, &k);
+    item_new(op, NOW, "40");
+    item_new(op, NOW, "41");
+    item_new(op, NOW, "");
+    send_applied();
+    struct kept_frame k = kept_of(true);
+    redis_do("FLUSHALL");
+    redis_do("HSET tally:leased e:x 40");
+    redis_do("SET e:index 40");
+    replay(&k);
     assert_int_equal(k.failed, 1);
     assert_int_equal(k.renumbered, 1);
     buf_free(&k.records);
-    got_close(g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_drawn),
-        cmocka_unit_test(test_what_was_refused_is_left_out),
-        cmocka_unit_test(test_what_is_refused_now_is_told),
+        OPS_TEST(test_sums),
+        OPS_TEST(test_numbers),
+        OPS_TEST(test_drawn),
+        OPS_TEST(test_what_was_refused_is_left_out),
+        OPS_TEST(test_what_is_refused_now_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@ struct asked { /* what became of a request */
 static void on_answer(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    (void)l, (void)at;
     if (r == NULL)
         a->nulls++;
     else
@@ -30,50 +29,43 @@ static void ask(struct redis_link *l, struct asked *a, const char *words)
 
 static void test_up(void **state)
 {
-    struct world *w = world_open();
     struct asked a = {0};
     int major, minor, patch;
-    (void)state;
-    const char *version = strstr(redis_ask(&w->server, "INFO server"), "redis_version:");
+    const char *version = strstr(redis_do("INFO server"), "redis_version:");
     assert_non_null(version);
     assert_int_equal(sscanf(version, "redis_version:%d.%d.%d", &major, &minor, &patch), 3);
-    assert_int_equal(w->link.facts.version, major * 10000 + minor * 100 + patch);
-    assert_int_equal(strlen(w->link.facts.run_id), 40);
-    assert_true(w->link.facts.master && w->link.facts.aof_on && !w->link.facts.loading);
-    assert_string_equal(w->link.facts.policy, "noeviction");
-    assert_string_equal(w->link.facts.appendfsync, "everysec");
-    assert_true(llabs(redis_time_ms(&w->link) - wall_ms()) < 1000);
-    ask(&w->link, &a, "CLIENT ID");
-    WAIT_UNTIL(w, a.answers == 1);
-    assert_int_equal(a.last, w->link.client_id);
-    assert_non_null(strstr(redis_ask(&w->server, "CLIENT LIST"), "name=tallyd:shop:"));
-    assert_non_null(strstr(redis_ask(&w->server, "CLIENT LIST"), w->life.id));
-    world_close(w);
+    assert_int_equal(world->link.facts.version, major * 10000 + minor * 100 + patch);
+    assert_int_equal(strlen(world->link.facts.run_id), 40);
+    assert_true(world->link.facts.master && world->link.facts.aof_on && !world->link.facts.loading);
+    assert_string_equal(world->link.facts.policy, "noeviction");
+    assert_string_equal(world->link.facts.appendfsync, "everysec");
+    assert_true(llabs(redis_time_ms(&world->link) - wall_ms()) < 1000);
+    ask(&world->link, &a, "CLIENT ID");
+    WAIT_UNTIL(world, a.answers == 1);
+    assert_int_equal(a.last, world->link.client_id);
+    assert_non_null(strstr(redis_do("CLIENT LIST"), "name=tallyd:shop:"));
+    assert_non_null(strstr(redis_do("CLIENT LIST"), world->life.id));
 }
 
 static void test_order_and_many_replies(void **state)
 {
-    struct world *w = world_open();
     struct asked a[300] = {{0}}, many = {0};
-    (void)state;
     for (int i = 0; i < 300; i++)
-        ask(&w->link, &a[i], "INCR n");
+        ask(&world->link, &a[i], "INCR n");
     for (int i = 0; i < 5; i++)
-        request_words(redis_link_begin(&w->link), "INCR n");
-    redis_link_expect(&w->link, 5, on_answer, &many);
-    redis_link_flush(&w->link);
-    WAIT_UNTIL(w, many.answers == 5);
+        request_words(redis_link_begin(&world->link), "INCR n");
+    redis_link_expect(&world->link, 5, on_answer, &many);
+    redis_link_flush(&world->link);
+    WAIT_UNTIL(world, many.answers == 5);
     for (int i = 0; i < 300; i++)
         assert_int_equal(a[i].last, i + 1);
     assert_int_equal(many.last, 305);
-    world_close(w);
 }
 
 static void test_refused_then_there(void **state)
 {
     struct world *w = world_empty();
     struct asked a = {0};
-    (void)state;
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     assert_int_equal(w->downs, 0); /* never from inside the call */
@@ -103,7 +95,6 @@ static void test_tcp_refused(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof address;
-    (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
                      0); /* bound, not listening: no other program gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
@@ -120,7 +111,6 @@ static void test_tcp_refused(void **state)
 static void test_name_unknown(void **state)
 {
     struct world *w = world_empty();
-    (void)state;
     w->url = (struct redis_url){.hosts = {{"tallyd-test.invalid", 1}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
@@ -131,106 +121,87 @@ static void test_name_unknown(void **state)
 
 static void test_killed_and_back(void **state)
 {
-    struct world *w = world_open();
     struct asked a[50] = {{0}};
     char run_id[RUN_ID_BYTES];
-    (void)state;
-    memcpy(run_id, w->link.facts.run_id, sizeof run_id);
-    child_pause(w->server.pid); /* so that nothing is answered before the kill */
+    memcpy(run_id, world->link.facts.run_id, sizeof run_id);
+    child_pause(world->server.pid); /* so that nothing is answered before the kill */
     for (int i = 0; i < 50; i++)
-        ask(&w->link, &a[i], "INCR n");
-    redis_server_kill(&w->server);
-    WAIT_UNTIL(w, w->downs == 1);
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(a[i].nulls + a[i].answers, 1);
-    redis_server_run(&w->server);
-    WAIT_UNTIL(w, w->ups == 2);
-    assert_string_not_equal(run_id, w->link.facts.run_id);
+        ask(&world->link, &a[i], "INCR n");
+    redis_server_kill(&world->server);
+    WAIT_UNTIL(world, world->downs == 1);
     for (int i = 0; i < 50; i++)
         assert_int_equal(a[i].nulls + a[i].answers, 1);
-    world_close(w);
+    redis_server_run(&world->server);
+    WAIT_UNTIL(world, world->ups == 2);
+    assert_string_not_equal(run_id, world->link.facts.run_id);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(a[i].nulls + a[i].answers, 1);
 }
 
 static void test_stopped_server(void **state)
 {
-    struct world *w = world_open();
     struct asked a = {0};
     uint64_t from_ms = mono_ms();
-    (void)state;
-    w->link.config.answer_ms = 2000;
-    child_pause(w->server.pid);
-    ask(&w->link, &a, "PING");
-    WAIT_UNTIL(w, w->downs == 1);
+    world->link.config.answer_ms = 2000;
+    child_pause(world->server.pid);
+    ask(&world->link, &a, "PING");
+    WAIT_UNTIL(world, world->downs == 1);
     assert_int_equal(a.nulls, 1);
     assert_true(mono_ms() - from_ms >= 2000);
-    assert_non_null(strstr(w->why, "no answer for 2000 ms"));
-    kill(w->server.pid, SIGCONT);
-    WAIT_UNTIL(w, w->ups == 2);
-    world_close(w);
+    assert_non_null(strstr(world->why, "no answer for 2000 ms"));
+    kill(world->server.pid, SIGCONT);
+    WAIT_UNTIL(world, world->ups == 2);
 }
 
 /* Our own loop was blocked for longer than the limit: the answer is there, unread. That is no cut. */
 static void test_own_stall(void **state)
 {
-    struct world *w = world_open();
     struct asked a = {0};
-    (void)state;
-    w->link.config.answer_ms = 2000;
-    ask(&w->link, &a, "PING");
+    world->link.config.answer_ms = 2000;
+    ask(&world->link, &a, "PING");
     usleep(2300 * 1000);
-    WAIT_UNTIL(w, a.answers + a.nulls == 1);
+    WAIT_UNTIL(world, a.answers + a.nulls == 1);
     assert_int_equal(a.answers, 1);
-    assert_int_equal(w->downs, 0);
-    world_close(w);
+    assert_int_equal(world->downs, 0);
 }
 
 static void test_idle_is_no_timeout(void **state)
 {
-    struct world *w = world_open();
     uint64_t until_ms = mono_ms() + 2500;
-    (void)state;
-    w->link.config.answer_ms = 2000;
-    WAIT_UNTIL(w, mono_ms() > until_ms);
-    assert_int_equal(w->downs, 0);
-    world_close(w);
+    world->link.config.answer_ms = 2000;
+    WAIT_UNTIL(world, mono_ms() > until_ms);
+    assert_int_equal(world->downs, 0);
 }
 
 static void test_cut_by_client_kill(void **state)
 {
-    struct world *w = world_open();
-    int64_t first = w->link.client_id;
-    (void)state;
-    redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)first);
-    WAIT_UNTIL(w, w->ups == 2);
-    assert_int_equal(w->downs, 1);
-    assert_true(w->link.client_id > first);
-    world_close(w);
+    int64_t first = world->link.client_id;
+    redis_do("CLIENT KILL ID %lld", (long long)first);
+    WAIT_UNTIL(world, world->ups == 2);
+    assert_int_equal(world->downs, 1);
+    assert_true(world->link.client_id > first);
 }
 
 /* Nor when its place moves. What is asked then was never sent. */
 static void test_once(void **state)
 {
-    struct world *w = world_open();
     struct asked a = {0};
-    (void)state;
-    w->link.config.once = true;
-    redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)w->link.client_id);
-    WAIT_UNTIL(w, w->downs == 1);
-    place_move(&w->place, &w->link.target, "");
-    ask(&w->link, &a, "SET late 1");
-    WAIT_UNTIL(w, a.nulls == 1);
+    world->link.config.once = true;
+    redis_do("CLIENT KILL ID %lld", (long long)world->link.client_id);
+    WAIT_UNTIL(world, world->downs == 1);
+    place_move(&world->place, &world->link.target, "");
+    ask(&world->link, &a, "SET late 1");
+    WAIT_UNTIL(world, a.nulls == 1);
     uint64_t until_ms = mono_ms() + 200; /* a link that is made again is there in 50 */
-    WAIT_UNTIL(w, mono_ms() >= until_ms);
-    assert_int_equal(w->ups, 1);
-    assert_redis(&w->server, "0", "EXISTS late");
-    world_close(w);
+    WAIT_UNTIL(world, mono_ms() >= until_ms);
+    assert_int_equal(world->ups, 1);
+    redis_has("0", "EXISTS late");
 }
 
 static void test_password(void **state)
 {
     struct world *w = world_with_server(NULL);
-    (void)state;
-    redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all");
+    redis_do("ACL SETUSER shop on >right ~* &* +@all");
     w->url.user = "shop";
     w->url.password = "wrong";
     world_link(w, &w->link, "frame");
@@ -239,8 +210,8 @@ static void test_password(void **state)
     assert_non_null(strstr(w->why, "MASTERDOWN Redis refused tallyd's link (WRONGPASS"));
     w->url.password = "right";
     WAIT_UNTIL(w, w->ups == 1);
-    redis_ask(&w->server, "ACL SETUSER shop -multi");
-    redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)w->link.client_id);
+    redis_do("ACL SETUSER shop -multi");
+    redis_do("CLIENT KILL ID %lld", (long long)w->link.client_id);
     WAIT_UNTIL(w, w->downs >= 3);
     assert_non_null(strstr(w->why, "NOPERM"));
     assert_int_equal(w->ups, 1);
@@ -252,14 +223,13 @@ static void test_no_client(void **state)
 {
     struct world *w = world_with_server(NULL);
     struct error e;
-    (void)state;
-    redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all -client");
+    redis_do("ACL SETUSER shop on >right ~* &* +@all -client");
     w->url.user = "shop";
     w->url.password = "right";
     world_link(w, &w->link, "frame");
     assert_int_equal(redis_link_connect(&w->link, 5000, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "Redis refuses CLIENT (NOPERM"));
-    redis_ask(&w->server, "ACL SETUSER shop +client");
+    redis_do("ACL SETUSER shop +client");
     WAIT_UNTIL(w, w->ups == 1);
     assert_int_equal(w->link.refusal.code, ERR_NONE);
     world_close(w);
@@ -269,19 +239,18 @@ static void test_replica_and_database(void **state)
 {
     struct world *w = world_with_server(NULL);
     struct asked a = {0};
-    (void)state;
     w->url.db = 3;
-    redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
+    redis_do("REPLICAOF 127.0.0.1 1");
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs == 2);
     assert_true(strncmp(w->why, "READONLY ", 9) == 0);
-    redis_ask(&w->server, "REPLICAOF NO ONE");
+    redis_do("REPLICAOF NO ONE");
     WAIT_UNTIL(w, w->ups == 1);
     ask(&w->link, &a, "INCR n");
     WAIT_UNTIL(w, a.answers == 1);
-    redis_ask(&w->server, "SELECT 3");
-    assert_redis(&w->server, "1", "GET n");
+    redis_do("SELECT 3");
+    redis_has("1", "GET n");
     world_close(w);
 }
 
@@ -308,7 +277,6 @@ static void strange(const char *hello, const char *say, size_t say_n, const char
 
 static void test_garbage(void **state)
 {
-    (void)state;
     strange(NULL, "HTTP/1.1 400 Bad Request\r\n\r\n", 0, "it answered garbage");
     strange(NULL, "\0\0\0\0\r\n", 6, "it answered garbage");
     strange(NULL, "$-5\r\n", 0, "it answered garbage");
@@ -330,7 +298,6 @@ static void test_loading(void **state)
 {
     struct fake f;
     char hello[600];
-    (void)state;
     fake_hello(&f, "redis_version:7.2.4\r\nrun_id:a\r\nrole:master\r\nloading:1\r\n");
     memcpy(hello, f.info, sizeof hello);
     strange(hello, NULL, 0, "LOADING Redis is loading the dataset in memory");
@@ -355,7 +322,6 @@ static void plain(const char *hello, enum err refused)
 /* It comes by itself, so a start without it is worth another try. */
 static void test_a_node_is_not_ready(void **state)
 {
-    (void)state;
     plain("-LOADING Redis is loading the dataset in memory\r\n", ERR_NONE);
     plain("-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", ERR_NONE);
     plain("-NOAUTH Authentication required.\r\n", ERR_CONFIG);
@@ -365,7 +331,6 @@ static void test_silent_handshake(void **state)
 {
     struct world *w = world_empty();
     struct fake f = {.hello = ""};
-    (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "frame");
     w->link.config.connect_ms = 300;
@@ -379,7 +344,6 @@ static void test_silent_handshake(void **state)
 /* A reply that comes byte by byte, with nested arrays over several reads, is the same reply. */
 static void on_nested(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)at;
     assert_true(answer_is_array(r, 3));
     assert_slice(r->elements[0].str, "zero");
     assert_true(answer_is_array(&r->elements[1], 2));
@@ -395,11 +359,8 @@ static void test_dribble(void **state)
     struct world *w = world_empty();
     struct fake f = {0};
     bool seen = false;
-    (void)state;
     fake_start(w, &f);
-    world_link(w, &w->link, "frame");
-    redis_link_start(&w->link);
-    WAIT_UNTIL(w, w->ups == 1);
+    world_link_up(w, "frame");
     request_words(redis_link_begin(&w->link), "PING");
     redis_link_expect(&w->link, 1, on_nested, &seen);
     redis_link_flush(&w->link);
@@ -415,67 +376,60 @@ static void test_dribble(void **state)
 
 static void test_bounds(void **state)
 {
-    struct world *w = world_open();
     struct asked a = {0};
-    (void)state;
-    child_pause(w->server.pid);
-    w->link.config.pending_max = 100;
+    child_pause(world->server.pid);
+    world->link.config.pending_max = 100;
     for (int i = 0; i < 200; i++)
-        ask(&w->link, &a, "PING");
-    assert_int_equal(w->downs, 0);
-    WAIT_UNTIL(w, a.nulls == 200);
-    assert_int_equal(w->downs, 1);
-    assert_non_null(strstr(w->why, "too many requests are pending"));
-    kill(w->server.pid, SIGCONT);
-    WAIT_UNTIL(w, w->ups == 2);
-    w->link.config.write_max = 1 << 20;
-    child_pause(w->server.pid);
+        ask(&world->link, &a, "PING");
+    assert_int_equal(world->downs, 0);
+    WAIT_UNTIL(world, a.nulls == 200);
+    assert_int_equal(world->downs, 1);
+    assert_non_null(strstr(world->why, "too many requests are pending"));
+    kill(world->server.pid, SIGCONT);
+    WAIT_UNTIL(world, world->ups == 2);
+    world->link.config.write_max = 1 << 20;
+    child_pause(world->server.pid);
     char *big = heap_zalloc(1 << 20);
     memset(big, 'x', (1 << 20) - 1);
     for (int i = 0; i < 20; i++) {
-        struct buf *out = redis_link_begin(&w->link);
+        struct buf *out = redis_link_begin(&world->link);
         request_array(out, 2);
         REQUEST_LIT(out, "ECHO");
         request_text(out, big);
-        redis_link_expect(&w->link, 1, on_answer, &a);
-        redis_link_flush(&w->link);
+        redis_link_expect(&world->link, 1, on_answer, &a);
+        redis_link_flush(&world->link);
     }
-    WAIT_UNTIL(w, a.nulls == 220);
-    assert_non_null(strstr(w->why, "it does not read what tallyd sends"));
-    kill(w->server.pid, SIGCONT);
+    WAIT_UNTIL(world, a.nulls == 220);
+    assert_non_null(strstr(world->why, "it does not read what tallyd sends"));
+    kill(world->server.pid, SIGCONT);
     heap_free(big);
-    world_close(w);
 }
 
 /* A request bigger than the socket takes at once, and an answer bigger than one read. */
 static void test_big(void **state)
 {
-    struct world *w = world_open();
     struct asked a = {0}, set = {0};
     size_t n = 20 << 20;
-    (void)state;
     char *big = heap_zalloc(n + 1);
     memset(big, 'x', n);
-    struct buf *out = redis_link_begin(&w->link);
+    struct buf *out = redis_link_begin(&world->link);
     request_array(out, 3);
     REQUEST_LIT(out, "SET");
     REQUEST_LIT(out, "big");
     request_text(out, big);
-    redis_link_expect(&w->link, 1, on_answer, &set);
-    redis_link_flush(&w->link);
-    ask(&w->link, &a, "STRLEN big");
-    WAIT_UNTIL(w, a.answers == 1);
+    redis_link_expect(&world->link, 1, on_answer, &set);
+    redis_link_flush(&world->link);
+    ask(&world->link, &a, "STRLEN big");
+    WAIT_UNTIL(world, a.answers == 1);
     assert_int_equal(a.last, n);
-    ask(&w->link, &a, "GET big");
-    WAIT_UNTIL(w, a.answers == 2);
+    ask(&world->link, &a, "GET big");
+    WAIT_UNTIL(world, a.answers == 2);
     heap_free(big);
-    world_close(w);
 }
 
 static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    (void)at;
     if (r == NULL)
         a->nulls++;
     else
@@ -492,7 +446,6 @@ static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_
 static void test_close_at_each_turn(void **state)
 {
     struct world *w = world_with_server(NULL);
-    (void)state;
     for (int turns = 0; turns < 25; turns++) {
         struct redis_link l;
         struct asked a = {0};
@@ -515,7 +468,6 @@ static void test_close_unstarted_and_waiting(void **state)
 {
     struct world *w = world_empty();
     struct redis_link l;
-    (void)state;
     world_link(w, &l, "frame");
     world_link_close(w, &l);
     world_link(w, &l, "frame");
@@ -529,7 +481,6 @@ static void test_close_unstarted_and_waiting(void **state)
 static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    (void)at;
     if (r == NULL)
         a->nulls++;
     else
@@ -539,34 +490,30 @@ static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_
 
 static void test_cut_in_callback(void **state)
 {
-    struct world *w = world_open();
     struct asked first = {0}, second = {0};
-    (void)state;
-    request_words(redis_link_begin(&w->link), "PING");
-    redis_link_expect(&w->link, 1, cut_in_callback, &first);
-    ask(&w->link, &second, "PING");
-    WAIT_UNTIL(w, w->downs == 1);
+    request_words(redis_link_begin(&world->link), "PING");
+    redis_link_expect(&world->link, 1, cut_in_callback, &first);
+    ask(&world->link, &second, "PING");
+    WAIT_UNTIL(world, world->downs == 1);
     assert_int_equal(first.answers, 1);
     assert_int_equal(second.answers + second.nulls, 1);
-    assert_string_equal(w->why, "READONLY for the test");
-    WAIT_UNTIL(w, w->ups == 2);
-    world_close(w);
+    assert_string_equal(world->why, "READONLY for the test");
+    WAIT_UNTIL(world, world->ups == 2);
 }
 
 static void test_connect_for_verbs(void **state)
 {
     struct world *w = world_empty();
     struct error e = {0};
-    (void)state;
     world_link(w, &w->link, "cli");
     w->link.config.check = true;
     assert_int_equal(redis_link_connect(&w->link, 0, &e), ERR_UNAVAILABLE);
     assert_non_null(strstr(e.text, "Redis cannot be reached"));
     redis_server_run(&w->server);
-    redis_ask(&w->server, "CONFIG SET maxmemory-policy allkeys-lru");
+    redis_do("CONFIG SET maxmemory-policy allkeys-lru");
     assert_int_equal(redis_link_connect(&w->link, 5000, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "CONFIG SET maxmemory-policy noeviction"));
-    redis_ask(&w->server, "CONFIG SET maxmemory-policy noeviction");
+    redis_do("CONFIG SET maxmemory-policy noeviction");
     WAIT_UNTIL(w, w->ups == 1);
     assert_int_equal(redis_link_connect(&w->link, 0, &e), ERR_NONE);
     world_close(w);
@@ -575,17 +522,17 @@ static void test_connect_for_verbs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_up),
-        cmocka_unit_test(test_order_and_many_replies),
+        WORLD_TEST(test_up),
+        WORLD_TEST(test_order_and_many_replies),
         cmocka_unit_test(test_refused_then_there),
         cmocka_unit_test(test_tcp_refused),
         cmocka_unit_test(test_name_unknown),
-        cmocka_unit_test(test_killed_and_back),
-        cmocka_unit_test(test_stopped_server),
-        cmocka_unit_test(test_own_stall),
-        cmocka_unit_test(test_idle_is_no_timeout),
-        cmocka_unit_test(test_cut_by_client_kill),
-        cmocka_unit_test(test_once),
+        WORLD_TEST(test_killed_and_back),
+        WORLD_TEST(test_stopped_server),
+        WORLD_TEST(test_own_stall),
+        WORLD_TEST(test_idle_is_no_timeout),
+        WORLD_TEST(test_cut_by_client_kill),
+        WORLD_TEST(test_once),
         cmocka_unit_test(test_password),
         cmocka_unit_test(test_no_client),
         cmocka_unit_test(test_replica_and_database),
@@ -594,11 +541,11 @@ int main(void)
         cmocka_unit_test(test_a_node_is_not_ready),
         cmocka_unit_test(test_silent_handshake),
         cmocka_unit_test(test_dribble),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_big),
+        WORLD_TEST(test_bounds),
+        WORLD_TEST(test_big),
         cmocka_unit_test(test_close_at_each_turn),
         cmocka_unit_test(test_close_unstarted_and_waiting),
-        cmocka_unit_test(test_cut_in_callback),
+        WORLD_TEST(test_cut_in_callback),
         cmocka_unit_test(test_connect_for_verbs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

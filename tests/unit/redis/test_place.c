@@ -10,20 +10,17 @@ static struct redis_move last_move;
 
 static void on_moved(struct redis_place *p, const struct redis_move *m)
 {
-    (void)p;
     moves++;
     last_move = *m;
 }
 
 static void on_doubted(struct redis_place *p, const char *why)
 {
-    (void)p, (void)why;
     doubts++;
 }
 
 static void on_held(struct redis_place *p, bool hold)
 {
-    (void)p;
     holds += hold ? 1 : -1;
 }
 
@@ -48,7 +45,6 @@ static void two_end(struct world *w)
 
 static void the_next_host_at_each_try(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->url = (struct redis_url){.hosts = {{"a", 1}, {"b", 2}, {"c", 3}}, .hosts_n = 3};
     world_link(w, &w->link, "frame");
@@ -74,7 +70,6 @@ static void the_next_host_at_each_try(void **state)
 
 static void told_only_it_waits_until_it_is_told(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->place.told_only = true;
     world_link(w, &w->link, "frame");
@@ -98,7 +93,6 @@ static void told_only_it_waits_until_it_is_told(void **state)
 /* The second link finds another server: it is cut until the first one leaves the old one, which was demoted. */
 static void links_are_up_on_one_server(void **state)
 {
-    (void)state;
     struct redis_server other;
     struct world *w = two_links();
     redis_server_place(&other);
@@ -108,7 +102,7 @@ static void links_are_up_on_one_server(void **state)
     WAIT_UNTIL(w, w->downs >= 1);
     assert_string_equal(w->why, "MASTERDOWN this is another Redis server than on tallyd's other links");
     assert_true(redis_link_is_up(&w->link) && !redis_link_is_up(&second));
-    redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
+    redis_do("REPLICAOF 127.0.0.1 1");
     WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
     assert_string_equal(w->link.facts.run_id, second.facts.run_id);
     assert_int_equal(moves, 1);
@@ -128,7 +122,6 @@ static bool comes_up_on(struct world *w, const char *run_id)
 /* What was answered before was answered on another server, what comes after is on this one. */
 static void it_moved_when_the_first_link_came_up(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     world_link(w, &w->link, "frame");
     assert_true(comes_up_on(w, "a"));
@@ -146,7 +139,6 @@ static void it_moved_when_the_first_link_came_up(void **state)
 /* Both are primaries. */
 static void a_name_that_moved_is_followed(void **state)
 {
-    (void)state;
     struct redis_server other;
     struct world *w = two_links();
     redis_server_place(&other);
@@ -162,31 +154,24 @@ static void a_name_that_moved_is_followed(void **state)
 
 static void an_idle_link_leaves_a_demoted_server(void **state)
 {
-    (void)state;
-    struct world *w = world_open();
-    redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
-    WAIT_UNTIL(w, w->downs > 0);
-    assert_string_equal(w->why, "READONLY this Redis is a replica, tallyd needs the primary");
-    world_close(w);
+    redis_do("REPLICAOF 127.0.0.1 1");
+    WAIT_UNTIL(world, world->downs > 0);
+    assert_string_equal(world->why, "READONLY this Redis is a replica, tallyd needs the primary");
 }
 
 static void the_role_is_kept(void **state)
 {
-    (void)state;
-    struct world *w = world_open();
-    WAIT_UNTIL(w, w->place.role.at_ms != 0);
-    assert_int_equal(w->place.role.replicas_n, 0);
-    redis_ask(&w->server, "ACL SETUSER default -role");
-    WAIT_UNTIL(w, w->link.no_role);
-    uint64_t before_ms = w->place.role.at_ms;
-    WAIT_UNTIL(w, w->place.role.at_ms > before_ms);
-    assert_int_equal(w->downs, 0);
-    world_close(w);
+    WAIT_UNTIL(world, world->place.role.at_ms != 0);
+    assert_int_equal(world->place.role.replicas_n, 0);
+    redis_do("ACL SETUSER default -role");
+    WAIT_UNTIL(world, world->link.no_role);
+    uint64_t before_ms = world->place.role.at_ms;
+    WAIT_UNTIL(world, world->place.role.at_ms > before_ms);
+    assert_int_equal(world->downs, 0);
 }
 
 static void answer_ignored(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)r, (void)at;
     ++*(int *)arg;
 }
 
@@ -204,7 +189,6 @@ static void script(struct redis_link *l, const char *text, int *answers)
 /* At any depth, on any link: all links leave, and the asker was told. */
 static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
 {
-    (void)state;
     static const char *const words[] = {"MOVED 1 a:1", "ASK 1 a:1",   "CLUSTERDOWN down", "REDIRECT a:1",
                                         "LOADING it",  "READONLY it", "MASTERDOWN it"};
     struct world *w = two_links();
@@ -225,7 +209,6 @@ static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
 
 static void other_errors_leave_the_link(void **state)
 {
-    (void)state;
     struct world *w = two_links();
     int answers = 0;
     script(&w->link, "return redis.error_reply('MOVEDON x')", &answers);
@@ -242,7 +225,6 @@ static void other_errors_leave_the_link(void **state)
 
 static void a_hold_lets_go_by_itself(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->place.held = on_held;
     holds = 0;
@@ -260,7 +242,6 @@ static void a_hold_lets_go_by_itself(void **state)
 
 static void what_is_on_its_way_holds_no_longer_than_allowed(void **state)
 {
-    (void)state;
     struct world *w = world_empty();
     w->place.held = on_held;
     holds = 0;
@@ -282,13 +263,11 @@ static struct redis_target redirected;
 
 static void on_redirected(struct redis_place *p, const struct redis_target *to, const char *why)
 {
-    (void)p, (void)why;
     redirected = *to;
 }
 
 static void error_kept(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    (void)l, (void)at;
     if (answer_is(r, REDIS_ERROR)) answer_why(r, arg, 200);
 }
 
@@ -303,46 +282,44 @@ static void node_says(struct world *w, const char *script, char said[200])
 
 static void where_a_cluster_sends_us_is_followed_and_not_told(void **state)
 {
-    (void)state;
-    struct world *w = world_open();
     char said[200];
-    w->place.redirected = on_redirected;
+    world->place.redirected = on_redirected;
     redirected.host[0] = '\0';
-    redis_reader_of_cluster(w->link.reader); /* as each new connection of such a place is */
-    node_says(w, "return redis.error_reply('ASK 8192 b:7001')", said);
+    redis_reader_of_cluster(world->link.reader); /* as each new connection of such a place is */
+    node_says(world, "return redis.error_reply('ASK 8192 b:7001')", said);
     assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
     assert_string_equal(redirected.host, "");
-    assert_true(redis_link_is_up(&w->link));
-    node_says(w, "return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')", said);
+    assert_true(redis_link_is_up(&world->link));
+    node_says(world, "return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')",
+              said);
     assert_true(strncmp(said, "TRYAGAIN the slot", 17) == 0);
-    node_says(w,
+    node_says(world,
               "return redis.error_reply('ERR Script attempted to access a non local key in a cluster node')",
               said);
     assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
-    node_says(w, "return redis.error_reply('MOVED 8192 ?:7001')", said);
-    WAIT_UNTIL(w, w->ups == 2);
+    node_says(world, "return redis.error_reply('MOVED 8192 ?:7001')", said);
+    WAIT_UNTIL(world, world->ups == 2);
     assert_string_equal(redirected.host, "");
-    redis_reader_of_cluster(w->link.reader);
-    node_says(w, "return redis.error_reply('MOVED 8192 b:7001')", said);
+    redis_reader_of_cluster(world->link.reader);
+    node_says(world, "return redis.error_reply('MOVED 8192 b:7001')", said);
     assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
-    WAIT_UNTIL(w, redirected.port == 7001);
+    WAIT_UNTIL(world, redirected.port == 7001);
     assert_string_equal(redirected.host, "b");
-    assert_true(place_is_held(&w->place));
-    world_close(w);
+    assert_true(place_is_held(&world->place));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_on_its_way_holds_no_longer_than_allowed),
-        cmocka_unit_test(where_a_cluster_sends_us_is_followed_and_not_told),
+        WORLD_TEST(where_a_cluster_sends_us_is_followed_and_not_told),
         cmocka_unit_test(the_next_host_at_each_try),
         cmocka_unit_test(told_only_it_waits_until_it_is_told),
         cmocka_unit_test(links_are_up_on_one_server),
         cmocka_unit_test(it_moved_when_the_first_link_came_up),
         cmocka_unit_test(a_name_that_moved_is_followed),
-        cmocka_unit_test(an_idle_link_leaves_a_demoted_server),
-        cmocka_unit_test(the_role_is_kept),
+        WORLD_TEST(an_idle_link_leaves_a_demoted_server),
+        WORLD_TEST(the_role_is_kept),
         cmocka_unit_test(an_answer_that_says_elsewhere_dooms_all_links),
         cmocka_unit_test(other_errors_leave_the_link),
         cmocka_unit_test(a_hold_lets_go_by_itself),

@@ -15,21 +15,18 @@ static int moves;
 
 static void moved(void *arg, const struct redis_target *to, const char *why)
 {
-    (void)arg, (void)why;
     snprintf(at, sizeof at, "%.40s:%d", to->host, to->port);
     moves++;
 }
 
 static void hold_told(void *arg, bool on, const char *why)
 {
-    (void)arg, (void)why;
     assert_true(held != on);
     held = on;
 }
 
 static void look_told(void *arg, const struct redis_target *whom)
 {
-    (void)arg;
     looked[0] = '\0';
     if (whom != NULL) snprintf(looked, sizeof looked, "%.40s", whom->host);
 }
@@ -90,7 +87,6 @@ static void candidate_answers(bool master, const char *id2)
 /* Three sentinels that all name A, whose primary has answered. */
 static int begin(void **state)
 {
-    (void)state;
     now = 1000;
     held = false;
     moves = 0;
@@ -117,7 +113,6 @@ static void settle(void)
 
 static void majority_moves(void **state)
 {
-    (void)state;
     settle();
     names(0, C);
     passes(1000);
@@ -129,7 +124,6 @@ static void majority_moves(void **state)
 /* The first choice: a majority at once, or after half a second the servers that are there. */
 static void first_choice(void **state)
 {
-    (void)state;
     names(0, B);
     passes(400);
     assert_int_equal(moves, 0);
@@ -147,7 +141,6 @@ static void first_choice(void **state)
 /* Two of three sentinels are dead: the third is believed at the start, and later not without a proof. */
 static void one_is_left(void **state)
 {
-    (void)state;
     names(2, A);
     passes(600);
     assert_string_equal(at, A ":6379");
@@ -162,7 +155,6 @@ static void one_is_left(void **state)
 
 static void word_grows_old(void **state)
 {
-    (void)state;
     settle();
     names(0, C);
     passes(QUORUM_FRESH_MS + 200);
@@ -175,7 +167,6 @@ static void word_grows_old(void **state)
 /* The leader's events: frames wait from the first, we move at the promotion, and go on when links are up. */
 static void planned(void **state)
 {
-    (void)state;
     settle();
     hears(1, "+failover-state-select-slave", EVENT_MASTER);
     assert_true(held);
@@ -202,7 +193,6 @@ static void planned(void **state)
 /* The promotion was never announced: most of them name the old one for ten seconds. */
 static void promotion_was_nothing(void **state)
 {
-    (void)state;
     settle();
     hears(0, "+selected-slave", EVENT_B);
     candidate_answers(true, "history");
@@ -219,7 +209,6 @@ static void promotion_was_nothing(void **state)
  * is known, whatever replicas the new primary has. */
 static void there_and_back(void **state)
 {
-    (void)state;
     struct replication alone = says(true, "new", "history");
     settle();
     hears(1, "+selected-slave", EVENT_B);
@@ -239,7 +228,6 @@ static void there_and_back(void **state)
 
 static void called_off(void **state)
 {
-    (void)state;
     settle();
     hears(0, "+failover-state-select-slave", EVENT_MASTER);
     passes(200);
@@ -253,7 +241,6 @@ static void called_off(void **state)
 /* A sentinel that holds without reason: for three seconds, and then not again for a minute; the others may. */
 static void hold_is_bounded(void **state)
 {
-    (void)state;
     settle();
     hears(2, "+failover-state-wait-promotion", EVENT_B);
     passes(QUORUM_HOLD_MS - 100);
@@ -276,7 +263,6 @@ static void hold_is_bounded(void **state)
  * out of another history. */
 static void liar(void **state)
 {
-    (void)state;
     settle();
     names(0, "6.6.6.6");
     hears(0, "+switch-master", "shop " A " 6379 6.6.6.6 6379");
@@ -294,7 +280,6 @@ static void liar(void **state)
 /* A sentinel lists twenty others: they are not asked, and the majority stays that of the real ones. */
 static void liar_with_friends(void **state)
 {
-    (void)state;
     uint64_t friends[SENTINELS_MAX], others[2] = {101, 102};
     settle();
     for (uint32_t i = 0; i < SENTINELS_MAX; i++)
@@ -311,7 +296,6 @@ static void liar_with_friends(void **state)
 /* Found ones count, but the same one only once, under whatever addresses it is known. */
 static void found(void **state)
 {
-    (void)state;
     uint64_t others[4] = {1, 2, 3, 4};
     settle();
     for (uint32_t i = 0; i < 3; i++)
@@ -333,7 +317,6 @@ static void found(void **state)
 /* Of another primary, of a server where we are not, and no event at all. */
 static void not_ours(void **state)
 {
-    (void)state;
     settle();
     hears(0, "+failover-state-select-slave", "master cart " A " 6379");
     hears(0, "+failover-state-select-slave", "master shop " C " 6379");
@@ -351,7 +334,6 @@ static void not_ours(void **state)
 /* A primary that was cut off has no replicas any more; those it had may still be promoted. */
 static void replicas_are_remembered(void **state)
 {
-    (void)state;
     settle();
     struct replication alone = says(true, "history", "0");
     quorum_primary(&q, &alone);

@@ -26,7 +26,6 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
 
 static void on_walk(struct redis_walk *w)
 {
-    (void)w;
     answers++;
 }
 
@@ -40,93 +39,82 @@ static void walk(struct world *w, struct redis_walk *k)
 
 static void test_walk_restores(void **state)
 {
-    struct world *w = world_open();
     struct seen s = {0};
-    struct redis_walk k = {.counters = &w->counters,
+    struct redis_walk k = {.counters = &world->counters,
                            .step = 10,
                            .pause_ms = 1,
                            .leftover = on_leftover,
                            .done = on_walk,
                            .arg = &s,
                            .read_only = true};
-    (void)state;
     for (int i = 0; i < 200; i++) {
-        redis_ask(&w->server, "HSET s%d:product_views 1 1", i);
-        redis_ask(&w->server, "SET other:%d x", i);
+        redis_do("HSET s%d:product_views 1 1", i);
+        redis_do("SET other:%d x", i);
     }
-    redis_ask(&w->server, "ZADD tally:dirty 77 s5:product_views");
-    redis_ask(&w->server, "SET s999:product_views word"); /* no hash */
-    redis_ask(&w->server, "CONFIG SET maxmemory 1");
-    walk(w, &k);
+    redis_do("ZADD tally:dirty 77 s5:product_views");
+    redis_do("SET s999:product_views word"); /* no hash */
+    redis_do("CONFIG SET maxmemory 1");
+    walk(world, &k);
     assert_int_equal(k.restored, 0);
     assert_true(k.keys >= 200);
     k.read_only = false;
-    walk(w, &k);
+    walk(world, &k);
     assert_false(k.lost);
     assert_int_equal(k.restored, 199);
     assert_int_equal(s.leftovers, 0);
-    assert_redis(&w->server, "200", "ZCARD tally:dirty");
-    assert_redis(&w->server, "77", "ZSCORE tally:dirty s5:product_views");
-    assert_true(llabs(atoll(redis_ask(&w->server, "ZSCORE tally:dirty s6:product_views")) - wall_ms()) <
-                5000);
-    walk(w, &k);
+    redis_has("200", "ZCARD tally:dirty");
+    redis_has("77", "ZSCORE tally:dirty s5:product_views");
+    assert_true(llabs(atoll(redis_do("ZSCORE tally:dirty s6:product_views")) - wall_ms()) < 5000);
+    walk(world, &k);
     assert_int_equal(k.restored, 0);
-    world_close(w);
 }
 
 static void test_walk_leftovers(void **state)
 {
-    struct world *w = world_open();
     struct seen s = {0};
-    struct redis_walk k = {.counters = &w->counters, .leftover = on_leftover, .done = on_walk, .arg = &s};
-    (void)state;
-    redis_ask(&w->server, "HSET s1:product_views_" HEX_A " 1 1"); /* registered: the batch exists */
-    redis_ask(&w->server, "HSET tally:batch:" HEX_A " format 1");
-    walk(w, &k);
+    struct redis_walk k = {.counters = &world->counters, .leftover = on_leftover, .done = on_walk, .arg = &s};
+    redis_do("HSET s1:product_views_" HEX_A " 1 1"); /* registered: the batch exists */
+    redis_do("HSET tally:batch:" HEX_A " format 1");
+    walk(world, &k);
     assert_int_equal(s.leftovers, 0);
-    redis_ask(&w->server, "HSET s1:product_views_" HEX_B " 1 1");
-    redis_ask(&w->server, "HSET s2:product_views_20140920_x 1 1");
-    redis_ask(&w->server, "HSET s2:product_views_ 1 1"); /* nothing after the '_' */
-    redis_ask(&w->server, "HSET s2:products_x 1 1");
-    redis_ask(&w->server, "SET s3:product_views_x word");
-    walk(w, &k);
+    redis_do("HSET s1:product_views_" HEX_B " 1 1");
+    redis_do("HSET s2:product_views_20140920_x 1 1");
+    redis_do("HSET s2:product_views_ 1 1"); /* nothing after the '_' */
+    redis_do("HSET s2:products_x 1 1");
+    redis_do("SET s3:product_views_x word");
+    walk(world, &k);
     assert_int_equal(s.leftovers, 2);
     assert_int_equal(s.with_id, 1);
     assert_non_null(strstr(s.names, "[s1:product_views_" HEX_B " of s1:product_views in product_views]"));
     assert_non_null(strstr(s.names, "[s2:product_views_20140920_x of s2:product_views in product_views]"));
-    redis_server_kill(&w->server);
-    walk(w, &k);
+    redis_server_kill(&world->server);
+    walk(world, &k);
     assert_true(k.lost);
-    world_close(w);
 }
 
 static void test_walk_stopped(void **state)
 {
-    struct world *w = world_open();
-    struct redis_walk k = {.counters = &w->counters, .step = 5, .pause_ms = 100000, .done = on_walk};
+    struct redis_walk k = {.counters = &world->counters, .step = 5, .pause_ms = 100000, .done = on_walk};
     uint64_t from_ms = mono_ms();
-    (void)state;
     for (int i = 0; i < 100; i++)
-        redis_ask(&w->server, "HSET s%d:product_views 1 1", i);
+        redis_do("HSET s%d:product_views 1 1", i);
     answers = 0;
-    redis_walk(&w->link, &k);
-    WAIT_UNTIL(w, k.keys > 0);
+    redis_walk(&world->link, &k);
+    WAIT_UNTIL(world, k.keys > 0);
     redis_walk_stop(&k);
-    WAIT_UNTIL(w, answers == 1);
+    WAIT_UNTIL(world, answers == 1);
     assert_true(k.lost);
     assert_true(mono_ms() - from_ms < 50000);
-    redis_walk(&w->link, &k);
+    redis_walk(&world->link, &k);
     redis_walk_stop(&k); /* while its first SCAN is under way */
-    WAIT_UNTIL(w, answers == 2);
+    WAIT_UNTIL(world, answers == 2);
     assert_true(k.lost);
-    world_close(w);
 }
 
 /* --- leftovers --- */
 
 static void on_claimed(struct redis_leftover *o)
 {
-    (void)o;
     answers++;
 }
 
@@ -146,20 +134,18 @@ static const char *claim(struct world *w, struct redis_leftover *o)
 
 static void test_leftover(void **state)
 {
-    struct world *w = world_open();
-    struct redis_server *r = &w->server;
+    struct redis_server *r = &world->server;
     struct slice names[] = {SLICE("s1:product_views_x"), SLICE("s2:product_views_y"),
                             SLICE("s3:product_views_gone"), SLICE("s1:product_views_z")};
     struct slice pendings[] = {SLICE("s1:product_views"), SLICE("s2:product_views"),
                                SLICE("s3:product_views"), SLICE("s1:product_views")};
     struct redis_leftover o = {.names = names, .pendings = pendings, .n = 4, .accept = true};
-    (void)state;
     redis_ask(r, "HSET s1:product_views_x 1 9007199254740993 2 -5 3 word");
     redis_ask(r, "HSET s2:product_views_y 1 7");
     redis_ask(r, "HSET s1:product_views_z 1 100");
     redis_ask(r, "SET tally:gen 41");
     redis_ask(r, "CONFIG SET maxmemory 1");
-    const char *hex = claim(w, &o);
+    const char *hex = claim(world, &o);
     assert_int_equal(o.outcome, CLAIM_STANDS);
     assert_int_equal(o.renamed, 2);
     assert_int_equal(o.left, 1); /* s1 a second time: under another id */
@@ -174,22 +160,21 @@ static void test_leftover(void **state)
     o.pendings = pendings + 3;
     o.n = 1;
     o.accept = false;
-    hex = claim(w, &o);
+    hex = claim(world, &o);
     assert_int_equal(o.renamed, 1);
     assert_redis(r, "9007199254740995", "HGET tally:accepted product_views");
     assert_redis(r, "100", "HGET s1:product_views_%s 1", hex);
-    claim(w, &o);
+    claim(world, &o);
     assert_int_equal(o.outcome, CLAIM_EMPTY);
     redis_ask(r, "CONFIG SET maxmemory 0");
     redis_ask(r, "HSET s1:product_views_z 1 100");
     redis_ask(r, "SET tally:accepted word");
-    claim(w, &o);
+    claim(world, &o);
     assert_int_equal(o.outcome, CLAIM_REFUSED);
     assert_redis(r, "1", "EXISTS s1:product_views_z");
     redis_server_kill(r);
-    claim(w, &o);
+    claim(world, &o);
     assert_int_equal(o.outcome, CLAIM_GONE);
-    world_close(w);
 }
 
 /* --- live totals --- */
@@ -220,13 +205,11 @@ static void total_claimed(void *arg, const struct batch_id *id, uint32_t field, 
 
 static void on_total(struct total_read *t)
 {
-    (void)t;
     answers++;
 }
 
 static void test_total(void **state)
 {
-    struct world *w = world_open();
     struct sums s = {0};
     struct slice fields[] = {SLICE("1"), SLICE("2"), SLICE("3")};
     struct total_read t = {.key = SLICE("s1:product_views"),
@@ -236,41 +219,39 @@ static void test_total(void **state)
                            .claimed = total_claimed,
                            .done = on_total,
                            .arg = &s};
-    (void)state;
-    books_make(w);
+    books_make(world);
     answers = 0;
-    redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 1);
+    redis_total(&world->link, &t);
+    WAIT_UNTIL(world, answers == 1);
     assert_false(t.lost);
     assert_int_equal(t.gen, 7);
     assert_int_equal(s.pending, 10 + 20 * 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
-    books_pack(w);
+    books_pack(world);
     s = (struct sums){0};
-    redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 2);
+    redis_total(&world->link, &t);
+    WAIT_UNTIL(world, answers == 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
     t.key = SLICE("s1:product"); /* its bytes are in the packed text, but not as a hash */
-    redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 3);
+    redis_total(&world->link, &t);
+    WAIT_UNTIL(world, answers == 3);
     assert_int_equal(s.claimed, 70 + 5 * 3);
-    redis_ask(&w->server, "SET s3:product_views word");
+    redis_do("SET s3:product_views word");
     t.key = SLICE("s3:product_views");
-    redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 4);
+    redis_total(&world->link, &t);
+    WAIT_UNTIL(world, answers == 4);
     assert_true(t.lost && !t.cut);
     assert_string_equal(t.text, "WRONGTYPE Operation against a key holding the wrong kind of value");
-    redis_link_numbered(&w->link, 1); /* but the server has none */
+    redis_link_numbered(&world->link, 1); /* but the server has none */
     t.key = SLICE("s1:product_views");
-    redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 5 && w->ups == 2);
+    redis_total(&world->link, &t);
+    WAIT_UNTIL(world, answers == 5 && world->ups == 2);
     assert_true(t.lost && t.cut);
-    redis_link_numbered(&w->link, 0);
-    redis_server_kill(&w->server);
-    redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 6);
+    redis_link_numbered(&world->link, 0);
+    redis_server_kill(&world->server);
+    redis_total(&world->link, &t);
+    WAIT_UNTIL(world, answers == 6);
     assert_true(t.lost && t.cut);
-    world_close(w);
 }
 
 /* Between two pieces the test does `between`, once. */
@@ -287,7 +268,7 @@ static void on_hash(struct redis_hash *h, bool more)
     struct hash_read *g = CONTAINER_OF(h, struct hash_read, h);
     g->pieces++;
     if (more) {
-        if (g->between != NULL) redis_ask(&g->w->server, "EVAL %s 0", g->between);
+        if (g->between != NULL) redis_do("EVAL %s 0", g->between);
         g->between = NULL;
         return redis_hash(&g->w->link, h);
     }
@@ -310,15 +291,12 @@ static struct hash_read hash_read(struct world *w, const char *key, const char *
 
 static void test_hash(void **state)
 {
-    struct world *w = world_open();
-    (void)state;
-    books_make(w);
-    assert_int_equal(hash_read(w, "s1:product_views", NULL).n, 2);
-    assert_int_equal(hash_read(w, "nothing", NULL).n, 0);
-    assert_int_equal(hash_read(w, "tally:gen", NULL).n, -2);
-    redis_server_kill(&w->server);
-    assert_int_equal(hash_read(w, "s1:product_views", NULL).n, -1);
-    world_close(w);
+    books_make(world);
+    assert_int_equal(hash_read(world, "s1:product_views", NULL).n, 2);
+    assert_int_equal(hash_read(world, "nothing", NULL).n, 0);
+    assert_int_equal(hash_read(world, "tally:gen", NULL).n, -2);
+    redis_server_kill(&world->server);
+    assert_int_equal(hash_read(world, "s1:product_views", NULL).n, -1);
 }
 
 #define MANY "for i = 1, 5000 do redis.call('HSET', 's1:product_views', i, 7) end"
@@ -326,44 +304,40 @@ static void test_hash(void **state)
 /* Each field once, also when the table grows meanwhile; from the beginning when the hash was claimed; bounded. */
 static void test_hash_in_pieces(void **state)
 {
-    struct world *w = world_open();
-    (void)state;
-    redis_ask(&w->server, "EVAL %s 0", MANY);
-    redis_ask(&w->server, "ZADD tally:dirty 5 s1:product_views");
-    struct hash_read g = hash_read(w, "s1:product_views", NULL);
+    redis_do("EVAL %s 0", MANY);
+    redis_do("ZADD tally:dirty 5 s1:product_views");
+    struct hash_read g = hash_read(world, "s1:product_views", NULL);
     assert_int_equal(g.n, 5000);
     assert_true(g.pieces >= 4);
-    g = hash_read(w, "s1:product_views",
+    g = hash_read(world, "s1:product_views",
                   "for i = 5001, 20000 do redis.call('HSET', 's1:product_views', i, 7) end");
     assert_in_range(g.n, 5000, 20000);
-    g = hash_read(w, "s1:product_views",
+    g = hash_read(world, "s1:product_views",
                   "redis.call('DEL', 's1:product_views') redis.call('ZADD', 'tally:dirty', 6, "
                   "'s1:product_views') "
                   "redis.call('HSET', 's1:product_views', 1, 7, 'x', 7)");
     assert_int_equal(g.n, 2);
     assert_int_equal(g.odd, 0);
-    redis_ask(&w->server, "EVAL %s 0", MANY);
-    g = hash_read(w, "s1:product_views",
+    redis_do("EVAL %s 0", MANY);
+    g = hash_read(world, "s1:product_views",
                   "redis.call('DEL', 's1:product_views') redis.call('ZREM', 'tally:dirty', "
                   "'s1:product_views')");
     assert_int_equal(g.n, 0);
     g = (struct hash_read){.h = {.key = SLICE("s1:product_views"), .bytes_max = 100000, .came = on_hash},
-                           .w = w};
-    redis_ask(&w->server, "EVAL %s 0", MANY);
-    redis_hash(&w->link, &g.h);
-    WAIT_UNTIL(w, answers == 2);
+                           .w = world};
+    redis_do("EVAL %s 0", MANY);
+    redis_hash(&world->link, &g.h);
+    WAIT_UNTIL(world, answers == 2);
     assert_int_equal(g.n, -2);
     assert_non_null(strstr(g.h.text, "ERR more than 100000 bytes are pending"));
-    world_close(w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_walk_restores),  cmocka_unit_test(test_walk_leftovers),
-        cmocka_unit_test(test_walk_stopped),   cmocka_unit_test(test_leftover),
-        cmocka_unit_test(test_total),          cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_hash_in_pieces),
+        WORLD_TEST(test_walk_restores),  WORLD_TEST(test_walk_leftovers), WORLD_TEST(test_walk_stopped),
+        WORLD_TEST(test_leftover),       WORLD_TEST(test_total),          WORLD_TEST(test_hash),
+        WORLD_TEST(test_hash_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

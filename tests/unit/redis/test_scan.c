@@ -17,6 +17,7 @@ struct got {
     int scanned, discards;
     bool closed;
 };
+static struct got *g; /* of the test that runs */
 
 static void on_scan(struct scan *s)
 {
@@ -27,9 +28,9 @@ static void on_discard(struct discard *d)
     ((struct got *)d->arg)->discards++;
 }
 
-static struct got *got_open(void)
+static int got_open(void **state)
 {
-    struct got *g = calloc(1, sizeof *g);
+    g = calloc(1, sizeof *g);
     struct batch_id id;
     g->w = world_open();
     redis_scans_init(&g->scans, &g->w->link);
@@ -38,7 +39,7 @@ static struct got *got_open(void)
     batch_init(&g->b, &id);
     g->s = (struct scan){.batch = &g->b, .counters = &g->w->counters, .done = on_scan, .arg = g};
     g->d = (struct discard){.batch = &g->b, .done = on_discard, .arg = g};
-    return g;
+    return 0;
 }
 
 static void on_all_closed(struct redis_scans *ss)
@@ -46,36 +47,37 @@ static void on_all_closed(struct redis_scans *ss)
     CONTAINER_OF(ss, struct got, scans)->closed = true;
 }
 
-static void scans_close(struct got *g)
+static void scans_close(void)
 {
     redis_scans_close(&g->scans, on_all_closed);
     WAIT_UNTIL(g->w, g->closed);
 }
 
-static void got_close(struct got *g)
+static int got_close(void **state)
 {
-    if (!g->closed) scans_close(g);
+    if (!g->closed) scans_close();
     world_close(g->w);
     batch_close(&g->b);
     free(g);
+    return 0;
 }
 
+#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
+
 /* A batch as the claim leaves it: KEY1 with n1 fields, KEY2 with n2. */
-static void make(struct got *g, int n1, int n2)
+static void make(int n1, int n2)
 {
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, i * 3) end return 1";
-    struct redis_server *s = &g->w->server;
-    redis_ask(s, "EVAL %s 1 " KEY1 "_%s %d", fill, g->hex, n1);
-    redis_ask(s, "EVAL %s 1 " KEY2 "_%s %d", fill, g->hex, n2);
-    redis_ask(s,
-              "HSET tally:batch:%s format 1 counter product_views gen 12 owner shop:abc lowest_ms 1700 =" KEY1
-              " %d =" KEY2 " %d",
-              g->hex, n1, n2);
-    redis_ask(s, "ZADD tally:batches 1 %s", g->hex);
+    redis_do("EVAL %s 1 " KEY1 "_%s %d", fill, g->hex, n1);
+    redis_do("EVAL %s 1 " KEY2 "_%s %d", fill, g->hex, n2);
+    redis_do("HSET tally:batch:%s format 1 counter product_views gen 12 owner shop:abc lowest_ms 1700 =" KEY1
+             " %d =" KEY2 " %d",
+             g->hex, n1, n2);
+    redis_do("ZADD tally:batches 1 %s", g->hex);
 }
 
-static void scan(struct got *g)
+static void scan(void)
 {
     int before = g->scanned;
     redis_scan(&g->scans, &g->s);
@@ -83,14 +85,13 @@ static void scan(struct got *g)
     WAIT_UNTIL(g->w, g->scanned == before + 1);
 }
 
+#define scan_is(expected) scan(), assert_int_equal(g->s.outcome, (expected))
+
 static void test_sealed(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    make(g, 30000, 7);
+    make(30000, 7);
     for (int round = 0; round < 2; round++) { /* a second scan begins from nothing */
-        scan(g);
-        assert_int_equal(g->s.outcome, SCAN_SEALED);
+        scan_is(SCAN_SEALED);
         assert_string_equal(g->s.run_id, g->w->link.facts.run_id);
         assert_int_equal(g->b.rows_n, 30007);
         assert_int_equal(g->b.hashes_n, 2);
@@ -105,28 +106,22 @@ static void test_sealed(void **state)
             assert_int_equal(value, field * 3);
         }
     }
-    got_close(g);
 }
 
 static void test_many_hashes(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "HSET tally:batch:%s format 1 counter product_views gen 1 owner a:b lowest_ms 1", g->hex);
+    redis_do("HSET tally:batch:%s format 1 counter product_views gen 1 owner a:b lowest_ms 1", g->hex);
     for (int i = 0; i < 300; i++) {
-        redis_ask(s, "HSET s%d:product_views_%s 1 %d 2 0", i, g->hex, i);
-        redis_ask(s, "HSET tally:batch:%s =s%d:product_views 2", g->hex, i);
+        redis_do("HSET s%d:product_views_%s 1 %d 2 0", i, g->hex, i);
+        redis_do("HSET tally:batch:%s =s%d:product_views 2", g->hex, i);
     }
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    scan_is(SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 600);
     assert_int_equal(g->b.hashes_n, 300);
     redis_discard(&g->w->link, &g->d);
     WAIT_UNTIL(g->w, g->discards == 1);
     assert_true(g->d.done_ok);
-    assert_redis(s, "0", "DBSIZE");
-    got_close(g);
+    redis_has("0", "DBSIZE");
 }
 
 /* Packed as the claim's script does it: rows unchanged, with a hash that was renamed; a discard leaves nothing. */
@@ -139,16 +134,11 @@ static void test_packed(void **state)
         "'s3:' .. long, {'a\\0b\\255', '5', '', '9223372036854775807'}, "
         "'s4:product_views', {string.rep('f', 70000), '1', '1', '1', '2', '1', '3', '1', '4', '1', '5', '1', "
         "'6', '1', '7', '1'}}))";
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    redis_ask(s, "HSET " KEY1 "_%s 1 4 2 5", g->hex);
-    redis_ask(s, "HSET tally:batch:%s counter product_views gen 12 owner a:b lowest_ms 1 =" KEY1 " 2",
-              g->hex);
-    redis_ask(s, "EVAL %s 1 tally:batch:%s", pack, g->hex);
-    redis_ask(s, "ZADD tally:batches 1 %s", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    redis_do("HSET " KEY1 "_%s 1 4 2 5", g->hex);
+    redis_do("HSET tally:batch:%s counter product_views gen 12 owner a:b lowest_ms 1 =" KEY1 " 2", g->hex);
+    redis_do("EVAL %s 1 tally:batch:%s", pack, g->hex);
+    redis_do("ZADD tally:batches 1 %s", g->hex);
+    scan_is(SCAN_SEALED);
     assert_int_equal(g->b.hashes_n, 4);
     assert_int_equal(g->b.rows_n, 2 + 1 + 2 + 8);
     assert_slice(batch_hash_name(&g->b, 0), KEY1);
@@ -162,8 +152,7 @@ static void test_packed(void **state)
     assert_memory_equal(batch_field(&g->b, &g->b.rows[12]).p, "a\0b\377", 4);
     redis_discard(&g->w->link, &g->d);
     WAIT_UNTIL(g->w, g->discards == 1);
-    assert_redis(s, "0", "DBSIZE");
-    got_close(g);
+    redis_has("0", "DBSIZE");
 }
 
 /* None of these did a claim write: the batch is left alone. */
@@ -182,97 +171,70 @@ static void test_packed_badly(void **state)
         "'\\221'",
         "'\\221\\219\\255'",
     };
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    make(g, 2, 0);
-    redis_ask(s, "HDEL tally:batch:%s =" KEY2, g->hex);
+    make(2, 0);
+    redis_do("HDEL tally:batch:%s =" KEY2, g->hex);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char script[400];
         snprintf(script, sizeof script, "return redis.call('HSET', KEYS[1], 'format', 2, 'packed', %s)",
                  texts[i]);
-        redis_ask(s, "EVAL %s 1 tally:batch:%s", script, g->hex);
-        scan(g);
-        assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
+        redis_do("EVAL %s 1 tally:batch:%s", script, g->hex);
+        scan_is(SCAN_UNKNOWN);
     }
-    redis_ask(s, "HDEL tally:batch:%s packed", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SEALED);
-    got_close(g);
+    redis_do("HDEL tally:batch:%s packed", g->hex);
+    scan_is(SCAN_SEALED);
 }
 
 static void test_gone_and_short(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_GONE);
-    make(g, 100, 5);
-    redis_ask(s, "HDEL " KEY1 "_%s 17", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SHORT);
+    scan_is(SCAN_GONE);
+    make(100, 5);
+    redis_do("HDEL " KEY1 "_%s 17", g->hex);
+    scan_is(SCAN_SHORT);
     assert_string_equal(g->s.text, KEY1 " has 99 of 100 registered fields");
-    redis_ask(s, "SET " KEY1 "_%s x", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SHORT);
-    redis_ask(s, "DEL " KEY1 "_%s", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SHORT);
-    got_close(g);
+    redis_do("SET " KEY1 "_%s x", g->hex);
+    scan_is(SCAN_SHORT);
+    redis_do("DEL " KEY1 "_%s", g->hex);
+    scan_is(SCAN_SHORT);
 }
 
 /* The owner discards while we scan: no alarm. Two requests in one pipeline make it so at a known moment. */
 static void test_gone_while_scanning(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    make(g, 20000, 5);
-    scan(g); /* so that the discard knows the names */
+    make(20000, 5);
+    scan(); /* so that the discard knows the names */
     redis_scan(&g->scans, &g->s);
     while (g->s.reading.out == 0) /* the registry was read, the rows are asked for */
         uv_run(&g->w->loop, UV_RUN_ONCE);
-    redis_ask(&g->w->server, "DEL tally:batch:%s " KEY1 "_%s " KEY2 "_%s", g->hex, g->hex, g->hex);
+    redis_do("DEL tally:batch:%s " KEY1 "_%s " KEY2 "_%s", g->hex, g->hex, g->hex);
     WAIT_UNTIL(g->w, g->scanned == 2);
     assert_int_equal(g->s.outcome, SCAN_GONE);
-    got_close(g);
 }
 
 static void test_unknown(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    make(g, 3, 2);
-    redis_ask(s, "HSET tally:batch:%s counter old_counter", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
+    make(3, 2);
+    redis_do("HSET tally:batch:%s counter old_counter", g->hex);
+    scan_is(SCAN_UNKNOWN);
     assert_non_null(strstr(g->s.text, "\"old_counter\": its counter is not configured"));
     g->s.raw = true;
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    scan_is(SCAN_SEALED);
     assert_null(g->b.counter);
     assert_int_equal(g->b.rows_n, 5);
     g->s.raw = false;
-    redis_ask(s, "HSET tally:batch:%s counter product_views format 3", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
+    redis_do("HSET tally:batch:%s counter product_views format 3", g->hex);
+    scan_is(SCAN_UNKNOWN);
     assert_non_null(strstr(g->s.text, "another version of tallyd"));
-    redis_ask(s, "HSET tally:batch:%s format 1 =" KEY1 " many", g->hex);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
-    got_close(g);
+    redis_do("HSET tally:batch:%s format 1 =" KEY1 " many", g->hex);
+    scan_is(SCAN_UNKNOWN);
 }
 
 /* Killed in the middle of a scan: one answer, LOST; the next scan over the restarted server is whole. */
 static void test_killed_mid_scan(void **state)
 {
-    struct got *g = got_open();
     char run_id[RUN_ID_BYTES];
-    (void)state;
     /* With everysec a reply may leave while the write of AOF waits for an fsync; the kill would lose it. */
-    redis_ask(&g->w->server, "CONFIG SET appendfsync always");
-    make(g, 50000, 5);
+    redis_do("CONFIG SET appendfsync always");
+    make(50000, 5);
     memcpy(run_id, g->w->link.facts.run_id, sizeof run_id);
     redis_scan(&g->scans, &g->s);
     WAIT_UNTIL(g->w, g->b.rows_n > 5000);
@@ -286,25 +248,20 @@ static void test_killed_mid_scan(void **state)
     assert_int_equal(g->s.outcome, SCAN_LOST);
     redis_server_run(&g->w->server);
     WAIT_UNTIL(g->w, g->w->ups == 2);
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    scan_is(SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 50005);
     assert_string_not_equal(g->s.run_id, run_id);
-    got_close(g);
 }
 
 /* --- others wait for this Redis --- */
 
 static void test_gentle(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
     uint32_t most = 0;
-    (void)state;
-    make(g, 3000, 7);
+    make(3000, 7);
     for (int i = 10; i < 60; i++) {
-        redis_ask(s, "HSET s%d:product_views_%s 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9 10 10", i, g->hex);
-        redis_ask(s, "HSET tally:batch:%s =s%d:product_views 10", g->hex, i);
+        redis_do("HSET s%d:product_views_%s 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9 10 10", i, g->hex);
+        redis_do("HSET tally:batch:%s =s%d:product_views 10", g->hex, i);
     }
     g->scans.gentle = true;
     g->scans.piece = (struct piece){40, 40, 40, 1000000, 0};
@@ -316,12 +273,11 @@ static void test_gentle(void **state)
     assert_in_range(most, 2, 5);
     assert_int_equal(g->s.outcome, SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 3000 + 7 + 500);
-    got_close(g);
 }
 
-static void gentle_until_rest(struct got *g)
+static void gentle_until_rest(void)
 {
-    make(g, 20000, 5);
+    make(20000, 5);
     g->scans.gentle = true;
     redis_scan(&g->scans, &g->s);
     WAIT_UNTIL(g->w, !list_empty(&g->scans.resting));
@@ -330,85 +286,70 @@ static void gentle_until_rest(struct got *g)
 /* It ends before it asks anything of a connection that another server may have. */
 static void test_another_connection(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    gentle_until_rest(g);
+    gentle_until_rest();
     g->w->link.client_id++;
     WAIT_UNTIL(g->w, g->scanned == 1);
     assert_int_equal(g->s.outcome, SCAN_LOST);
     assert_true(g->b.rows_n < 20000);
-    got_close(g);
 }
 
 static void test_closed_while_it_rests(void **state)
 {
-    struct got *g = got_open();
-    (void)state;
-    gentle_until_rest(g);
+    gentle_until_rest();
     uv_timer_stop(&g->scans.rest);
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_int_equal(g->scanned, 0);
-    scans_close(g);
+    scans_close();
     assert_int_equal(g->scanned, 1);
     assert_int_equal(g->s.outcome, SCAN_LOST);
-    got_close(g);
 }
 
 static void test_when_full(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    make(g, 2000, 5);
-    redis_ask(s, "CONFIG SET maxmemory 1");
-    scan(g);
-    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    make(2000, 5);
+    redis_do("CONFIG SET maxmemory 1");
+    scan_is(SCAN_SEALED);
     for (int i = 1; i <= 2; i++) { /* the second finds nothing, and says that it is done */
         redis_discard(&g->w->link, &g->d);
         WAIT_UNTIL(g->w, g->discards == i);
         assert_true(g->d.done_ok);
     }
-    assert_redis(s, "0", "DBSIZE");
-    got_close(g);
+    redis_has("0", "DBSIZE");
 }
 
 static void test_discard_refused(void **state)
 {
-    struct got *g = got_open();
-    struct redis_server *s = &g->w->server;
-    (void)state;
-    make(g, 20, 5);
-    scan(g);
-    redis_ask(s, "REPLICAOF 127.0.0.1 1");
+    make(20, 5);
+    scan();
+    redis_do("REPLICAOF 127.0.0.1 1");
     redis_discard(&g->w->link, &g->d);
     WAIT_UNTIL(g->w, g->discards == 1);
     assert_false(g->d.done_ok);
     assert_true(strncmp(g->d.text, "READONLY", 8) == 0);
-    redis_ask(s, "REPLICAOF NO ONE");
-    redis_server_kill(s);
+    redis_do("REPLICAOF NO ONE");
+    redis_server_kill(&g->w->server);
     redis_discard(&g->w->link, &g->d);
     WAIT_UNTIL(g->w, g->discards == 2);
     assert_false(g->d.done_ok);
-    got_close(g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sealed),
-        cmocka_unit_test(test_many_hashes),
-        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_packed_badly),
-        cmocka_unit_test(test_gone_and_short),
-        cmocka_unit_test(test_gone_while_scanning),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_killed_mid_scan),
-        cmocka_unit_test(test_gentle),
-        cmocka_unit_test(test_another_connection),
-        cmocka_unit_test(test_closed_while_it_rests),
-        cmocka_unit_test(test_when_full),
-        cmocka_unit_test(test_discard_refused),
+        TEST(test_sealed),
+        TEST(test_many_hashes),
+        TEST(test_packed),
+        TEST(test_packed_badly),
+        TEST(test_gone_and_short),
+        TEST(test_gone_while_scanning),
+        TEST(test_unknown),
+        TEST(test_killed_mid_scan),
+        TEST(test_gentle),
+        TEST(test_another_connection),
+        TEST(test_closed_while_it_rests),
+        TEST(test_when_full),
+        TEST(test_discard_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

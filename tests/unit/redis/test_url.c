@@ -35,7 +35,6 @@ static void reads(const char *text, struct redis_url want)
 
 static void test_forms(void **state)
 {
-    (void)state;
     reads("redis://127.0.0.1:6380/2", (struct redis_url){ONE_HOST("127.0.0.1", 6380), .db = 2});
     reads("redis://cache", (struct redis_url){ONE_HOST("cache", 6379)});
     reads("rediss://u:p@cache:6390/1",
@@ -80,7 +79,6 @@ static void test_refused(void **state)
                                       "redis://1,2,3,4,5,6,7,8,9",
                                       "redis://h:"};
     struct redis_url url;
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct error e = {0};
         assert_int_equal(redis_url_parse(slice_str(bad[i]), &url, &e), ERR_CONFIG);
@@ -96,7 +94,6 @@ static void test_long_path(void **state)
     char text[300];
     struct redis_url url;
     struct error e = {0};
-    (void)state;
     snprintf(text, sizeof text, "unix:///%0*d", UNIX_PATH_MAX - 1, 0);
     assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_NONE);
     redis_url_close(&url);
@@ -108,7 +105,6 @@ static void test_password_apart(void **state)
 {
     struct redis_url url;
     struct error e;
-    (void)state;
     assert_int_equal(redis_url_parse(slice_str("redis://shop:old@h"), &url, &e), ERR_NONE);
     redis_url_set_password(&url, SLICE("new"));
     assert_string_equal(url.password, "new");
@@ -119,20 +115,17 @@ static void test_password_apart(void **state)
 /* Freed memory holds no secret. */
 static void *plain_realloc(void *arg, void *p, size_t size)
 {
-    (void)arg;
     return realloc(p, size);
 }
 
 static void looking_free(void *arg, void *p)
 {
-    (void)arg;
     if (p != NULL) assert_null(memmem(p, malloc_usable_size(p), "secret", 6));
     free(p);
 }
 
 static void test_passwords_are_wiped(void **state)
 {
-    (void)state;
     struct redis_url url;
     struct error e;
     heap_replace(&(struct heap){plain_realloc, looking_free, NULL});

@@ -13,19 +13,16 @@ static bool everybody_left;
 
 static void on_durable(struct redis_durable *d)
 {
-    (void)d;
     answers++;
 }
 
 static bool on_left(struct redis_durable *d)
 {
-    (void)d;
     return everybody_left;
 }
 
 static void waits_ended(struct redis_waits *ws)
 {
-    (void)ws;
     ends++;
 }
 
@@ -36,7 +33,6 @@ static void link_ended(struct redis_link *l)
 
 static int begin(void **state)
 {
-    (void)state;
     w = world_open(); /* its link says where the server is */
     world_link(w, &wait_link, "wait");
     redis_waits_init(&waits, &wait_link, &w->life, false);
@@ -49,7 +45,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     redis_link_close(&wait_link, link_ended);
     WAIT_UNTIL(w, ends == 1);
     world_close(w);
@@ -65,7 +60,6 @@ static void ask(int at, int64_t replicas, uint64_t timeout_ms)
 
 static void each_at_its_own_time_behind_one_write(void **state)
 {
-    (void)state;
     uint64_t from_ms = mono_ms();
     ask(0, 1, 900);
     ask(1, 1, 300);
@@ -87,7 +81,6 @@ static void each_at_its_own_time_behind_one_write(void **state)
 
 static void none_is_enough_while_a_failover_is_under_way(void **state)
 {
-    (void)state;
     place_hold(&w->place, true);
     uint64_t from_ms = mono_ms();
     ask(0, 0, 0);
@@ -99,7 +92,6 @@ static void none_is_enough_while_a_failover_is_under_way(void **state)
 
 static void another_server_answers_none(void **state)
 {
-    (void)state;
     ask(0, 1, 0);
     WAIT_UNTIL(w, list_linked(&waits.written));
     w->place.run_id[0] ^= 1;
@@ -111,7 +103,6 @@ static void another_server_answers_none(void **state)
 /* A client that is told now would be told again when the links are up on another one. */
 static void a_server_that_is_demoted_is_not_another_one_yet(void **state)
 {
-    (void)state;
     ask(0, 1, 0);
     WAIT_UNTIL(w, waits.busy && list_linked(&waits.written));
     redis_ask(&w->server, "REPLICAOF 127.0.0.1 1"); /* it ends a WAIT with UNBLOCKED, and its link */
@@ -128,7 +119,6 @@ static void a_server_that_is_demoted_is_not_another_one_yet(void **state)
 /* The same server: what was answered there is still there, so it is asked again. */
 static void a_cut_link_begins_anew(void **state)
 {
-    (void)state;
     ask(0, 1, 2000);
     WAIT_UNTIL(w, list_linked(&waits.written));
     redis_link_cut(&wait_link, "for the test");
@@ -141,7 +131,6 @@ static void a_cut_link_begins_anew(void **state)
 
 static void a_stop_waits_a_second(void **state)
 {
-    (void)state;
     uint64_t from_ms = mono_ms();
     ask(0, 1, 0);
     redis_waits_stop(&waits);
@@ -152,7 +141,6 @@ static void a_stop_waits_a_second(void **state)
 
 static void one_that_left_is_waited_for_no_longer(void **state)
 {
-    (void)state;
     ask(0, 1, 0);
     ask(1, 1, 500);
     WAIT_UNTIL(w, answers == 1);
@@ -164,7 +152,6 @@ static void one_that_left_is_waited_for_no_longer(void **state)
 
 static void what_still_waits_hears_that_all_is_closed(void **state)
 {
-    (void)state;
     ask(0, 1, 0);
     redis_link_close(&wait_link, link_ended);
     WAIT_UNTIL(w, ends == 1);
@@ -176,7 +163,6 @@ static void what_still_waits_hears_that_all_is_closed(void **state)
 /* The hits that its client has answers for may be lost with the rest. */
 static void no_count_on_other_data(void **state)
 {
-    (void)state;
     redis_ask(&w->server, "SET tally:seq:shop:%s 7", w->life.id);
     redis_link_numbered(&w->link, 8);
     ask(0, 0, 0);
@@ -195,13 +181,11 @@ static int fenced, fences_gone;
 
 static void on_fence(struct fence *f)
 {
-    (void)f;
     fenced++;
 }
 
 static void fences_closed(struct redis_fences *fs)
 {
-    (void)fs;
     fences_gone++;
 }
 
@@ -218,7 +202,6 @@ static int begin_fences(void **state)
 
 static int end_fences(void **state)
 {
-    (void)state;
     world_link_close(w, &w->link);
     redis_fences_close(&fences, fences_closed);
     redis_link_close(&wait_link, link_ended);
@@ -243,7 +226,6 @@ static void fence_begin(void)
 
 static void a_fence_passes_beside_fewer_waits(void **state)
 {
-    (void)state;
     fences.n = 8;
     fence_begin();
     a_round();
@@ -255,7 +237,6 @@ static void a_fence_passes_beside_fewer_waits(void **state)
 /* The server takes over data that lack what the fence wrote, and a WAIT writes more than that. */
 static void no_fence_passes_on_other_data_with_more_waits(void **state)
 {
-    (void)state;
     a_round();
     a_round();
     fence_begin();

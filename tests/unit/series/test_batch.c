@@ -105,7 +105,6 @@ static void draw(struct dice *d, struct model *m, struct batch *b)
 
 static void sealing_equals_a_model(void **state)
 {
-    (void)state;
     struct dice d = dice_new("sealing_equals_a_model");
     for (int turn = 0; turn < 400; turn++) {
         static struct model m;
@@ -132,7 +131,6 @@ static void sealing_equals_a_model(void **state)
 
 static void row_keys_are_in_the_order_of_rows(void **state)
 {
-    (void)state;
     struct dice d = dice_new("row_keys_are_in_the_order_of_rows");
     struct buf before = {0}, key = {0};
     for (int turn = 0; turn < 100; turn++) {
@@ -157,7 +155,6 @@ static void row_keys_are_in_the_order_of_rows(void **state)
 
 static void row_keys_have_their_form(void **state)
 {
-    (void)state;
     struct batch b;
     size_t short_hash;
     struct buf key = {0};
@@ -242,7 +239,6 @@ static void digests(struct dice *d, enum change change, uint8_t out[3][16])
 
 static void digests_depend_on_content_alone(void **state)
 {
-    (void)state;
     struct dice d = dice_new("digests_depend_on_content_alone");
     uint8_t first[3][16], other[3][16];
     digests(&d, CHANGE_NOTHING, first);
@@ -259,7 +255,6 @@ static void digests_depend_on_content_alone(void **state)
 /* The format of version 1: a digest that changes here is one that no ledger knows. */
 static void digest_is_the_one_of_format_1(void **state)
 {
-    (void)state;
     struct batch b;
     size_t short_hash;
     struct chunk c = {0};
@@ -279,7 +274,6 @@ static void digest_is_the_one_of_format_1(void **state)
 
 static void borders_are_every_thousand_rows(void **state)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, 999, 1000, 1001, 2000, 2001};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct batch b;
@@ -313,7 +307,6 @@ static void borders_are_every_thousand_rows(void **state)
 
 static void a_short_hash_is_named(void **state)
 {
-    (void)state;
     struct batch b;
     size_t short_hash = 99;
     batch_init(&b, &(struct batch_id){{7}});
@@ -353,7 +346,6 @@ static void cut_unsealed(void *arg)
 
 static void our_own_mistakes_end_it(void **state)
 {
-    (void)state;
     struct batch b;
     batch_init(&b, &(struct batch_id){{0}});
     struct child_end end = child_run(one_hash_twice, &b);
@@ -366,7 +358,6 @@ static void our_own_mistakes_end_it(void **state)
 
 static void a_million_rows(void **state)
 {
-    (void)state;
     enum { ROWS = 1000000, HASHES = 100 };
     struct batch b;
     size_t short_hash;

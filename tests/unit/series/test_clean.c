@@ -9,7 +9,6 @@
 
 static void test_precision(void **state)
 {
-    (void)state;
     assert_int_equal(clean_precision(SLICE("60:hits")), 60);
     assert_int_equal(clean_precision(SLICE("1:a:b")), 1);
     assert_int_equal(clean_precision(SLICE("86400:")), 86400);
@@ -32,7 +31,6 @@ static int turns(int64_t precision_s, int64_t pass_s)
 
 static void test_due(void **state)
 {
-    (void)state;
     assert_int_equal(turns(1, 60), 1440);
     assert_int_equal(turns(60, 60), 1440);
     assert_int_equal(turns(300, 60), 1 + 288);

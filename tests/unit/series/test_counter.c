@@ -22,7 +22,6 @@ static struct pattern parsed(const char *text)
 
 static void patterns_are_parsed(void **state)
 {
-    (void)state;
     struct pattern p = parsed("s<store>:unique_visitors:daily");
     assert_true(p.has_store);
     assert_slice(p.prefix, "s");
@@ -37,7 +36,6 @@ static void patterns_are_parsed(void **state)
 
 static void other_patterns_are_refused(void **state)
 {
-    (void)state;
     static char long_text[KEY_BYTES_MAX + 2];
     memset(long_text, 'x', KEY_BYTES_MAX + 1);
     const char *texts[] = {
@@ -63,7 +61,6 @@ static void expect_store(const char *pattern, enum store_kind kind, struct slice
 
 static void names_are_matched(void **state)
 {
-    (void)state;
     expect_store("s<store>:x", STORE_INTEGER, SLICE("s12345:x"), "12345");
     expect_store("s<store>:x", STORE_INTEGER, SLICE("s0:x"), "0");
     expect_store("s<store>:x", STORE_INTEGER, SLICE("s9223372036854775807:x"), "9223372036854775807");
@@ -85,7 +82,6 @@ static void names_are_matched(void **state)
 
 static void lengths_are_bounded(void **state)
 {
-    (void)state;
     char name[600];
     memset(name, 'a', sizeof name);
     struct pattern text = parsed("<store>");
@@ -160,7 +156,6 @@ static void draw_pattern(struct dice *d, struct piece_pattern *p)
 
 static void overlap_is_exact(void **state)
 {
-    (void)state;
     struct dice d = dice_new("overlap_is_exact");
     size_t yes = 0, pairs = 600;
     for (size_t i = 0; i < pairs; i++) {
@@ -187,7 +182,6 @@ static bool overlap(const char *a, enum store_kind ka, const char *b, enum store
 
 static void overlap_of_long_ones(void **state)
 {
-    (void)state;
     assert_false(overlap("s<store>:a", STORE_INTEGER, "s<store>:b", STORE_INTEGER));
     assert_true(overlap("s<store>:x", STORE_INTEGER, "s<store>1:x", STORE_INTEGER));
     assert_false(overlap("s<store>:x", STORE_TEXT, "s<store>:y:x", STORE_TEXT));
@@ -256,7 +250,6 @@ static void expect_two(const char *key, const char *lock, const char *says)
 
 static void good_sets_pass(void **state)
 {
-    (void)state;
     struct counter all[] = {
         counter_of("unique_visitors", "s<store>:unique_visitors:daily", "s<store>:unique_visitors:sync",
                    STORE_INTEGER),
@@ -271,7 +264,6 @@ static void good_sets_pass(void **state)
 
 static void overlapping_sets_are_refused(void **state)
 {
-    (void)state;
     expect_one("s<store>:a", "s<store>:a", STORE_INTEGER,
                "its key and the lock of counter a can be the same name, \"s0:a\"");
     expect_one("s<store>", "s<store>1", STORE_INTEGER, "can be the same name, \"s11\"");
@@ -284,7 +276,6 @@ static void overlapping_sets_are_refused(void **state)
 
 static void own_names_are_refused(void **state)
 {
-    (void)state;
     expect_one("tally:x", "x", STORE_INTEGER, "its key can begin with tally:");
     expect_one("x", "tally:dirty", STORE_INTEGER, "its lock can begin with tally:");
     expect_one("tally:<store>", "x<store>", STORE_INTEGER, "its key can begin with tally:");
@@ -299,7 +290,6 @@ static void own_names_are_refused(void **state)
 
 static void claimed_names_are_refused(void **state)
 {
-    (void)state;
     expect_one("x_" HEX, "y", STORE_INTEGER, "its key ends in '_' and 32 hex digits");
     expect_one("y", "x_" HEX, STORE_INTEGER, "its lock can end in '_' and 32 hex digits");
     expect_one("y<store>", "s<store>_" HEX, STORE_INTEGER, "its lock can end");
@@ -320,7 +310,6 @@ static void claimed_names_are_refused(void **state)
 
 static void incomplete_counters_are_refused(void **state)
 {
-    (void)state;
     struct counter good = counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER), c;
     expect_set(&good, 1, 0, NULL);
     c = good, c.name = SLICE("A");
@@ -356,7 +345,6 @@ static void incomplete_counters_are_refused(void **state)
 
 static void twins_are_refused(void **state)
 {
-    (void)state;
     struct counter all[] = {counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER),
                             counter_of("b", "s<store>:b", "s<store>:b:sync", STORE_INTEGER)};
     all[1].name = SLICE("a");
@@ -370,7 +358,6 @@ static void twins_are_refused(void **state)
 /* Patterns that are accepted make no claimed name, and none of tallyd's own keys, with any capture that is tried. */
 static void what_passes_makes_no_claimed_name(void **state)
 {
-    (void)state;
     static const char *const ends[] = {"",
                                        "_",
                                        "a_",
@@ -426,7 +413,6 @@ static void what_passes_makes_no_claimed_name(void **state)
 
 static void keys_find_their_counter(void **state)
 {
-    (void)state;
     struct counter all[] = {counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER),
                             counter_of("b", "s<store>:b", "s<store>:b:sync", STORE_TEXT),
                             counter_of("c", "c<store>", "d<store>", STORE_TEXT)};
@@ -451,7 +437,6 @@ static void lock_of_no_key(void *arg)
 
 static void locks_are_named(void **state)
 {
-    (void)state;
     struct counter c = counter_of("a", "s<store>:daily", "lock:<store>:sync", STORE_INTEGER);
     struct buf b = {0};
     BUF_LIT(&b, ">");
@@ -469,7 +454,6 @@ static void locks_are_named(void **state)
 
 static void feeds_are_named(void **state)
 {
-    (void)state;
     struct counter c = counter_of("a", "s<store>:daily", "s<store>:sync", STORE_INTEGER);
     struct buf b = {0};
     assert_false(counter_feeds(&c, FEED_SERIES));
@@ -488,7 +472,6 @@ static void feeds_are_named(void **state)
 
 static void an_event_is_parted_at_its_last_colon(void **state)
 {
-    (void)state;
     struct slice name, type;
     assert_true(event_split(SLICE("s1:shop:hit"), &name, &type));
     assert_slice(name, "s1:shop");
@@ -502,7 +485,6 @@ static void an_event_is_parted_at_its_last_colon(void **state)
 
 static void dates_must_exist(void **state)
 {
-    (void)state;
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     static const int years[] = {1000, 1600, 1900, 2000, 2014, 2016, 2100, 2400, 9999};
     for (size_t y = 0; y < sizeof years / sizeof *years; y++) {
@@ -523,7 +505,6 @@ static void dates_must_exist(void **state)
 
 static void fields_are_of_their_kind(void **state)
 {
-    (void)state;
     static const struct {
         enum field_kind kind;
         struct slice field;

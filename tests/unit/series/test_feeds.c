@@ -57,7 +57,6 @@ static void feed_is(struct shop *s, size_t of, enum feed feed, const char *name,
 
 static void test_usual(void **state)
 {
-    (void)state;
     struct shop s;
     shop_init(&s, "s<store>:sales", "s<store>:sales:sync", STORE_INTEGER);
     feed_is(&s, 0, FEED_SERIES, "s<store>:visits", NULL); /* count:1:s7:visits is not s7:visits */
@@ -70,7 +69,6 @@ static void test_usual(void **state)
 
 static void test_keys_of_counters(void **state)
 {
-    (void)state;
     struct shop s;
     shop_init(&s, "count:60:s<store>", "x<store>", STORE_INTEGER);
     feed_is(&s, 0, FEED_SERIES, "s<store>", "\"count:60:s<store>\", which can be the key of counter sales");
@@ -93,7 +91,6 @@ static void test_keys_of_counters(void **state)
 
 static void test_events(void **state)
 {
-    (void)state;
     struct shop s;
     static const char *const bad[] = {"views",     "<store>",        "s<store>:", ":view",
                                       "a:<store>", "s<store>:index", "s<store>"};
@@ -111,7 +108,6 @@ static void test_events(void **state)
 
 static void test_stores(void **state)
 {
-    (void)state;
     struct shop s;
     char longest[520];
     shop_init(&s, "sales", "sales:sync", STORE_INTEGER);
@@ -137,7 +133,6 @@ static void uniq_is(struct shop *s, size_t counter, const char *name, const char
 
 static void test_uniques(void **state)
 {
-    (void)state;
     struct shop s;
     shop_init(&s, "s<store>:sales", "v<store>_2010_10_10:hll", STORE_INTEGER);
     uniq_is(&s, 0, "s<store>:visitors", NULL);

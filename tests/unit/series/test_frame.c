@@ -13,14 +13,12 @@ static size_t allocations;
 
 static void *counted(void *arg, void *p, size_t size)
 {
-    (void)arg;
     allocations++;
     return realloc(p, size);
 }
 
 static void uncounted(void *arg, void *p)
 {
-    (void)arg;
     free(p);
 }
 
@@ -41,7 +39,6 @@ static void fill(struct frame *f, uint32_t hashes, uint32_t cells)
 
 static void holds_what_was_added(void **state)
 {
-    (void)state;
     struct frame f = {0};
     fill(&f, 300, 5);
     assert_int_equal(f.hashes_n, 300);
@@ -65,7 +62,6 @@ static void holds_what_was_added(void **state)
 
 static void holds_ops_and_their_items_in_order(void **state)
 {
-    (void)state;
     struct frame f = {0};
     char text[16];
     for (uint32_t i = 0; i < 100; i++) {
@@ -103,7 +99,6 @@ static void holds_ops_and_their_items_in_order(void **state)
 
 static void forgets_all_when_reset(void **state)
 {
-    (void)state;
     struct frame f = {0};
     fill(&f, 3, 2);
     BUF_LIT(&f.errors, "ERR x");
@@ -120,7 +115,6 @@ static void forgets_all_when_reset(void **state)
 
 static void allocates_nothing_once_warm(void **state)
 {
-    (void)state;
     static const struct heap counting = {counted, uncounted, NULL};
     struct frame f = {0};
     heap_replace(&counting);
@@ -150,7 +144,6 @@ static void unknown_hash(void *arg)
 
 static void our_own_mistakes_end_it(void **state)
 {
-    (void)state;
     struct frame f = {0};
     struct child_end end = child_run(overflow, &f);
     assert_true(child_was_killed(&end, SIGABRT));

@@ -119,7 +119,6 @@ static void what_is_written_is_read(void **state)
 {
     struct dice d = dice_new(__func__);
     struct stream s = {0};
-    (void)state;
     for (int round = 0; round < 500; round++) {
         stream_throw(&s, &d);
         struct slice rest = buf_slice(&s.bytes);
@@ -139,7 +138,6 @@ static void every_extreme_comes_back(void **state)
 {
     struct buf out = {0};
     struct journal_record r;
-    (void)state;
     for (size_t i = 0; i < EXTREMES; i++)
         for (uint32_t number = 1; number != 0; number = number == UINT32_MAX ? 0 : number << 1 | 1) {
             buf_reset(&out);
@@ -156,7 +154,6 @@ static void every_extreme_comes_back(void **state)
 static void the_bytes_are_these(void **state)
 {
     struct buf out = {0};
-    (void)state;
     journal_put_op(&out, 1, OP_EVENT, 300, SLICE("ab"), SLICE("t"));
     journal_put_add(&out, 1, -2);
     journal_put_add(&out, 64, 1);
@@ -181,7 +178,6 @@ static void a_cut_stream_has_its_whole_records(void **state)
 {
     struct dice d = dice_new(__func__);
     struct stream s = {0};
-    (void)state;
     for (int round = 0; round < 4; round++) {
         stream_throw(&s, &d);
         int whole = 0;
@@ -199,7 +195,6 @@ static void flipped_bytes_stay_inside(void **state)
 {
     struct dice d = dice_new(__func__);
     struct stream s = {0};
-    (void)state;
     for (int round = 0; round < 3000; round++) {
         stream_throw(&s, &d);
         for (size_t i = 0, n = 1 + dice_below(&d, 8); i < n; i++)
@@ -214,7 +209,6 @@ static void any_bytes_stay_inside(void **state)
 {
     struct dice d = dice_new(__func__);
     char bytes[64];
-    (void)state;
     for (int round = 0; round < 100000; round++) {
         size_t left, n = dice_below(&d, sizeof bytes + 1);
         for (size_t i = 0; i < n; i++)
@@ -225,7 +219,6 @@ static void any_bytes_stay_inside(void **state)
 
 static void marks_that_there_are_not_are_refused(void **state)
 {
-    (void)state;
     assert_true(IS_RECORD("\x0a"));
     assert_false(IS_RECORD("\x0d") || IS_RECORD("\x0e") || IS_RECORD("\x0f"));
     assert_true(IS_RECORD("\xfa\xff\xff\xff\x7f"));
@@ -235,7 +228,6 @@ static void marks_that_there_are_not_are_refused(void **state)
 
 static void ops_that_there_are_not_are_refused(void **state)
 {
-    (void)state;
     assert_true(IS_RECORD("\x08\x02\x00\x00\x00"));
     assert_false(IS_RECORD("\x08\x03\x00\x00\x00"));                 /* visitors are in no journal */
     assert_false(IS_RECORD("\x08\x80\x80\x80\x80\x10\x00\x00\x00")); /* 2^32 is no kind, its low half is */
@@ -249,7 +241,6 @@ static void ops_that_there_are_not_are_refused(void **state)
 
 static void events_that_there_are_not_are_refused(void **state)
 {
-    (void)state;
     assert_true(IS_RECORD("\x0b\x00\x00\x01"
                           "a") &&
                 IS_RECORD("\x0b\x00\x02"));
@@ -262,7 +253,6 @@ static void events_that_there_are_not_are_refused(void **state)
 
 static void a_length_beyond_all_memory_is_refused(void **state)
 {
-    (void)state;
     assert_false(IS_RECORD("\x08\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
                            "ab"));
     assert_false(IS_RECORD("\x08\x00\x00\x02"

@@ -20,7 +20,6 @@ static const struct counters counters = {.all = all, .n = 2, .ops = &ops};
 
 static int shop(void **state)
 {
-    (void)state;
     all[0] = (struct counter){
         .name = SLICE("visits"),
         .key = pattern("s<store>:visits"),
@@ -39,7 +38,6 @@ static unsigned of(enum op_kind kind, const char *name)
 
 static void all_of_a_store_is_in_one_lane(void **state)
 {
-    (void)state;
     unsigned lane = lane_of_store(SLICE("12345"), LANES);
     assert_int_equal(lane_of_key(&counters, SLICE("s12345:visits"), LANES), lane);
     assert_int_equal(of(OP_SERIES, "s12345:views"), lane);
@@ -50,7 +48,6 @@ static void all_of_a_store_is_in_one_lane(void **state)
 
 static void what_has_no_store_is_in_one_lane(void **state)
 {
-    (void)state;
     unsigned lane = lane_of_store(SLICE(""), LANES);
     assert_int_equal(lane_of_key(&counters, SLICE("pages"), LANES), lane);
     assert_int_equal(lane_of_key(&counters, SLICE("nobody's"), LANES), lane);
@@ -76,7 +73,6 @@ static void refuses(const char *text)
 
 static void a_feed_is_in_one_lane_or_refused(void **state)
 {
-    (void)state;
     refuses(NULL);
     all[0].feeds[FEED_SERIES] = pattern("all:views");
     refuses("holds no <store>, and the counter's stores");
@@ -94,7 +90,6 @@ static void a_feed_is_in_one_lane_or_refused(void **state)
 
 static void a_name_of_no_store_is_not_a_stores(void **state)
 {
-    (void)state;
     all[1].feeds[FEED_SERIES] = pattern("s7:views");
     refuses("can have a name that counter visits feeds");
 }

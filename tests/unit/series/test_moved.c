@@ -21,7 +21,6 @@ static unsigned of_shop, of_none;
 
 static int shop(void **state)
 {
-    (void)state;
     visits = (struct counter){
         .name = SLICE("visits"),
         .key = pattern("s<store>:visits"),
@@ -46,7 +45,6 @@ static void goes(const char *key, enum moved_kind kind, const char *type, unsign
 
 static void whole_keys(void **state)
 {
-    (void)state;
     goes("count:60:s12345:views", MOVED_SAMPLES, "hash", of_shop);
     goes("count:60:clicks:x", MOVED_SAMPLES, "hash", of_none);
     goes("tb.s12345:hot", MOVED_WHOLE, "zset", of_shop);
@@ -71,7 +69,6 @@ static void day_or_log(const char *key, unsigned lane, unsigned zset_lane)
 /* Visitors of s12345:sale, or a log of s12345: the type of the key tells. */
 static void days_and_logs(void **state)
 {
-    (void)state;
     day_or_log("s12345:people_2024_02_29", of_shop, of_shop);
     day_or_log("s12345:people_2024_02_29:hll", of_shop, of_none);
     day_or_log("s12345:sale_2025_11_28", of_none, of_shop);
@@ -91,14 +88,12 @@ static void what_stays(void **state)
                                        "somebody",
                                        "somebody:",
                                        ":else"};
-    (void)state;
     for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++)
         goes(stay[i], MOVED_NOT, NULL, 0);
 }
 
 static void what_is_made_anew(void **state)
 {
-    (void)state;
     goes("known:", MOVED_ANEW, NULL, 0);
     goes("tally:tokens", MOVED_ANEW, NULL, 0);
     goes("tally:tokens:1700000000", MOVED_ANEW, NULL, 0);
@@ -113,7 +108,6 @@ static void member(const char *key, const char *type, const char *of, unsigned l
 
 static void each_member_by_its_name(void **state)
 {
-    (void)state;
     member("tally:events", "zset", "s12345:view", of_shop);
     member("tally:leased", "hash", "s12345:view", of_shop);
     member("tally:leased", "hash", "web:login", of_none);

@@ -15,7 +15,6 @@ static struct batch_id sample(void)
 
 static void are_made_here(void **state)
 {
-    (void)state;
     struct batch_id id = sample();
     struct life l = {.instance = SLICE("shop-1"), .id = "0123456789abcdef"};
     struct buf b = {0};
@@ -40,7 +39,6 @@ static void are_made_here(void **state)
 
 static void the_other_counts_have_the_names_of_their_seeds(void **state)
 {
-    (void)state;
     struct slice name = SLICE("hits");
     struct buf b = {0};
     name_series(&b, 5, name), buf_put_char(&b, '\n');
@@ -66,7 +64,6 @@ static void the_other_counts_have_the_names_of_their_seeds(void **state)
 
 static void claimed_names_come_apart(void **state)
 {
-    (void)state;
     struct dice d = dice_new("claimed_names_come_apart");
     struct buf b = {0};
     for (int i = 0; i < 5000; i++) {
@@ -91,7 +88,6 @@ static void claimed_names_come_apart(void **state)
 
 static void other_names_do_not(void **state)
 {
-    (void)state;
     assert_true(claimed_split(SLICE("_" HEX), NULL, NULL));
     assert_false(claimed_split(SLICE(HEX), NULL, NULL));
     assert_false(claimed_split(SLICE("a" HEX), NULL, NULL));
@@ -102,7 +98,6 @@ static void other_names_do_not(void **state)
 
 static void ids_are_drawn_anew(void **state)
 {
-    (void)state;
     struct batch_id a, b, back;
     struct life l, m;
     char hex[33];
@@ -119,7 +114,6 @@ static void ids_are_drawn_anew(void **state)
 
 static void a_bad_id_leaves_the_old_one(void **state)
 {
-    (void)state;
     struct batch_id id = sample(), before = id;
     assert_false(batch_id_read(SLICE("ffffffffffffffffffffffffffffffzz"), &id));
     assert_memory_equal(&id, &before, sizeof id);

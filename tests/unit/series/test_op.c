@@ -5,7 +5,6 @@
 
 static void slots_begin_at_multiples_of_their_width(void **state)
 {
-    (void)state;
     assert_int_equal(op_slot(0, 60), 0);
     assert_int_equal(op_slot(59, 60), 0);
     assert_int_equal(op_slot(60, 60), 60);
@@ -14,7 +13,6 @@ static void slots_begin_at_multiples_of_their_width(void **state)
 
 static void a_slot_is_kept_while_it_is_among_the_samples(void **state)
 {
-    (void)state;
     static const struct op_limits l = {.precisions = {1, 60}, .precisions_n = 2, .samples = 3};
     assert_true(op_keeps(&l, 0, 1000, 1000));
     assert_true(op_keeps(&l, 0, 998, 1000));
@@ -32,7 +30,6 @@ static void a_slot_is_kept_while_it_is_among_the_samples(void **state)
 
 static void visitors_of_a_store_move_its_counter(void **state)
 {
-    (void)state;
     static const struct counter c = {.key = {{"s", 1}, {":daily", 6}, true, NULL}, .store = STORE_INTEGER};
     struct op_limits l = {.uniq_name = {{"shop", 4}, {":who", 4}, true, NULL}};
     struct buf b = {0};

@@ -47,7 +47,6 @@ static const char *says(enum op_kind kind, struct slice name, struct slice type,
 static void what_is_a_name(void **state)
 {
     char longest[513];
-    (void)state;
     memset(longest, 'x', sizeof longest);
     assert_string_equal(says(OP_SERIES, slice_of(longest, 512), SLICE(""), 0), "");
     assert_string_equal(says(OP_SERIES, slice_of(longest, 513), SLICE(""), 0), NAME);
@@ -65,7 +64,6 @@ static void what_is_a_name(void **state)
 
 static void keys_of_counters_are_taken(void **state)
 {
-    (void)state;
     assert_string_equal(SERIES("odd"), OF("count:60:odd", "odd"));
     assert_string_equal(SERIES("odder"), "");
     assert_string_equal(SERIES("s1:visitors:daily"), ""); /* count:5:s1:... is no counter's */
@@ -83,7 +81,6 @@ static void keys_of_counters_are_taken(void **state)
 
 static void keys_of_tallyd_are_taken(void **state)
 {
-    (void)state;
     assert_string_equal(EVENT("tally", "dirty"), OWN("tally:dirty", "tally:"));
     assert_string_equal(EVENT("known", "x"), OWN("known:x", "known:"));
     assert_string_equal(EVENT("count:5", "views"), OWN("count:5:views", "count:"));
@@ -100,7 +97,6 @@ static void keys_of_tallyd_are_taken(void **state)
 
 static void days_are_numbered(void **state)
 {
-    (void)state;
     assert_int_equal(day_number(19700101), 0);
     assert_int_equal(day_number(19700102), 1);
     assert_int_equal(day_of_number(day_number(20000229) + 1), 20000301);

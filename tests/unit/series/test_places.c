@@ -26,7 +26,6 @@ static struct places parsed(const char *text, const char *const *kinds)
 
 static void values_are_spelled(void **state)
 {
-    (void)state;
     static const struct {
         const char *type, *text, *plain; /* plain NULL: refused */
     } cases[] = {{"date", "20240229", "20240229"},
@@ -77,7 +76,6 @@ static void unknown_kinds_are_refused(void **state)
 {
     static const char *const kinds[] = {"", "day", "date ", "date 2024/05/01", "integer 7", "Date"};
     struct value_type t;
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         assert_false(value_type_parse(slice_str(kinds[i]), &t));
 }
@@ -95,7 +93,6 @@ static void patterns_are_refused(void **state)
                                         "x\n<a>",
                                         "<a b>",
                                         "<a>1<b>2<c>3<d>4<e>5<f>6<g>"};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct places p;
         const char *why = NULL;
@@ -126,7 +123,6 @@ static void match_is(const char *text, const char *const *kinds, const char *nam
 
 static void names_are_taken_apart(void **state)
 {
-    (void)state;
     match_is("store:<store>:product:<product>:views", KINDS("integer", "integer"), "store:1:product:42:views",
              "1|42");
     match_is("store:<store>:product:<product>:views", KINDS("integer", "integer"), "store:1:product:x:views",
@@ -197,7 +193,6 @@ static void overlap_is_exact(void **state)
 {
     struct dice dice = dice_new("places_overlap");
     size_t yes = 0;
-    (void)state;
     for (size_t i = 0; i < 400; i++) {
         struct drawn a, b;
         char name[BYTES_MAX + 1] = "";
@@ -227,7 +222,6 @@ static void overlap_of_times(void **state)
                         number = parsed("v:<id>", KINDS("integer")), text = parsed("v:<id>", KINDS("text")),
                         hour = parsed("v:<h>", KINDS("hour")),
                         two = parsed("v:<id>:<day>", KINDS("integer", "date"));
-    (void)state;
     assert_true(places_overlap(&day, &number, NULL));
     assert_false(places_overlap(&dashed, &number, NULL));
     assert_true(places_overlap(&dashed, &text, NULL));

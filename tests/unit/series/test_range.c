@@ -26,7 +26,6 @@ static void ends_at(const struct range *r, size_t i, const char *field)
 
 static void defaults_end_today(void **state)
 {
-    (void)state;
     struct range r;
     assert_true(days(NONE, NONE, &r));
     assert_int_equal(r.n, 30);
@@ -43,7 +42,6 @@ static void defaults_end_today(void **state)
 
 static void takes_what_is_given(void **state)
 {
-    (void)state;
     struct range r;
     assert_true(days(SLICE("20120228"), SLICE("20120302"), &r));
     assert_int_equal(r.n, 4);
@@ -69,7 +67,6 @@ static void refused(struct slice from, struct slice to, const char *text)
 
 static void says_what_is_wrong(void **state)
 {
-    (void)state;
     refused(SLICE("20140931"), NONE, "from is \"20140931\", expected a date as YYYYMMDD, from 1970 on");
     refused(NONE, SLICE(""), "to is \"\", expected a date as YYYYMMDD, from 1970 on");
     refused(NONE, SLICE("19691231"), "to is \"19691231\", expected a date as YYYYMMDD, from 1970 on");
@@ -81,7 +78,6 @@ static void says_what_is_wrong(void **state)
 
 static void a_field_of_elsewhere_has_no_place(void **state)
 {
-    (void)state;
     size_t i;
     struct range r;
     assert_true(days(SLICE("20140918"), SLICE("20140920"), &r));

@@ -8,7 +8,6 @@
 
 static void are_those_of_cluster_keyslot(void **state)
 {
-    (void)state;
     static const struct {
         const char *key;
         unsigned slot; /* as redis-server 7.0.15 answers CLUSTER KEYSLOT */
@@ -33,7 +32,6 @@ static void are_those_of_cluster_keyslot(void **state)
 /* Keys are found by it: it must never change. */
 static void one_lane_has_this_tag(void **state)
 {
-    (void)state;
     struct tag tag;
     tag_find(0, 1, &tag);
     assert_slice(tag_slice(&tag), "{fjl}");
@@ -42,7 +40,6 @@ static void one_lane_has_this_tag(void **state)
 
 static void each_lane_is_in_the_middle_of_its_part(void **state)
 {
-    (void)state;
     for (unsigned lanes = 1; lanes <= 256; lanes *= 2)
         for (unsigned lane = 0; lane < lanes; lane++) {
             struct tag tag;
@@ -54,7 +51,6 @@ static void each_lane_is_in_the_middle_of_its_part(void **state)
 
 static void a_tag_rules_whatever_stands_behind_it(void **state)
 {
-    (void)state;
     struct tag tag;
     tag_find(3, 16, &tag);
     static const char *const names[] = {"tally:dirty", "s1:unique_visitors:daily", "count:60:{odd}", "}{",
@@ -71,7 +67,6 @@ static void a_tag_rules_whatever_stands_behind_it(void **state)
 /* Stores are found by their lanes: none of these may ever change. */
 static void a_store_is_of_this_lane(void **state)
 {
-    (void)state;
     static const struct {
         const char *store;
         unsigned of_16, of_256;
@@ -89,7 +84,6 @@ static void a_store_is_of_this_lane(void **state)
 /* Stores numbered one after the other: no lane has more than a tenth more, or less, than its share. */
 static void stores_spread_evenly(void **state)
 {
-    (void)state;
     for (unsigned lanes = 16; lanes <= LANES_MAX; lanes *= 16) {
         unsigned of[LANES_MAX] = {0}, share = 2000;
         for (unsigned i = 0; i < lanes * share; i++) {

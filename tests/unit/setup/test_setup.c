@@ -17,20 +17,28 @@
     "    columns: { store: s, field: f, count: n }\n"
 #define SECRET "hunter2"
 
-static bool build(const char *text, struct conf *conf, struct setup *setup, struct buf *problems)
+static struct conf conf; /* of the last build */
+static struct setup setup;
+static struct buf problems;
+
+static bool build(const char *text)
 {
-    if (!conf_parse("t.yaml", slice_str(text), NULL, conf, problems))
-        fail_msg("%.*s", (int)problems->n, problems->p);
-    return setup_init(setup, conf, problems);
+    if (!conf_parse("t.yaml", slice_str(text), NULL, &conf, &problems))
+        fail_msg("%.*s", (int)problems.n, problems.p);
+    return setup_init(&setup, &conf, &problems);
+}
+
+static void built_close(void)
+{
+    setup_close(&setup);
+    conf_free(&conf);
+    buf_free(&problems);
 }
 
 /* All that is expected is there, in this order; SECRET is not. */
 static void refused(const char *text, const char *first, const char *second)
 {
-    struct conf conf;
-    struct setup setup;
-    struct buf problems = {0};
-    assert_false(build(text, &conf, &setup, &problems));
+    assert_false(build(text));
     buf_put_char(&problems, '\0');
     if (strncmp(problems.p, first, strlen(first)) != 0) fail_msg("%s", problems.p);
     assert_non_null(strstr(problems.p, second));
@@ -41,15 +49,10 @@ static void refused(const char *text, const char *first, const char *second)
 
 static void test_good(void **state)
 {
-    (void)state;
-    struct conf conf;
-    struct setup setup;
-    struct buf problems = {0};
     setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
     bool built = build("redis: { url: \"redis://:" SECRET "@h:1/2\" }\n"
                        "mysql: { url: \"mysql://u:inurl@h:3/d\", timeout: 5500ms }\n"
-                       "counters:\n" COUNTER("a", "s<store>:a") COUNTER("b", "s<store>:b"),
-                       &conf, &setup, &problems);
+                       "counters:\n" COUNTER("a", "s<store>:a") COUNTER("b", "s<store>:b"));
     unsetenv("TALLYD_MYSQL_PASSWORD");
     assert_true(built);
     assert_string_equal(setup.redis.hosts[0].name, "h");
@@ -65,14 +68,11 @@ static void test_good(void **state)
     assert_int_equal(c->hits, 50);
     assert_int_equal(c->every_s, 60);
     assert_true(slice_eq(c->column_store, SLICE("s")));
-    setup_close(&setup);
-    conf_free(&conf);
-    buf_free(&problems);
+    built_close();
 }
 
 static void test_places(void **state)
 {
-    (void)state;
     refused("redis: \"http://u:" SECRET "@h\"\n"
             "mysql: \"mysql://u:" SECRET "@h\"\n"
             "counters:\n" COUNTER("a", "s<store>:a"),
@@ -94,10 +94,6 @@ static void test_places(void **state)
 
 static void test_ops(void **state)
 {
-    (void)state;
-    struct conf conf;
-    struct setup setup;
-    struct buf problems = {0};
     assert_true(
         build("mysql: \"mysql://u@h/d\"\n"
               "series: { precisions: [60, 1, 5], samples: 7 }\n"
@@ -106,8 +102,7 @@ static void test_ops(void **state)
               "uniques: { exact_below: 9, growth: 3KiB, name: \"s<store>:who\", feeds: { counter: b } }\n"
               "tokens: { keep: 2h, max: 5 }\n"
               "counters:\n" COUNTER("a", "s<store>:a")
-                  COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n",
-              &conf, &setup, &problems));
+                  COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n"));
     static const uint32_t precisions[] = {1, 5, 60};
     assert_ptr_equal(setup.counters.ops, &setup.ops);
     assert_int_equal(setup.ops.precisions_n, 3);
@@ -129,16 +124,13 @@ static void test_ops(void **state)
     assert_false(counter_feeds(&setup.counters.all[0], FEED_TIMEBOX));
     assert_true(counter_feeds(&setup.counters.all[1], FEED_TIMEBOX));
     assert_false(counter_feeds(&setup.counters.all[1], FEED_SERIES));
-    setup_close(&setup);
-    conf_free(&conf);
-    buf_free(&problems);
+    built_close();
 }
 
 #define GOOD "mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:a")
 
 static void test_feeds(void **state)
 {
-    (void)state;
     refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"a>x\" }\n",
             "t.yaml:8:22: counters.a.feeds.series: ", "\nt.yaml:8:43: counters.a.feeds.box: ");
     refused(GOOD "    feeds: { event: \"s<store>:a\" }\n",
@@ -158,7 +150,6 @@ static void test_feeds(void **state)
 /* A setting that would be TLS in name only is refused, and a name that may be a key is not shown. */
 static void test_tls(void **state)
 {
-    (void)state;
 #define REST "counters:\n" COUNTER("a", "s<store>:a")
 #define REDIS(url, tls) "redis: { url: \"" url "\", tls: { " tls " } }\nmysql: \"mysql://u@h/d\"\n" REST
 #define MYSQL(url, tls) "mysql: { url: \"" url "\", tls: { " tls " } }\n" REST
@@ -187,14 +178,9 @@ static void test_tls(void **state)
 static void test_sentinels(void **state)
 {
 #define SENTINELS(url, rest) "redis: { url: \"" url "\", " rest " }\nmysql: \"mysql://u@h/d\"\n" REST
-    struct conf conf;
-    struct setup setup;
-    struct buf problems = {0};
-    (void)state;
     setenv("TALLYD_SENTINEL_PASSWORD", SECRET, 1);
     assert_true(build(
-        SENTINELS("redis://u:p@shop/3", "sentinels: [ \"s1:7\", s2, \"[::1]:8\" ], sentinel: { user: t }"),
-        &conf, &setup, &problems));
+        SENTINELS("redis://u:p@shop/3", "sentinels: [ \"s1:7\", s2, \"[::1]:8\" ], sentinel: { user: t }")));
     unsetenv("TALLYD_SENTINEL_PASSWORD");
     assert_string_equal(setup.sentinels.name, "shop");
     assert_int_equal(setup.sentinels.n, 3);
@@ -205,9 +191,7 @@ static void test_sentinels(void **state)
     assert_string_equal(setup.sentinels.access.user, "t");
     assert_string_equal(setup.sentinels.access.password, SECRET);
     assert_string_equal(setup.redis.password, "p");
-    setup_close(&setup);
-    conf_free(&conf);
-    buf_free(&problems);
+    built_close();
     refused(SENTINELS("redis://shop", "sentinels: [ \"s1:0\" ]"),
             "t.yaml:1:42: redis.sentinels: ", "a port from 1 to");
     refused(SENTINELS("redis://shop", "sentinels: [ \"u:p@s1\" ]"),
@@ -229,25 +213,20 @@ static void test_sentinels(void **state)
 
 static void doors_refused(const char *listen, const char *first, const char *second)
 {
-    struct conf conf;
-    struct setup setup;
-    struct buf problems = {0}, text = {0};
+    struct buf text = {0};
     buf_printf(&text, "listen: { %s }\n" GOOD, listen);
     buf_put_char(&text, '\0');
-    assert_true(build(text.p, &conf, &setup, &problems));
+    assert_true(build(text.p));
     assert_false(setup_doors(&setup, &problems));
     buf_put_char(&problems, '\0');
     if (strncmp(problems.p, first, strlen(first)) != 0) fail_msg("%s", problems.p);
     assert_non_null(strstr(problems.p, second));
-    setup_close(&setup);
-    conf_free(&conf);
-    buf_free(&problems);
+    built_close();
     buf_free(&text);
 }
 
 static void test_doors(void **state)
 {
-    (void)state;
     doors_refused("resp: \"tls://0.0.0.0:1\"",
                   "t.yaml:1:17: listen.resp: a tls:// address needs listen.tls.cert", "key");
     doors_refused("resp: \"tcp://0.0.0.0:1\", http: \"tls://0.0.0.0:2\", tls: { cert: /x }",
@@ -261,14 +240,9 @@ static void test_doors(void **state)
 /* The shares of limits.memory. */
 static void test_limits(void **state)
 {
-    (void)state;
-    struct conf conf;
-    struct setup setup;
-    struct buf problems = {0};
     assert_true(build("mysql: \"mysql://u@h/d\"\n"
                       "limits: { memory: 64MiB }\n"
-                      "counters:\n" COUNTER("a", "s<store>:a"),
-                      &conf, &setup, &problems));
+                      "counters:\n" COUNTER("a", "s<store>:a")));
     assert_int_equal(setup.ops.read.texts_max, 2 << 20);
     struct shares shares = setup_shares(&conf);
     assert_int_equal(shares.unread_all_bytes, 32 << 20);
@@ -277,9 +251,7 @@ static void test_limits(void **state)
     assert_int_equal(shares.hashes, (16 << 20) / 130);
     assert_int_equal(shares.names, (3 << 20) / 88);
     assert_int_equal(shares.lasts_bytes, 1 << 20);
-    setup_close(&setup);
-    conf_free(&conf);
-    buf_free(&problems);
+    built_close();
 }
 
 int main(void)

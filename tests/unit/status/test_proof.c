@@ -69,7 +69,6 @@ static void test_books(void **state)
 {
     struct world *w = world_open();
     struct told s;
-    (void)state;
     books_make(w);
     redis_ask(&w->server, "CONFIG SET maxmemory 1");
     assert_int_equal(tell(w, 50000, 0, &s), ERR_NONE);

@@ -23,6 +23,22 @@ static const struct batch_id id_1 = {{1}}, id_2 = {{2}};
         .name = name_, .merged = merged_, .rejected = rejected_, .newer = newer_                             \
     }
 
+static struct sums sums; /* of the test that runs */
+
+static int sums_open(void **state)
+{
+    sums_init(&sums, &counters);
+    return 0;
+}
+
+static int sums_end(void **state)
+{
+    sums_close(&sums);
+    return 0;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, sums_open, sums_end)
+
 static void assert_sum(sum_t got, int64_t wanted)
 {
     char text[48];
@@ -32,89 +48,73 @@ static void assert_sum(sum_t got, int64_t wanted)
 
 static void test_balance(void **state)
 {
-    (void)state;
-    struct sums s;
     struct books_counter rows[] = {MERGED("visitors", 100, 3, 20)};
     const struct books books = {.counters = rows, .counters_n = 1};
-    sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("visitors"), SLICE("100"));
-    sums_pending(&s, SLICE("v:1"), SLICE("7"));
-    sums_pending(&s, SLICE("v:1"), SLICE("-2"));
-    sums_batch(&s, &id_1, SLICE("visitors"), 0);
-    sums_claimed(&s, &id_1, SLICE("v:2"), SLICE("f"), SLICE("12"));
-    sums_stored(&s, &books);
-    assert_sum(s.all[0].merged, 80);
-    assert_sum(s.all[0].rejected, 3);
-    assert_sum(s.all[0].pending, 5);
-    assert_sum(s.all[0].claimed, 12);
-    assert_sum(sum_difference(&s.all[0]), 0);
-    assert_sum(sum_difference(&s.all[1]), 0);
-    sums_close(&s);
+    sums_accepted(&sums, SLICE("visitors"), SLICE("100"));
+    sums_pending(&sums, SLICE("v:1"), SLICE("7"));
+    sums_pending(&sums, SLICE("v:1"), SLICE("-2"));
+    sums_batch(&sums, &id_1, SLICE("visitors"), 0);
+    sums_claimed(&sums, &id_1, SLICE("v:2"), SLICE("f"), SLICE("12"));
+    sums_stored(&sums, &books);
+    assert_sum(sums.all[0].merged, 80);
+    assert_sum(sums.all[0].rejected, 3);
+    assert_sum(sums.all[0].pending, 5);
+    assert_sum(sums.all[0].claimed, 12);
+    assert_sum(sum_difference(&sums.all[0]), 0);
+    assert_sum(sum_difference(&sums.all[1]), 0);
 }
 
 /* Two chunks, one of them merged: only the other's rows count, by the cut of series/batch.h. */
 static void test_half_merged(void **state)
 {
-    (void)state;
     const size_t rows = BATCH_CHUNK_ROWS + 500;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
-    struct sums s;
-    sums_init(&s, &counters);
-    sums_batch(&s, &id_1, SLICE("views"), 0);
-    sums_batch(&s, &id_2, SLICE("views"), 0);
+    sums_batch(&sums, &id_1, SLICE("views"), 0);
+    sums_batch(&sums, &id_2, SLICE("views"), 0);
     for (size_t i = rows; i-- > 0;) { /* against the order of the cut */
         char field[16];
         int n = snprintf(field, sizeof(field), "%06zu", i);
-        sums_claimed(&s, &id_1, SLICE("w:1"), slice_of(field, (size_t)n),
+        sums_claimed(&sums, &id_1, SLICE("w:1"), slice_of(field, (size_t)n),
                      i < BATCH_CHUNK_ROWS ? SLICE("1") : SLICE("1000"));
     }
-    sums_claimed(&s, &id_2, SLICE("w:1"), SLICE("a"), SLICE("7"));
-    sums_stored(&s, &books);
-    assert_sum(s.all[1].claimed, 500 * 1000 + 7);
-    assert_int_equal(s.all[1].broken, 0);
-    sums_close(&s);
+    sums_claimed(&sums, &id_2, SLICE("w:1"), SLICE("a"), SLICE("7"));
+    sums_stored(&sums, &books);
+    assert_sum(sums.all[1].claimed, 500 * 1000 + 7);
+    assert_int_equal(sums.all[1].broken, 0);
 }
 
 /* The order of the cut is (length, bytes) of the hash, then of the field, over all hashes of the batch. */
 static void test_cut_over_hashes(void **state)
 {
-    (void)state;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 1, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
-    struct sums s;
-    sums_init(&s, &counters);
-    sums_batch(&s, &id_1, SLICE("views"), 0);
-    sums_claimed(&s, &id_1, SLICE("w:22"), SLICE("a"), SLICE("10")); /* last of 1001: alone in chunk 1 */
+    sums_batch(&sums, &id_1, SLICE("views"), 0);
+    sums_claimed(&sums, &id_1, SLICE("w:22"), SLICE("a"), SLICE("10")); /* last of 1001: alone in chunk 1 */
     for (int i = 0; i < BATCH_CHUNK_ROWS; i++) {
         char field[16];
         int n = snprintf(field, sizeof(field), "%d", i);
-        sums_claimed(&s, &id_1, SLICE("w:3"), slice_of(field, (size_t)n), SLICE("1"));
+        sums_claimed(&sums, &id_1, SLICE("w:3"), slice_of(field, (size_t)n), SLICE("1"));
     }
-    sums_stored(&s, &books);
-    assert_sum(s.all[1].claimed, BATCH_CHUNK_ROWS);
-    sums_close(&s);
+    sums_stored(&sums, &books);
+    assert_sum(sums.all[1].claimed, BATCH_CHUNK_ROWS);
 }
 
 static void test_other_cut(void **state)
 {
-    (void)state;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
-    struct sums s;
     struct buf text = {0};
-    sums_init(&s, &counters);
-    sums_batch(&s, &id_1, SLICE("views"), 0);
-    sums_claimed(&s, &id_1, SLICE("w:1"), SLICE("a"), SLICE("7"));
-    sums_stored(&s, &books);
-    assert_int_equal(s.all[1].broken, 1);
-    assert_int_equal(sums_print(&s, &text), 1);
+    sums_batch(&sums, &id_1, SLICE("views"), 0);
+    sums_claimed(&sums, &id_1, SLICE("w:1"), SLICE("a"), SLICE("7"));
+    sums_stored(&sums, &books);
+    assert_int_equal(sums.all[1].broken, 1);
+    assert_int_equal(sums_print(&sums, &text), 1);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(
         text.p,
         "views: the ledger has 1 chunks of existing batches that were cut in another way. Next: stop"));
     buf_free(&text);
-    sums_close(&s);
 }
 
 /* Gens 4 to 9 are not in the ledger; two of those batches exist, so four were merged and are gone. A batch that was claimed after
@@ -124,7 +124,6 @@ static void test_mysql_behind(void **state)
     static const struct {
         uint64_t redis, ledger, lost;
     } cases[] = {{9, 3, 4}, {9, 4, 3}, {9, 8, 0}, {9, 9, 0}, {9, 12, 0}, {0, 3, 0}, {5, 3, 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sums s;
         struct buf text = {0};
@@ -145,40 +144,33 @@ static void test_mysql_behind(void **state)
 
 static void test_found_only(void **state)
 {
-    (void)state;
-    struct sums s;
     struct buf text = {0};
     struct books_counter rows[] = {MERGED("gone", 5, 0, 0)};
     const struct books books = {.counters = rows, .counters_n = 1};
-    sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("gone"), SLICE("6"));
-    sums_pending(&s, SLICE("x:1"), SLICE("9"));
-    sums_pending(&s, SLICE("w:1"), SLICE("none"));
-    sums_stored(&s, &books);
-    assert_int_equal(s.n, 3);
-    assert_false(s.all[2].configured);
-    assert_int_equal(s.stray, 1);
-    assert_int_equal(s.all[1].odd, 1);
-    assert_int_equal(sums_print(&s, &text), 1);
+    sums_accepted(&sums, SLICE("gone"), SLICE("6"));
+    sums_pending(&sums, SLICE("x:1"), SLICE("9"));
+    sums_pending(&sums, SLICE("w:1"), SLICE("none"));
+    sums_stored(&sums, &books);
+    assert_int_equal(sums.n, 3);
+    assert_false(sums.all[2].configured);
+    assert_int_equal(sums.stray, 1);
+    assert_int_equal(sums.all[1].odd, 1);
+    assert_int_equal(sums_print(&sums, &text), 1);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(text.p, "gone has books, and no counter is configured by that name."));
     assert_non_null(strstr(text.p, "views: 1 values in Redis are not integers"));
     assert_non_null(strstr(text.p, "1 fields are in hashes that no configured counter claims"));
     buf_free(&text);
-    sums_close(&s);
 }
 
 static void test_too_many(void **state)
 {
-    (void)state;
-    struct sums s;
     struct buf text = {0};
     struct books_counter rows[] = {MERGED("views", INT64_MAX, 0, 0), MERGED("visitors", 7, 0, 0)};
     const struct books books = {.counters = rows, .counters_n = 2};
-    sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("views"), SLICE("1"));
-    sums_stored(&s, &books);
-    assert_int_equal(sums_print(&s, &text), 2);
+    sums_accepted(&sums, SLICE("views"), SLICE("1"));
+    sums_stored(&sums, &books);
+    assert_int_equal(sums_print(&sums, &text), 2);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(
         text.p, "visitors does not balance: Redis knows of 0 accepted hits, and 7 more are in the books. "));
@@ -187,7 +179,6 @@ static void test_too_many(void **state)
         "views does not balance: Redis knows of 1 accepted hits, and 9223372036854775806 more are in the "
         "books. Next: see whether its data are gone (FLUSHALL, FLUSHDB"));
     buf_free(&text);
-    sums_close(&s);
 }
 
 /* All sums are equal, and one lane's Redis is not what MySQL was merged for. */
@@ -202,7 +193,6 @@ static void test_other_data(void **state)
         {REALM_STRANGER, "Redis does not say which it is (it has no tally:realm)"},
         {REALM_UNKNOWN, "MySQL does not count for this Redis"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sums s, lane;
         struct buf text = {0};
@@ -225,49 +215,40 @@ static void test_other_data(void **state)
 /* "visits" is called "visitors" now: some of its hits are claimed under the old name, some pending under the new one. */
 static void test_renamed(void **state)
 {
-    (void)state;
-    struct sums s;
     struct buf text = {0};
     const struct books books = {0};
-    sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("visits"), SLICE("7"));
-    sums_pending(&s, SLICE("v:1"), SLICE("4"));
-    sums_batch(&s, &id_1, SLICE("visits"), 0);
-    sums_claimed(&s, &id_1, SLICE("v:2"), SLICE("f"), SLICE("3"));
-    sums_stored(&s, &books);
-    assert_int_equal(sums_print(&s, &text), 2);
+    sums_accepted(&sums, SLICE("visits"), SLICE("7"));
+    sums_pending(&sums, SLICE("v:1"), SLICE("4"));
+    sums_batch(&sums, &id_1, SLICE("visits"), 0);
+    sums_claimed(&sums, &id_1, SLICE("v:2"), SLICE("f"), SLICE("3"));
+    sums_stored(&sums, &books);
+    assert_int_equal(sums_print(&sums, &text), 2);
     buf_put_char(&text, '\0');
     assert_non_null(
         strstr(text.p, "visitors does not balance: 4 of its hits were accepted under another name. "));
     assert_non_null(strstr(text.p, "visits has books, and no counter is configured by that name."));
     assert_non_null(strstr(text.p, "`redis-cli HINCRBY tally:accepted visits -4`, and 4 for the new name."));
     buf_free(&text);
-    sums_accepted(&s, SLICE("visits"), SLICE("-4"));
-    sums_accepted(&s, SLICE("visitors"), SLICE("4"));
-    assert_true(sums_proved(&s));
-    sums_close(&s);
+    sums_accepted(&sums, SLICE("visits"), SLICE("-4"));
+    sums_accepted(&sums, SLICE("visitors"), SLICE("4"));
+    assert_true(sums_proved(&sums));
 }
 
 /* Modulo 2^64: Redis' sum went round, MySQL's is about to. */
 static void test_round(void **state)
 {
-    (void)state;
-    struct sums s;
     struct books_counter rows[] = {MERGED("views", INT64_MAX, 1, 0)};
     const struct books books = {.counters = rows, .counters_n = 1};
-    sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("views"), SLICE("-9223372036854775803"));
-    sums_pending(&s, SLICE("w:1"), SLICE("5"));
-    sums_stored(&s, &books);
-    assert_int_equal(sums_unbalanced(&s), 0);
-    sums_pending(&s, SLICE("w:1"), SLICE("1"));
-    assert_sum(sum_difference(&s.all[1]), -1);
-    sums_close(&s);
+    sums_accepted(&sums, SLICE("views"), SLICE("-9223372036854775803"));
+    sums_pending(&sums, SLICE("w:1"), SLICE("5"));
+    sums_stored(&sums, &books);
+    assert_int_equal(sums_unbalanced(&sums), 0);
+    sums_pending(&sums, SLICE("w:1"), SLICE("1"));
+    assert_sum(sum_difference(&sums.all[1]), -1);
 }
 
 static void test_write(void **state)
 {
-    (void)state;
     char text[48];
     sum_t most = (sum_t)(~(unsigned __int128)0 >> 1);
     assert_int_equal(sum_write(0, text), 1);
@@ -282,37 +263,31 @@ static void test_write(void **state)
 
 static void test_read(void **state)
 {
-    static const char *const sums[] = {"0", "7", "-120", "9223372036854775808",
-                                       "-170141183460469231731687303715884105727"};
+    static const char *const texts[] = {"0", "7", "-120", "9223372036854775808",
+                                        "-170141183460469231731687303715884105727"};
     char text[48];
-    (void)state;
-    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-        sum_write(sum_read(sums[i]), text);
-        assert_string_equal(text, sums[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        sum_write(sum_read(texts[i]), text);
+        assert_string_equal(text, texts[i]);
     }
 }
 
 static void test_only(void **state)
 {
-    struct sums s;
-    (void)state;
-    sums_init(&s, &counters);
-    sums_accepted(&s, SLICE("views"), SLICE("5"));
-    sums_accepted(&s, SLICE("gone"), SLICE("7"));
-    assert_int_equal(sums_unbalanced(&s), 2);
-    sums_only(&s, SLICE("gone"));
-    assert_int_equal(s.n, 1);
-    assert_string_equal(s.all[0].name, "gone");
-    assert_int_equal(sums_unbalanced(&s), 1);
-    sums_only(&s, SLICE("never_seen"));
-    assert_int_equal(sums_unbalanced(&s), 0);
-    sums_close(&s);
+    sums_accepted(&sums, SLICE("views"), SLICE("5"));
+    sums_accepted(&sums, SLICE("gone"), SLICE("7"));
+    assert_int_equal(sums_unbalanced(&sums), 2);
+    sums_only(&sums, SLICE("gone"));
+    assert_int_equal(sums.n, 1);
+    assert_string_equal(sums.all[0].name, "gone");
+    assert_int_equal(sums_unbalanced(&sums), 1);
+    sums_only(&sums, SLICE("never_seen"));
+    assert_int_equal(sums_unbalanced(&sums), 0);
 }
 
 /* Each lane has its own sums; adjustments by hand belong to no lane, so each look at MySQL has all of them. */
 static void test_lanes(void **state)
 {
-    (void)state;
     struct sums s, lane;
     struct books_counter rows[] = {MERGED("views", 4, 0, 0)};
     rows[0].adjusted = 9;
@@ -343,19 +318,19 @@ static void test_lanes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_half_merged),
-        cmocka_unit_test(test_cut_over_hashes),
-        cmocka_unit_test(test_other_cut),
+        TEST(test_balance),
+        TEST(test_half_merged),
+        TEST(test_cut_over_hashes),
+        TEST(test_other_cut),
         cmocka_unit_test(test_mysql_behind),
-        cmocka_unit_test(test_found_only),
-        cmocka_unit_test(test_too_many),
+        TEST(test_found_only),
+        TEST(test_too_many),
         cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_renamed),
-        cmocka_unit_test(test_round),
+        TEST(test_renamed),
+        TEST(test_round),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_read),
-        cmocka_unit_test(test_only),
+        TEST(test_only),
         cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@
 
 static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 1500);
     tick(); /* a full claim is followed by the next at once */
     assert_int_equal(world->claims.n, 2);
@@ -17,7 +16,6 @@ static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **stat
 /* A backlog is claimed at the pace of Redis' answers, not of the tick. */
 static void an_answered_claim_makes_room_at_once(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 5000);
     tick();
     assert_int_equal(world->claims.n, 2);
@@ -31,10 +29,8 @@ static void an_answered_claim_makes_room_at_once(void **state)
 
 static void two_claims_are_out_at_most(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 5000);
-    for (int i = 0; i < 10; i++)
-        tick();
+    ticks(10);
     assert_int_equal(world->claims.n, 2);
     claim_answered(CLAIM_EMPTY, 0, 0);
     tick();
@@ -43,13 +39,10 @@ static void two_claims_are_out_at_most(void **state)
 
 static void small_claims_of_a_counter_keep_their_gap(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     claim_answered(CLAIM_EMPTY, 0, 0);
     due(VIEWS, "p2");
-    for (int i = 0; i < 4; i++)
-        tick();
+    ticks(4);
     assert_int_equal(world->claims.n, 0);
     tick();
     assert_int_equal(world->claims.n, 1);
@@ -57,10 +50,7 @@ static void small_claims_of_a_counter_keep_their_gap(void **state)
 
 static void fields_in_flight_bound_the_claims(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 500000, 0);
+    run_to_scan(500000);
     due(VIEWS, "p2");
     uint32_t polls = world->polls_n;
     tick_after(1000);
@@ -74,10 +64,7 @@ static void fields_in_flight_bound_the_claims(void **state)
 
 static void runs_bound_the_claims(void **state)
 {
-    (void)state;
-    struct sync_config c = sync_config_default;
-    c.runs_max = 3;
-    reopen(&c);
+    reopen_with(config.runs_max = 3);
     for (uint32_t i = 0; i < 3; i++) {
         due_many(VIEWS, 'p', i, i + 1);
         tick_after(200);
@@ -93,7 +80,6 @@ static void runs_bound_the_claims(void **state)
 
 static void names_due_are_bounded_and_single(void **state)
 {
-    (void)state;
     sync_mysql(world->s, false);
     due_many(VIEWS, 'p', 0, 10);
     due_many(VIEWS, 'p', 0, 10);
@@ -108,7 +94,6 @@ static void names_due_are_bounded_and_single(void **state)
 
 static void nothing_is_claimed_while_the_world_is_not_ready(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     sync_mysql(world->s, false);
     tick_after(1000);
@@ -136,11 +121,7 @@ static void nothing_is_claimed_while_the_world_is_not_ready(void **state)
 
 static void counters_claim_in_turn(void **state)
 {
-    (void)state;
-    struct sync_config c = sync_config_default;
-    c.claims_max = 1;
-    c.due_max = 50000;
-    reopen(&c);
+    reopen_with(config.claims_max = 1, config.due_max = 50000);
     due_many(VIEWS, 'p', 0, 10000);
     due_many(STARS, 'q', 0, 10000);
     due(VOTES, "v1");
@@ -155,7 +136,6 @@ static void counters_claim_in_turn(void **state)
 
 static void the_names_of_a_held_counter_leave_the_queue_to_the_others(void **state)
 {
-    (void)state;
     sync_mysql(world->s, false);
     due_many(VIEWS, 'p', 0, 30000);
     sync_counter_fit(world->s, VIEWS, false);
@@ -163,15 +143,13 @@ static void the_names_of_a_held_counter_leave_the_queue_to_the_others(void **sta
     due_many(VIEWS, 'p', 0, 30000);
     assert_int_equal(world->s->due_n, 0);
     sync_mysql(world->s, true);
-    due(VOTES, "v1");
-    tick();
+    due_now(VOTES, "v1");
     assert_int_equal(world->claims.n, 1);
     assert_ptr_equal(claim_out(0)->counter, VOTES);
 }
 
 static void names_of_a_counter_become_held_while_queued(void **state)
 {
-    (void)state;
     run_to_merge(1);
     due_many(VIEWS, 'p', 10, 20);
     merge_answered(MERGE_HELD);
@@ -183,9 +161,7 @@ static void names_of_a_counter_become_held_while_queued(void **state)
 /* Also of names that are due already, and with a claim out; two readers, two releases. */
 static void a_reader_holds_the_claims_of_one_counter(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_int_equal(world->claims.n, 1);
     due(VIEWS, "p2");
     due(STARS, "v1");
@@ -208,7 +184,6 @@ static void a_reader_holds_the_claims_of_one_counter(void **state)
 
 static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
 {
-    (void)state;
     index_put("p1", world->redis_ms - 59000);
     tick_after(500);
     tick_after(400);
@@ -222,7 +197,6 @@ static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
 /* 2,500 names of a long `every` come before the ones that are due. */
 static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
 {
-    (void)state;
     char name[16];
     for (int i = 0; i < 2500; i++) {
         snprintf(name, sizeof name, "q%d", i);
@@ -237,7 +211,6 @@ static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
 
 static void names_of_a_held_counter_do_not_hide_what_stands_behind_them(void **state)
 {
-    (void)state;
     char name[16];
     for (int i = 0; i < 2500; i++) {
         snprintf(name, sizeof name, "p%d", i);
@@ -254,7 +227,6 @@ static void names_of_a_held_counter_do_not_hide_what_stands_behind_them(void **s
 /* Another service on this Redis may know a counter that we do not: its names are left to it for long. */
 static void names_of_nobody_are_put_aside_when_nobody_took_them_for_long(void **state)
 {
-    (void)state;
     index_put("nobody", world->redis_ms - 700000);
     index_put("others", world->redis_ms - 500000);
     index_put("p1", world->redis_ms - 100000);
@@ -266,7 +238,6 @@ static void names_of_nobody_are_put_aside_when_nobody_took_them_for_long(void **
 
 static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(void **state)
 {
-    (void)state;
     world->waits = true;
     tick_after(1000);
     uint32_t polls = world->polls_n;
@@ -277,9 +248,7 @@ static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(voi
     tick_after(1000);
     assert_int_equal(world->polls_n, polls + 1);
     poll_answered();
-    struct sync_config c = sync_config_default;
-    c.claims_max = 0;
-    reopen(&c);
+    reopen_with(config.claims_max = 0);
     due_many(VIEWS, 'p', 0, 19500);
     polls = world->polls_n;
     tick_after(1000);
@@ -290,7 +259,6 @@ static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(voi
 /* A page read during a claim would list the claimed names once more. */
 static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
 {
-    (void)state;
     char name[16];
     for (int i = 0; i < 1001; i++) {
         snprintf(name, sizeof name, "p%d", i);
@@ -316,7 +284,6 @@ static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
 /* Also after a full page: the next page costs Redis a millisecond, and its names could not be claimed. */
 static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
 {
-    (void)state;
     char name[16];
     for (int i = 0; i < 1001; i++) {
         snprintf(name, sizeof name, "p%d", i);
@@ -327,8 +294,7 @@ static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
     claim_answered(CLAIM_EMPTY, 0, 0);
     sync_mysql(world->s, false);
     uint32_t polls = world->polls_n;
-    for (int i = 0; i < 100; i++)
-        tick();
+    ticks(100);
     assert_in_range(world->polls_n, polls, polls + 2);
 }
 
@@ -336,7 +302,6 @@ static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
 
 static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(void **state)
 {
-    (void)state;
     world_close(NULL);
     world_make(&sync_config_default);
     due(VIEWS, "p1");
@@ -357,7 +322,6 @@ static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(voi
 
 static void a_full_page_of_old_batches_asks_for_the_next_before_any_claim(void **state)
 {
-    (void)state;
     world_close(NULL);
     struct sync_config c = sync_config_default;
     c.runs_max = 10;
@@ -378,7 +342,6 @@ static void a_full_page_of_old_batches_asks_for_the_next_before_any_claim(void *
 
 static void a_failing_adoption_is_tried_again_but_not_every_tick(void **state)
 {
-    (void)state;
     world_close(NULL);
     world_make(&sync_config_default);
     sync_mysql(world->s, true);
@@ -391,14 +354,12 @@ static void a_failing_adoption_is_tried_again_but_not_every_tick(void **state)
     tick_after(1000);
     assert_int_equal(world->adopts.n, 1);
     adopt_answered(0, 0, 0);
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_did("C");
 }
 
 static void adopted_batches_wait_for_mysql(void **state)
 {
-    (void)state;
     world_close(NULL);
     world_make(&sync_config_default);
     sync_start(world->s);
@@ -418,7 +379,6 @@ static void adopted_batches_wait_for_mysql(void **state)
 
 static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
 {
-    (void)state;
     world->waits = true;
     tick_after(10000);
     tick_after(10000);
@@ -439,7 +399,6 @@ static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
 /* A Redis that was away may have a discarded batch again: tallyd asks for it at once, until it has an answer. */
 static void own_batches_are_adopted_when_redis_is_back(void **state)
 {
-    (void)state;
     tick_after(1000);
     world->waits = true;
     sync_redis(world->s, false);
@@ -460,7 +419,6 @@ static void own_batches_are_adopted_when_redis_is_back(void **state)
 /* They are all ours again after each question, so a page of them would be the last one once more. */
 static void own_batches_are_asked_for_as_a_whole(void **state)
 {
-    (void)state;
     tick_after(1000);
     world->waits = true;
     sync_redis(world->s, false);
@@ -479,9 +437,7 @@ static void own_batches_are_asked_for_as_a_whole(void **state)
 
 static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_int_equal(world->beats_n, 1);
     tick_after(10000);
     assert_int_equal(world->beats_n, 2);
@@ -504,10 +460,8 @@ static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
 
 static void the_ids_under_way_are_named(void **state)
 {
-    (void)state;
     struct batch_id *ids;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     assert_int_equal(sync_running(world->s, &ids), 0);
     heap_free(ids);
     struct batch_id id = claim_out(0)->id;

@@ -5,7 +5,6 @@
 
 static int kept_open(void **state)
 {
-    (void)state;
     struct sync_config config = sync_config_default;
     config.keep_ms = KEEP_MS;
     config.runs_max = 1;
@@ -32,13 +31,11 @@ static void mysql_away_and_back(void)
 
 static void scan_and_fence(uint32_t rows)
 {
-    scan_sealed(rows);
-    fence_answered(true, RUN_A);
+    scan_fenced(rows);
 }
 
 static void a_kept_batch_holds_nothing_up(void **state)
 {
-    (void)state;
     merge_whole(2500);
     assert_int_equal(world->s->runs_n, 0);
     assert_int_equal(world->s->fields, 0);
@@ -54,7 +51,6 @@ static void a_kept_batch_holds_nothing_up(void **state)
 
 static void it_is_discarded_when_a_later_merge_says_that_mysql_is_the_same(void **state)
 {
-    (void)state;
     merge_whole(1);
     tick_after(KEEP_MS);
     assert_did("");
@@ -71,7 +67,6 @@ static void it_is_discarded_when_a_later_merge_says_that_mysql_is_the_same(void 
 
 static void a_merge_that_began_too_early_says_nothing(void **state)
 {
-    (void)state;
     run_to_merge(1);
     struct chunk *first = answer(&world->merges);
     first->outcome = MERGE_DONE;
@@ -86,7 +81,6 @@ static void a_merge_that_began_too_early_says_nothing(void **state)
 
 static void without_other_merges_it_is_asked_for_again(void **state)
 {
-    (void)state;
     merge_whole(1);
     tick_after(KEEP_MS);
     tick_after(1000);
@@ -102,7 +96,6 @@ static void without_other_merges_it_is_asked_for_again(void **state)
 
 static void what_another_mysql_lacks_is_merged_and_kept_again(void **state)
 {
-    (void)state;
     merge_whole(1);
     mysql_away_and_back();
     assert_int_equal(STAT_GET(batches_kept), 0);
@@ -118,7 +111,6 @@ static void what_another_mysql_lacks_is_merged_and_kept_again(void **state)
 
 static void chunks_of_two_servers_are_merged_again(void **state)
 {
-    (void)state;
     run_to_merge(1001);
     forget_did();
     merge_answered(MERGE_DONE);
@@ -131,7 +123,6 @@ static void chunks_of_two_servers_are_merged_again(void **state)
 
 static void nothing_is_discarded_while_mysql_is_away(void **state)
 {
-    (void)state;
     merge_whole(1);
     sync_mysql(world->s, false);
     tick_after(2 * KEEP_MS);
@@ -141,7 +132,6 @@ static void nothing_is_discarded_while_mysql_is_away(void **state)
 
 static void a_lost_discard_is_sent_again(void **state)
 {
-    (void)state;
     merge_whole(1);
     tick_after(KEEP_MS);
     run_to_merge(1);
@@ -161,7 +151,6 @@ static void a_lost_discard_is_sent_again(void **state)
 
 static void one_that_is_too_old_is_let_go(void **state)
 {
-    (void)state;
     merge_whole(1);
     world->mono_ms += world->s->config.give_up_ms;
     tick();
@@ -177,7 +166,6 @@ static void on_waited(struct sync_wait *w)
 
 static void who_waits_does_not_wait_for_what_is_kept(void **state)
 {
-    (void)state;
     static bool waited;
     static struct sync_wait w = {.key = {"p1", 2}, .done = on_waited, .arg = &waited};
     merge_whole(1);
@@ -185,8 +173,7 @@ static void who_waits_does_not_wait_for_what_is_kept(void **state)
     tick_after(200);
     tick_after(200);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(1, 0);
     tick();
     assert_true(waited);
@@ -195,7 +182,6 @@ static void who_waits_does_not_wait_for_what_is_kept(void **state)
 
 static void who_waits_is_told_that_mysql_went(void **state)
 {
-    (void)state;
     static bool waited;
     static struct sync_wait w = {.key = {"p1", 2}, .done = on_waited, .arg = &waited};
     merge_whole(1);
@@ -203,8 +189,7 @@ static void who_waits_is_told_that_mysql_went(void **state)
     tick_after(200);
     tick_after(200);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(1, 0);
     mysql_away_and_back();
     tick();
@@ -214,7 +199,6 @@ static void who_waits_is_told_that_mysql_went(void **state)
 
 static void what_was_discarded_is_known_by_its_gen(void **state)
 {
-    (void)state;
     keep_discarded(world->s, 7, 70);
     keep_discarded(world->s, 8, -1);
     keep_discarded(world->s, 9, 90);

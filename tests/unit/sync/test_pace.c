@@ -4,10 +4,7 @@
 /* At most this many rows at once, and all by hits. */
 static void reopen_with_rows(uint32_t rows)
 {
-    struct sync_config c = sync_config_default;
-    c.rows_burst = rows;
-    c.rows_free_per_s = 0;
-    reopen(&c);
+    reopen_with(config.rows_burst = rows, config.rows_free_per_s = 0);
 }
 
 /* The oldest claim exists, and another tallyd has finished its batch. */
@@ -29,7 +26,6 @@ static void tick_for(uint64_t ms)
 
 static void at_light_load_names_go_at_once(void **state)
 {
-    (void)state;
     due_by_hits(VIEWS, 'p', 0, 20);
     due_by_hits(VOTES, 'v', 0, 1);
     tick();
@@ -45,7 +41,6 @@ static void at_light_load_names_go_at_once(void **state)
 /* A thousand stores, 108,000 hits a second for a minute: each store is due again at once. */
 static void sustained_load_writes_a_row_for_a_thousand_hits_at_most(void **state)
 {
-    (void)state;
     uint32_t rows = 0, claims = 0;
     for (int i = 0; i < 1200; i++) {
         world->hits += 5400;
@@ -60,7 +55,6 @@ static void sustained_load_writes_a_row_for_a_thousand_hits_at_most(void **state
 
 static void rows_for_some_only_are_saved_for_one_larger_claim(void **state)
 {
-    (void)state;
     reopen_with_rows(300);
     due_by_hits(VIEWS, 'p', 0, 200);
     tick();
@@ -76,7 +70,6 @@ static void rows_for_some_only_are_saved_for_one_larger_claim(void **state)
 
 static void rows_for_all_that_wait_are_not_saved(void **state)
 {
-    (void)state;
     reopen_with_rows(20);
     due_by_hits(VIEWS, 'p', 0, 20);
     tick();
@@ -91,7 +84,6 @@ static void rows_for_all_that_wait_are_not_saved(void **state)
 
 static void rows_do_not_pile_up_over_the_burst(void **state)
 {
-    (void)state;
     reopen_with_rows(10);
     world->hits += 1000000;
     tick();
@@ -104,10 +96,7 @@ static void rows_do_not_pile_up_over_the_burst(void **state)
 
 static void hits_and_time_below_a_row_add_up(void **state)
 {
-    (void)state;
-    struct sync_config c = sync_config_default;
-    c.rows_burst = 1;
-    reopen(&c);
+    reopen_with(config.rows_burst = 1);
     due_by_hits(VIEWS, 'p', 0, 1);
     tick_after(80); /* a tenth of a second since the opening */
     claim_over(1);
@@ -129,7 +118,6 @@ static void hits_and_time_below_a_row_add_up(void **state)
 
 static void a_claim_of_many_fields_is_paid_off_first(void **state)
 {
-    (void)state;
     due_by_hits(VIEWS, 'p', 0, 1);
     tick();
     claim_over(1050); /* 50 more than there were, five seconds' */
@@ -142,10 +130,7 @@ static void a_claim_of_many_fields_is_paid_off_first(void **state)
 
 static void debt_is_bounded(void **state)
 {
-    (void)state;
-    struct sync_config c = sync_config_default;
-    c.rows_burst = 20;
-    reopen(&c);
+    reopen_with(config.rows_burst = 20);
     due_by_hits(VIEWS, 'p', 0, 1);
     tick();
     claim_over(100000);
@@ -158,7 +143,6 @@ static void debt_is_bounded(void **state)
 
 static void what_was_not_claimed_costs_nothing(void **state)
 {
-    (void)state;
     enum claim_outcome outcomes[] = {CLAIM_EMPTY, CLAIM_REFUSED, CLAIM_GONE};
     for (int i = 0; i < 3; i++) {
         reopen_with_rows(10);
@@ -172,7 +156,6 @@ static void what_was_not_claimed_costs_nothing(void **state)
 
 static void a_claim_whose_answer_was_lost_costs_its_names(void **state)
 {
-    (void)state;
     reopen_with_rows(10);
     due_by_hits(VIEWS, 'p', 0, 7);
     tick();
@@ -182,7 +165,6 @@ static void a_claim_whose_answer_was_lost_costs_its_names(void **state)
 
 static void what_a_paced_claim_left_waits_for_rows_again(void **state)
 {
-    (void)state;
     enum claim_outcome outcomes[] = {CLAIM_STANDS, CLAIM_EMPTY};
     for (int i = 0; i < 2; i++) {
         reopen_with_rows(3);
@@ -196,7 +178,6 @@ static void what_a_paced_claim_left_waits_for_rows_again(void **state)
 
 static void what_is_due_by_time_costs_nothing(void **state)
 {
-    (void)state;
     reopen_with_rows(1);
     due_many(VIEWS, 'p', 0, 500);
     tick();
@@ -210,7 +191,6 @@ static void what_is_due_by_time_costs_nothing(void **state)
 
 static void every_ends_the_wait_without_any_rows(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     index_put("p0", world->redis_ms);
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -225,7 +205,6 @@ static void every_ends_the_wait_without_any_rows(void **state)
 
 static void a_lock_that_is_granted_ends_the_wait(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 2);
     due(VIEWS, "p1");
@@ -238,7 +217,6 @@ static void a_lock_that_is_granted_ends_the_wait(void **state)
 /* However many wait for rows, a page of the index has room, and is asked for. */
 static void names_that_wait_leave_room_for_those_due_by_time(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 30000);
     assert_int_equal(world->s->due_n, 19000);
@@ -253,7 +231,6 @@ static void names_that_wait_leave_room_for_those_due_by_time(void **state)
 
 static void mysqls_return_ends_the_wait_of_all(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     sync_mysql(world->s, false);
     due_by_hits(VIEWS, 'p', 0, 1500);
@@ -274,7 +251,6 @@ static void mysqls_return_ends_the_wait_of_all(void **state)
 
 static void the_end_of_a_hold_ends_the_wait_of_all(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     sync_hold(world->s, true, "rolled back");
     due_by_hits(VIEWS, 'p', 0, 5);
@@ -289,7 +265,6 @@ static void the_end_of_a_hold_ends_the_wait_of_all(void **state)
 
 static void a_held_counter_lets_go_of_what_waits(void **state)
 {
-    (void)state;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 5);
     sync_counter_fit(world->s, VIEWS, false);
@@ -301,26 +276,22 @@ static void a_held_counter_lets_go_of_what_waits(void **state)
 
 static void on_waited(struct sync_wait *w)
 {
-    (void)w;
     world->done_n++;
 }
 
 static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
 {
-    (void)state;
     static struct sync_wait w;
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 5);
     w = (struct sync_wait){.key = slice_str("p3"), .done = on_waited};
     sync_wait_for(world->s, &w);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(claim_out(0)->keys_n, 1);
     assert_slice(claim_out(0)->keys[0], "p3");
     due_by_hits(VIEWS, 'p', 3, 4); /* later hits are not waited for */
     claim_over(1);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(0, 0);
     tick();
     assert_int_equal(world->done_n, 1);
@@ -329,7 +300,6 @@ static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
 
 static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
 {
-    (void)state;
     static struct sync_wait w;
     reopen_with_rows(1);
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -338,14 +308,12 @@ static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
     sync_wait_for(world->s, &w);
     claim_answered(CLAIM_GONE, 0, 0);
     world->s->pace.rows = 0;
-    tick();
-    tick();
+    ticks(2);
     assert_slice(claim_out(0)->keys[0], "p0");
 }
 
 static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
 {
-    (void)state;
     static struct sync_wait w;
     reopen_with_rows(0);
     world->waits = true; /* the index does not help */
@@ -353,8 +321,7 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
     due_by_hits(VOTES, 'v', 0, 5);
     w = (struct sync_wait){.done = on_waited};
     sync_wait_for(world->s, &w);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(claim_out(0)->keys_n + claim_out(1)->keys_n, 10);
 }
 
@@ -362,7 +329,6 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
 
 static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state)
 {
-    (void)state;
     uint32_t of_hits = 0;
     due_by_hits(VIEWS, 'p', 0, 1);
     for (uint32_t i = 1; i <= 20; i++) {
@@ -377,7 +343,6 @@ static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state
 /* Otherwise each page would be asked for right after the previous one, again and again, while one name waits. */
 static void pages_in_which_nothing_is_due_are_not_asked_for_in_haste(void **state)
 {
-    (void)state;
     char name[16];
     reopen_with_rows(0);
     for (int i = 0; i < 2500; i++) {

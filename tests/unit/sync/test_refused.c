@@ -24,8 +24,7 @@ static void none_taken(bool by_value)
 
 static void taken(void)
 {
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    merged_whole();
 }
 
 static void again_to_merge(const char *key)
@@ -59,7 +58,6 @@ static void locked(const char *key)
 /* Its rows are locked: it is left alone, others are claimed, and when it is merged it is claimed again. */
 static void a_locked_store_waits_alone(void **state)
 {
-    (void)state;
     to_merge("p1");
     locked("p1");
     assert_false(is_claimed(VIEWS, "p1"));
@@ -75,7 +73,6 @@ static void a_locked_store_waits_alone(void **state)
 /* A table that refused all was mended; then rows of the same batch are refused. */
 static void a_mended_table_is_not_held(void **state)
 {
-    (void)state;
     to_merge("p1");
     merge_answered(MERGE_HELD);
     assert_false(is_claimed(VIEWS, "p2"));
@@ -88,7 +85,6 @@ static void a_mended_table_is_not_held(void **state)
 
 static void other_stores_go_on(void **state)
 {
-    (void)state;
     to_merge("p1");
     none_taken(false);
     assert_false(is_claimed(VIEWS, "p1"));
@@ -105,7 +101,6 @@ static void other_stores_go_on(void **state)
 static void one_store_holds_none(void **state)
 {
     static const unsigned pauses[] = {3, 5, 9};
-    (void)state;
     to_merge("p1");
     none_taken(false);
     for (size_t i = 0; i < sizeof pauses / sizeof *pauses; i++) {
@@ -123,7 +118,6 @@ static void one_store_holds_none(void **state)
 
 static void all_stores_are_tries(void **state)
 {
-    (void)state;
     to_merge("p1");
     none_taken(false);
     to_merge("p2");
@@ -142,7 +136,6 @@ static void all_stores_are_tries(void **state)
 
 static void values_are_at_fault_after_a_while(void **state)
 {
-    (void)state;
     to_merge("p1");
     none_taken(true);
     for (int i = 0; i < 2; i++) {
@@ -157,7 +150,6 @@ static char told[300];
 
 static void store_note(void *arg, struct slice counter, struct slice store, int64_t rows, const char *why)
 {
-    (void)arg;
     snprintf(told + strlen(told), sizeof told - strlen(told), SLICE_FMT ":" SLICE_FMT ":%lld:%s ",
              SLICE_ARG(counter), SLICE_ARG(store), (long long)rows, why);
 }
@@ -182,7 +174,6 @@ static void rejected(uint32_t rows)
 
 static void many_rejects_make_a_store_wait(void **state)
 {
-    (void)state;
     to_merge("p1");
     rejected(900);
     seconds(1);
@@ -211,7 +202,6 @@ static void many_rejects_make_a_store_wait(void **state)
 /* Of a batch from before the counter's key was another: its rows are rejects, and it names no store. */
 static void a_key_of_before_is_a_store(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     tick_after(200);
     claim_answered(CLAIM_STANDS, 2, 0);
@@ -229,7 +219,6 @@ static void a_key_of_before_is_a_store(void **state)
 
 static void names_in_the_queue_are_left_in_the_index(void **state)
 {
-    (void)state;
     to_merge("p1");
     sync_redis(world->s, true);
     world->s->config.claims_max = 0;

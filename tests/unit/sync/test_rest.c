@@ -34,7 +34,6 @@ static uint64_t rest_behind(uint64_t beside_us, uint64_t without_us)
 
 static void without_hits_chunks_go_together(void **state)
 {
-    (void)state;
     run_to_merge(20 * BATCH_CHUNK_ROWS);
     assert_int_equal(world->merges.n, sync_config_default.chunks_max);
     merge_answered(MERGE_DONE);
@@ -43,7 +42,6 @@ static void without_hits_chunks_go_together(void **state)
 
 static void what_hits_do_not_feel_hardly_rests(void **state)
 {
-    (void)state;
     merging(30);
     for (int i = 0; i < 20; i++)
         assert_int_equal(rest_behind(200, 200), 1);
@@ -51,7 +49,6 @@ static void what_hits_do_not_feel_hardly_rests(void **state)
 
 static void what_hits_feel_rests_twice_as_long_at_most(void **state)
 {
-    (void)state;
     uint64_t ms = 0;
     merging(90);
     for (int i = 0; i < 60; i++)
@@ -64,7 +61,6 @@ static void what_hits_feel_rests_twice_as_long_at_most(void **state)
 
 static void batches_take_turns(void **state)
 {
-    (void)state;
     merging(3);
     const struct batch *first = ((struct chunk *)world->merges.all[0])->batch;
     run_to_merge(3 * BATCH_CHUNK_ROWS);
@@ -84,7 +80,6 @@ static bool rests(void)
 
 static void what_rests_ends_with_a_hold(void **state)
 {
-    (void)state;
     merging(3);
     merge_answered(MERGE_DONE);
     assert_int_equal(world->merges.n, 0);
@@ -100,7 +95,6 @@ static void what_rests_ends_with_a_hold(void **state)
 
 static void a_stop_merges_what_rests(void **state)
 {
-    (void)state;
     merging(4);
     merge_answered(MERGE_DONE);
     sync_stop(world->s);
@@ -111,7 +105,6 @@ static void a_stop_merges_what_rests(void **state)
 
 static void a_refused_chunk_ends_the_rest_of_its_batch(void **state)
 {
-    (void)state;
     merging(3);
     pass(8, 200);
     merge_answered(MERGE_DOWN);

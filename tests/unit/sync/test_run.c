@@ -11,10 +11,8 @@ static int64_t held_now(void)
 
 static void from_due_to_discarded(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
-    due(VIEWS, "p2");
-    tick();
+    due_now(VIEWS, "p2");
     assert_did("C");
     assert_int_equal(claim_out(0)->keys_n, 2);
     assert_slice(claim_out(0)->keys[0], "p1");
@@ -22,8 +20,7 @@ static void from_due_to_discarded(void **state)
     assert_ptr_equal(claim_out(0)->counter, VIEWS);
     claim_answered(CLAIM_STANDS, 2500, 0);
     assert_int_equal(STAT_GET(fields_in_flight), 2500);
-    scan_sealed(2500);
-    fence_answered(true, RUN_A);
+    scan_fenced(2500);
     assert_did("SFMMM");
     const struct chunk *last = world->merges.all[2];
     assert_int_equal(last->index, 2);
@@ -43,7 +40,6 @@ static void from_due_to_discarded(void **state)
 
 static void chunks_go_out_a_few_at_a_time(void **state)
 {
-    (void)state;
     run_to_merge(20000);
     assert_int_equal(world->merges.n, 8);
     merge_answered(MERGE_DONE);
@@ -56,20 +52,16 @@ static void chunks_go_out_a_few_at_a_time(void **state)
 
 static void a_batch_without_rows_is_one_chunk(void **state)
 {
-    (void)state;
     run_to_merge(0);
     assert_int_equal(world->merges.n, 1);
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    merged_whole();
 }
 
 /* --- CLAIM --- */
 
 static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     claim_answered(CLAIM_REFUSED, 0, 0);
     tick();
     tick_after(900);
@@ -85,9 +77,7 @@ static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state
 
 static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     struct batch_id first = claim_out(0)->id;
     claim_answered(CLAIM_GONE, 0, 0);
     tick_after(200);
@@ -97,11 +87,9 @@ static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
 
 static void what_a_claim_left_is_claimed_next(void **state)
 {
-    (void)state;
     due(VIEWS, "p1");
     due(VIEWS, "p2");
-    due(VIEWS, "p3");
-    tick();
+    due_now(VIEWS, "p3");
     claim_answered(CLAIM_STANDS, 100000, 2);
     tick_after(200);
     assert_int_equal(claim_out(0)->keys_n, 2);
@@ -115,10 +103,7 @@ static void what_a_claim_left_is_claimed_next(void **state)
 
 static void a_lost_scan_is_made_again(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     scan_ended(SCAN_LOST);
     assert_did("CS");
     tick_after(5000);
@@ -134,7 +119,6 @@ static void a_lost_scan_is_made_again(void **state)
 
 static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
 {
-    (void)state;
     enum scan_outcome outcomes[] = {SCAN_GONE, SCAN_UNKNOWN};
     for (int i = 0; i < 2; i++) {
         due(VIEWS, "p1");
@@ -148,11 +132,8 @@ static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
 
 static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
 {
-    (void)state;
     int64_t held = held_now();
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 10, 0);
+    run_to_scan(10);
     scan_ended(SCAN_SHORT);
     assert_int_equal(held_now(), held + 1);
     forget_did();
@@ -164,18 +145,14 @@ static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
     scan_sealed(10);
     assert_int_equal(held_now(), held);
     fence_answered(true, RUN_A);
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    merged_whole();
 }
 
 /* --- FENCE --- */
 
 static void a_lost_fence_goes_back_to_scan(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     scan_sealed(1);
     fence_answered(false, RUN_A);
     assert_did("CSF");
@@ -185,10 +162,7 @@ static void a_lost_fence_goes_back_to_scan(void **state)
 
 static void a_fence_of_another_process_than_was_scanned_does_not_count(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     scan_sealed(1);
     fence_answered(true, RUN_B);
     assert_did("CSF");
@@ -203,10 +177,7 @@ static void a_fence_of_another_process_than_was_scanned_does_not_count(void **st
 /* It was demoted, took over another server's data, and was promoted: the same process, and the link lives. */
 static void a_fence_of_another_history_than_the_epochs_does_not_count(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     scan_sealed(1);
     struct fence *f = answer(&world->fences);
     f->passed = true;
@@ -224,7 +195,6 @@ static void a_fence_of_another_history_than_the_epochs_does_not_count(void **sta
 /* All of its chunks under the epoch of its scan, whatever the gate has heard meanwhile. */
 static void a_merge_whose_epoch_is_over_scans_again(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     const struct chunk *c = world->merges.all[0];
     assert_string_equal(c->epoch.run_id, RUN_A);
@@ -240,7 +210,6 @@ static void a_merge_whose_epoch_is_over_scans_again(void **state)
 
 static void mysql_down_waits_and_scans_again(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     merge_answered(MERGE_DONE);
     sync_mysql(world->s, false);
@@ -252,8 +221,7 @@ static void mysql_down_waits_and_scans_again(void **state)
     sync_mysql(world->s, true);
     tick();
     assert_did("S");
-    scan_sealed(3000);
-    fence_answered(true, RUN_A);
+    scan_fenced(3000);
     sync_mysql(world->s, false);
     merge_answered(MERGE_ALREADY);
     merge_answered(MERGE_DOWN);
@@ -262,12 +230,10 @@ static void mysql_down_waits_and_scans_again(void **state)
     sync_mysql(world->s, true);
     tick();
     assert_did("S"); /* woken, whatever its backoff was */
-    scan_sealed(3000);
-    fence_answered(true, RUN_A);
+    scan_fenced(3000);
     merge_answered(MERGE_ALREADY);
     merge_answered(MERGE_DONE);
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    merged_whole();
     assert_int_equal(world->s->runs_n, 0);
 }
 
@@ -280,7 +246,6 @@ static const struct run *only_run(void)
 /* As many as are in flight at most, for hours. */
 static void rows_cost_no_memory_while_mysql_is_away(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     const struct batch *b = &only_run()->batch;
     struct batch_id id = b->id;
@@ -296,9 +261,7 @@ static void rows_cost_no_memory_while_mysql_is_away(void **state)
 
 static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
+    due_now(VIEWS, "p1");
     const struct sm_state *table = only_run()->sm.table;
     assert_int_equal(table[RUN_SCAN].to & TO(RUN_MERGE), 0); /* past the fence */
     assert_int_equal(table[RUN_WAIT].to & TO(RUN_FENCE), 0); /* with rows that may be rolled back */
@@ -306,7 +269,6 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 
 static void the_worst_chunk_decides(void **state)
 {
-    (void)state;
     run_to_merge(3000);
     merge_answered(MERGE_DOWN);
     merge_answered(MERGE_CONFLICT);
@@ -320,7 +282,6 @@ static void the_worst_chunk_decides(void **state)
 
 static void after_a_bad_chunk_no_further_one_goes_out(void **state)
 {
-    (void)state;
     run_to_merge(20000);
     merge_answered(MERGE_HELD);
     for (int i = 0; i < 7; i++)
@@ -331,7 +292,6 @@ static void after_a_bad_chunk_no_further_one_goes_out(void **state)
 
 static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_HELD);
     forget_did();
@@ -342,14 +302,11 @@ static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
     assert_slice(claim_out(0)->keys[0], "v1");
     index_put("p2", 0);
     tick_after(30000);
-    scan_sealed(1);
-    fence_answered(true, RUN_A);
+    scan_fenced(1);
     merge_answered(MERGE_HELD); /* not mended yet */
     tick_after(30000);
-    scan_sealed(1);
-    fence_answered(true, RUN_A);
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    scan_fenced(1);
+    merged_whole();
     tick_after(1000);
     tick_after(1000);
     assert_int_equal(world->claims.n, 2); /* p2, found in the index */
@@ -358,13 +315,11 @@ static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
 
 static void a_conflict_is_never_discarded(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_CONFLICT);
     for (int i = 0; i < 3; i++) {
         tick_after(30000);
-        scan_sealed(1);
-        fence_answered(true, RUN_A);
+        scan_fenced(1);
         merge_answered(MERGE_CONFLICT);
     }
     assert_int_equal(world->discards.n, 0);
@@ -373,7 +328,6 @@ static void a_conflict_is_never_discarded(void **state)
 
 static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
 {
-    (void)state;
     run_to_merge(1);
     const struct chunk *c = world->merges.all[0];
     assert_true(c->not_after_ms == world->mono_ms + sync_config_default.give_up_ms);
@@ -391,7 +345,6 @@ static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
 
 static void a_lost_discard_is_sent_again(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_DONE);
     discard_answered(false);
@@ -405,7 +358,6 @@ static void a_lost_discard_is_sent_again(void **state)
 /* The tallyd that adopts it touches its ledger rows first (run.c says why). */
 static void too_old_a_run_does_not_discard_either(void **state)
 {
-    (void)state;
     run_to_merge(1);
     merge_answered(MERGE_DONE);
     discard_answered(false);
@@ -424,10 +376,7 @@ static void too_old_a_run_does_not_discard_either(void **state)
 
 static void held_back_nothing_is_claimed_or_merged(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     due(VIEWS, "p2");
     sync_hold(world->s, true, "rolled back");
     scan_sealed(1);
@@ -443,18 +392,14 @@ static void held_back_nothing_is_claimed_or_merged(void **state)
 /* The hold may come while the fence is asked, or between two chunks. */
 static void a_hold_is_kept_at_every_step_to_mysql(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 20000, 0);
+    run_to_scan(20000);
     scan_sealed(20000);
     sync_hold(world->s, true, "rolled back");
     fence_answered(true, RUN_A);
     assert_did("CSF");
     sync_hold(world->s, false, "");
     tick_after(5000);
-    scan_sealed(20000);
-    fence_answered(true, RUN_A);
+    scan_fenced(20000);
     assert_int_equal(world->merges.n, 8);
     sync_hold(world->s, true, "rolled back");
     while (world->merges.n > 0)
@@ -468,7 +413,6 @@ static void a_hold_is_kept_at_every_step_to_mysql(void **state)
 
 static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
 {
-    (void)state;
     run_to_merge(1);
     sync_hold(world->s, true, "rolled back");
     merge_answered(MERGE_DONE);
@@ -477,10 +421,7 @@ static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
 
 static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
 {
-    (void)state;
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     sync_counter_fit(world->s, VIEWS, false);
     scan_sealed(1);
     assert_did("CS");
@@ -490,18 +431,14 @@ static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
     sync_counter_fit(world->s, VIEWS, true);
     tick_after(30000);
     assert_non_null(strchr(world->did, 'S'));
-    scan_sealed(1);
-    fence_answered(true, RUN_A);
+    scan_fenced(1);
     merge_answered(MERGE_DONE);
 }
 
 /* Batches of a counter that an operator must mend do not use up what all counters share. */
 static void held_batches_do_not_stop_other_counters(void **state)
 {
-    (void)state;
-    struct sync_config c = sync_config_default;
-    c.fields_max = 100;
-    reopen(&c);
+    reopen_with(config.fields_max = 100);
     run_to_merge(100);
     merge_answered(MERGE_HELD);
     due(VOTES, "v1");
@@ -518,15 +455,13 @@ static void held_batches_do_not_stop_other_counters(void **state)
 
 static void stopped_it_claims_no_more_but_goes_on(void **state)
 {
-    (void)state;
     run_to_merge(1);
     due(VIEWS, "p2");
     sync_stop(world->s);
     forget_did();
     tick_after(1000);
     assert_null(strpbrk(world->did, "CSFMDA"));
-    merge_answered(MERGE_DONE);
-    discard_answered(true);
+    merged_whole();
     while (world->polls.n > 0)
         poll_answered();
     assert_true((sync_quiet(world->s) && list_empty(&world->s->runs)));
@@ -535,7 +470,6 @@ static void stopped_it_claims_no_more_but_goes_on(void **state)
 /* At step n of the way the machine is abandoned: teardown shows that it asks for nothing and is quiet. */
 static void abandoned_at_each_step(void **state)
 {
-    (void)state;
     for (int steps = 0; steps < 8; steps++) {
         reopen(&sync_config_default);
         due(VIEWS, "p1");
@@ -554,11 +488,9 @@ static void abandoned_at_each_step(void **state)
 /* The same, but what is out succeeds after all: it goes no further. */
 static void abandoned_what_succeeds_late_goes_no_further(void **state)
 {
-    (void)state;
     for (int steps = 1; steps < 7; steps++) {
         reopen(&sync_config_default);
-        due(VIEWS, "p1");
-        tick();
+        due_now(VIEWS, "p1");
         if (steps > 1) claim_answered(CLAIM_STANDS, 20000, 0);
         if (steps > 2) scan_sealed(20000);
         if (steps > 3) fence_answered(true, RUN_A);

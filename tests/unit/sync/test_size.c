@@ -22,7 +22,6 @@ static void claims_with_hits(int n)
 
 static void while_hits_come_a_claim_takes_half_a_millisecond(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 12000);
     claims_with_hits(25);
     world->hits++;
@@ -33,7 +32,6 @@ static void while_hits_come_a_claim_takes_half_a_millisecond(void **state)
 
 static void a_second_after_the_last_hit_claims_are_full(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 12000);
     claims_with_hits(25);
     tick_after(sync_config_default.busy_ms - 20);
@@ -46,7 +44,6 @@ static void a_second_after_the_last_hit_claims_are_full(void **state)
 
 static void a_claim_that_did_not_stand_says_nothing(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 12000);
     for (int i = 0; i < 3; i++) {
         world->hits++;
@@ -60,7 +57,6 @@ static void a_claim_that_did_not_stand_says_nothing(void **state)
 /* Names that are due by their hits alone go in claims of that size, too. */
 static void paced_claims_have_that_size(void **state)
 {
-    (void)state;
     due_many(VIEWS, 'p', 0, 12000);
     claims_with_hits(25);
     while (world->claims.n > 0 || world->s->due_n > 0) {

@@ -1,10 +1,11 @@
 /* test_wait.c - CTR.SYNC and CTR.RECOVER: what each client is told, when, and never too early. */
 #include "unit/sync/world.h"
 
-struct waiter { /* static in each test: what a test leaves waiting is ended by its teardown */
+struct waiter {
     struct sync_wait wait;
     unsigned done;
 };
+static struct waiter one; /* of the test that runs: what a test leaves waiting is ended by its teardown */
 
 static void on_waited(struct sync_wait *w)
 {
@@ -26,8 +27,7 @@ static void assert_waited(const struct waiter *w, enum ask_outcome outcome)
 
 static void run_on(uint32_t rows)
 {
-    scan_sealed(rows);
-    fence_answered(true, RUN_A);
+    scan_fenced(rows);
     while (world->merges.n > 0)
         merge_answered(MERGE_DONE);
     discard_answered(true);
@@ -37,96 +37,77 @@ static void run_on(uint32_t rows)
 
 static void a_key_is_claimed_at_once_and_waited_for(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
-    tick();
-    tick();
+    wait_for(&one, "p1");
+    ticks(2);
     assert_did("C");
     tick();
     assert_did(""); /* the claim first */
     claim_answered(CLAIM_STANDS, 3, 0);
-    tick();
-    tick();
+    ticks(2);
     assert_did("SW");
     assert_slice(((struct standing *)world->standings.all[0])->key, "p1");
     standing_answered(1, 0);
     tick_after(100);
-    assert_int_equal(w.done, 0);
+    assert_int_equal(one.done, 0);
     run_on(3);
     tick_after(100);
     assert_int_equal(((struct standing *)world->standings.all[0])->key.n, 0);
     standing_answered(0, 0);
-    assert_int_equal(w.done, 0); /* told by the tick, not from inside an answer */
+    assert_int_equal(one.done, 0); /* told by the tick, not from inside an answer */
     tick();
-    assert_waited(&w, ASK_DONE);
-    assert_int_equal(w.wait.rows, 3);
+    assert_waited(&one, ASK_DONE);
+    assert_int_equal(one.wait.rows, 3);
 }
 
 static void a_batch_of_another_service_is_waited_for_too(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
-    tick();
-    tick();
+    wait_for(&one, "p1");
+    ticks(2);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(77, 0);
     for (int i = 0; i < 3; i++) {
         tick_after(50);
-        assert_int_equal(w.done, 0);
+        assert_int_equal(one.done, 0);
         standing_answered(77, 78); /* 78 came later: no client waits for it */
     }
     tick_after(50);
     standing_answered(78, 0);
     tick();
-    assert_waited(&w, ASK_DONE);
-    assert_int_equal(w.wait.rows, 0);
+    assert_waited(&one, ASK_DONE);
+    assert_int_equal(one.wait.rows, 0);
 }
 
 static void a_key_that_comes_back_from_its_claim_is_waited_for_again(void **state)
 {
-    (void)state;
     enum claim_outcome outcomes[] = {CLAIM_REFUSED, CLAIM_GONE, CLAIM_STANDS};
     for (int i = 0; i < 3; i++) {
-        static struct waiter w;
         reopen(&sync_config_default);
         due(VIEWS, "p8");
-        wait_for(&w, "p9");
-        tick();
-        tick();
+        wait_for(&one, "p9");
+        ticks(2);
         while (world->claims.n > 1)
             claim_answered(CLAIM_EMPTY, 0, 0);
         claim_answered(outcomes[i], 0, claim_out(0)->keys_n); /* all of it, so p9, too */
         if (world->scans.n > 0) scan_ended(SCAN_GONE);
-        tick();
-        tick();
+        ticks(2);
         assert_int_equal(world->standings.n, 0);
         tick_after(1000);
         assert_int_equal(world->claims.n, 1);
         claim_answered(CLAIM_EMPTY, 0, 0);
-        tick();
-        tick();
+        ticks(2);
         standing_answered(0, 0);
         tick();
-        assert_waited(&w, ASK_DONE);
+        assert_waited(&one, ASK_DONE);
     }
 }
 
 /* The queue has no room for a name that comes back: still it was not claimed. */
 static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    struct sync_config c = sync_config_default;
-    c.due_max = 1;
-    c.claims_max = 1;
-    reopen(&c);
-    wait_for(&w, "p9");
-    tick();
-    tick();
+    reopen_with(config.due_max = 1, config.claims_max = 1);
+    wait_for(&one, "p9");
+    ticks(2);
     assert_int_equal(world->claims.n, 1);
     due(VIEWS, "p1");
     claim_answered(CLAIM_GONE, 0, 0);
@@ -134,41 +115,33 @@ static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **sta
     tick();
     assert_int_equal(world->standings.n, 0);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    for (int i = 0; i < 10; i++)
-        tick();
+    ticks(10);
     assert_slice(claim_out(0)->keys[0], "p9");
     assert_int_equal(world->standings.n, 0);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, ASK_DONE);
+    assert_waited(&one, ASK_DONE);
 }
 
 /* Out of the queue, but not in a claim: its counter was held for a moment. */
 static void a_key_that_was_dropped_from_the_queue_is_queued_again(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
+    wait_for(&one, "p1");
     tick();
     sync_counter_fit(world->s, VIEWS, false);
     sync_counter_fit(world->s, VIEWS, true);
-    tick();
-    tick();
+    ticks(2);
     assert_did("C");
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     assert_did("W");
 }
 
 static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
+    wait_for(&one, "p1");
     for (int i = 0; i < 50; i++) {
         tick();
         while (world->claims.n > 0)
@@ -181,18 +154,14 @@ static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
 
 static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **state)
 {
-    (void)state;
-    static struct waiter w;
     index_put("p1", world->redis_ms - 10);
     index_put("q1", world->redis_ms - 5);
-    wait_for(&w, "");
+    wait_for(&one, "");
     tick();
     while (world->polls.n > 0) /* the highest score is one of them */
         poll_answered();
     index_put("v1", world->redis_ms); /* of later */
-    tick();
-    tick();
-    tick();
+    ticks(3);
     assert_int_equal(world->claims.n, 2);
     world->dirty_n = 0; /* both claims ran */
     claim_answered(CLAIM_STANDS, 1, 0);
@@ -206,17 +175,15 @@ static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **
     tick_after(100);
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, ASK_DONE);
-    assert_int_equal(w.wait.rows, 2);
+    assert_waited(&one, ASK_DONE);
+    assert_int_equal(one.wait.rows, 2);
 }
 
 /* Redis' clock was ahead when it was counted. */
 static void all_claims_what_has_a_score_from_the_future(void **state)
 {
-    (void)state;
-    static struct waiter w;
     index_put("p1", world->redis_ms + 60000);
-    wait_for(&w, "");
+    wait_for(&one, "");
     for (int i = 0; i < 10 && world->claims.n == 0; i++)
         tick();
     assert_int_equal(world->claims.n, 1);
@@ -226,199 +193,168 @@ static void all_claims_what_has_a_score_from_the_future(void **state)
         tick();
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, ASK_DONE);
+    assert_waited(&one, ASK_DONE);
 }
 
 /* Every tick something is due, and a claim is out at every tick. */
 static void all_ends_under_traffic_too(void **state)
 {
-    (void)state;
-    static struct waiter w;
     char key[16];
-    wait_for(&w, "");
-    for (int i = 0; i < 200 && w.done == 0; i++) {
+    wait_for(&one, "");
+    for (int i = 0; i < 200 && one.done == 0; i++) {
         snprintf(key, sizeof key, "p%d", i);
-        due(VIEWS, key);
-        tick();
+        due_now(VIEWS, key);
         if (world->claims.n > 1) claim_answered(CLAIM_EMPTY, 0, 0);
         if (world->standings.n > 0) standing_answered(0, 0);
     }
-    assert_waited(&w, ASK_DONE);
+    assert_waited(&one, ASK_DONE);
 }
 
 static void all_waits_for_what_it_has_queued(void **state)
 {
-    (void)state;
-    static struct waiter w;
     index_put("p1", world->redis_ms);
-    wait_for(&w, "");
-    for (int i = 0; i < 20; i++)
-        tick();
+    wait_for(&one, "");
+    ticks(20);
     assert_int_equal(world->claims.n, 2); /* out, and once more: tallyd cannot know that the first ran */
     assert_int_equal(world->standings.n, 0);
     world->dirty_n = 0;
-    for (int i = 0; i < 20; i++)
-        tick();
+    ticks(20);
     assert_int_equal(world->standings.n, 0);
 }
 
 static void all_does_not_end_while_the_index_has_some_of_before(void **state)
 {
-    (void)state;
-    static struct waiter w;
     index_put("p1", world->redis_ms);
-    wait_for(&w, "");
+    wait_for(&one, "");
     for (int i = 0; i < 20; i++) {
         tick();
         while (world->claims.n > 0)
             claim_answered(CLAIM_GONE, 0, 0); /* and it is still there */
     }
     assert_int_equal(world->standings.n, 0);
-    assert_int_equal(w.done, 0);
+    assert_int_equal(one.done, 0);
 }
 
 /* --- other ends --- */
 
 static void each_reason_not_to_wait_is_told_at_once(void **state)
 {
-    (void)state;
-    static struct waiter w;
     sync_mysql(world->s, false);
-    wait_for(&w, "p1");
+    wait_for(&one, "p1");
     tick();
-    assert_waited(&w, ASK_MYSQL_DOWN);
+    assert_waited(&one, ASK_MYSQL_DOWN);
     sync_mysql(world->s, true);
     sync_redis(world->s, false);
-    wait_for(&w, "p1");
+    wait_for(&one, "p1");
     tick();
-    assert_waited(&w, ASK_REDIS_DOWN);
+    assert_waited(&one, ASK_REDIS_DOWN);
     sync_redis(world->s, true);
     sync_counter_fit(world->s, VOTES, false);
-    wait_for(&w, "p1");
+    wait_for(&one, "p1");
     tick();
-    assert_int_equal(w.done, 0); /* another counter's trouble */
+    assert_int_equal(one.done, 0); /* another counter's trouble */
     static struct waiter all;
     wait_for(&all, "");
     tick();
     assert_waited(&all, ASK_HELD);
     sync_hold(world->s, true, "rolled back");
     tick();
-    assert_waited(&w, ASK_HELD);
+    assert_waited(&one, ASK_HELD);
     sync_hold(world->s, false, "");
-    wait_for(&w, "p1");
+    wait_for(&one, "p1");
     sync_stop(world->s);
     tick();
-    assert_waited(&w, ASK_TRY_AGAIN);
+    assert_waited(&one, ASK_TRY_AGAIN);
 }
 
 /* A Redis that was away between two ticks may be one without the claim of the batch that is waited for. */
 static void redis_away_for_a_moment_ends_a_wait(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
-    tick();
-    tick();
+    wait_for(&one, "p1");
+    ticks(2);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     standing_answered(77, 0);
     tick_after(50);
     sync_redis(world->s, false);
     sync_redis(world->s, true);
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, ASK_REDIS_DOWN);
+    assert_waited(&one, ASK_REDIS_DOWN);
 }
 
 static void wait_until_it_asks(struct waiter *w)
 {
     wait_for(w, "p1");
-    tick();
-    tick();
+    ticks(2);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(world->standings.n, 1);
 }
 
 /* A name that was in no index then may be in no batch now: the server took over other data, and its links stayed open. */
 static void batches_of_another_history_do_not_end_a_wait_well(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_until_it_asks(&w);
+    wait_until_it_asks(&one);
     standing_answered_by(RUN_B, 0, 0);
     tick();
-    assert_waited(&w, ASK_TRY_AGAIN);
+    assert_waited(&one, ASK_TRY_AGAIN);
     assert_int_equal(world->epochs_over, 1);
 }
 
 static void nor_when_the_batches_were_seen_before(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_until_it_asks(&w);
+    wait_until_it_asks(&one);
     standing_answered(77, 0);
     tick_after(50);
     standing_answered_by(RUN_B, 0, 0);
     tick();
-    assert_waited(&w, ASK_TRY_AGAIN);
+    assert_waited(&one, ASK_TRY_AGAIN);
 }
 
 /* The gate looks while it is open, too, when a table does not fit. */
 static void nor_when_the_epoch_is_of_that_history_by_then(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_until_it_asks(&w);
+    wait_until_it_asks(&one);
     epoch_is_of(RUN_B);
     standing_answered_by(RUN_B, 0, 0);
     tick();
-    assert_waited(&w, ASK_TRY_AGAIN);
-    wait_until_it_asks(&w);
+    assert_waited(&one, ASK_TRY_AGAIN);
+    wait_until_it_asks(&one);
     standing_answered_by(RUN_B, 0, 0);
     tick();
-    assert_waited(&w, ASK_DONE);
+    assert_waited(&one, ASK_DONE);
 }
 
 static void after_thirty_seconds_try_again(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
-    tick();
-    tick();
+    wait_for(&one, "p1");
+    ticks(2);
     assert_int_equal(world->claims.n, 1);
     tick_after(29000);
-    assert_int_equal(w.done, 0);
+    assert_int_equal(one.done, 0);
     tick_after(1000);
-    assert_waited(&w, ASK_TRY_AGAIN);
+    assert_waited(&one, ASK_TRY_AGAIN);
 }
 
 /* What it asked comes first, since its memory is the asker's only until done. */
 static void it_ends_when_its_request_has_come_back(void **state)
 {
-    (void)state;
-    static struct waiter w;
-    wait_for(&w, "p1");
-    tick();
-    tick();
+    wait_for(&one, "p1");
+    ticks(2);
     claim_answered(CLAIM_EMPTY, 0, 0);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(world->standings.n, 1);
     sync_mysql(world->s, false);
     tick();
-    assert_int_equal(w.done, 0);
+    assert_int_equal(one.done, 0);
     standing_answered(9, 0);
     tick();
-    assert_waited(&w, ASK_MYSQL_DOWN);
+    assert_waited(&one, ASK_MYSQL_DOWN);
 }
 
 static void many_may_wait(void **state)
 {
-    (void)state;
     struct waiter w[20];
     for (int i = 0; i < 20; i++)
         wait_for(&w[i], i % 2 == 0 ? "p1" : "p2");
@@ -455,7 +391,6 @@ static void recover_begin(bool more)
 
 static void recovery_adopts_and_counts(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     const struct adopt *a = world->adopts.all[0];
@@ -464,8 +399,7 @@ static void recovery_adopts_and_counts(void **state)
     tick();
     assert_int_equal(world->scans.n, 2);
     scan_sealed(5);
-    scan_sealed(2);
-    fence_answered(true, RUN_A);
+    scan_fenced(2);
     fence_answered(true, RUN_A);
     merge_answered(MERGE_DONE);
     merge_answered(MERGE_ALREADY);
@@ -485,7 +419,6 @@ static void recovery_adopts_and_counts(void **state)
 
 static void recovery_of_nothing_ends(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(0, 0, 0);
@@ -496,7 +429,6 @@ static void recovery_of_nothing_ends(void **state)
 
 static void recovery_waits_for_what_its_asker_still_takes(void **state)
 {
-    (void)state;
     recover_begin(true);
     tick();
     adopt_answered(0, 0, 0);
@@ -516,7 +448,6 @@ static void recovery_waits_for_what_its_asker_still_takes(void **state)
 
 static void recovery_does_not_wait_for_what_is_held(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(1, 1, 0);
@@ -530,7 +461,6 @@ static void recovery_does_not_wait_for_what_is_held(void **state)
 /* Held batches are looked at now, since an operator may have mended them. */
 static void recovery_tries_what_waits_at_once(void **state)
 {
-    (void)state;
     run_to_merge(2);
     merge_answered(MERGE_CONFLICT);
     forget_did();
@@ -546,7 +476,6 @@ static void recovery_tries_what_waits_at_once(void **state)
 
 static void recovery_takes_many_pages(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(1, 1000, 0);
@@ -567,7 +496,6 @@ static void recovery_takes_many_pages(void **state)
 
 static void a_recovery_that_failed_leaves_no_mark_on_the_next(void **state)
 {
-    (void)state;
     recover_begin(false);
     tick();
     adopt_answered(1, 1, 0);
@@ -585,15 +513,13 @@ static void a_recovery_that_failed_leaves_no_mark_on_the_next(void **state)
     adopt_answered(0, 0, 0);
     while (world->scans.n > 0)
         scan_ended(SCAN_GONE);
-    tick();
-    tick();
+    ticks(2);
     assert_int_equal(recovered, 1);
     assert_false(recover.failed);
 }
 
 static void recovery_ends_when_the_service_stops(void **state)
 {
-    (void)state;
     recover_begin(true);
     tick();
     sync_stop(world->s);
@@ -607,12 +533,9 @@ static void recovery_ends_when_the_service_stops(void **state)
 
 static void progress_counts_what_is_to_be_done(void **state)
 {
-    (void)state;
     STAT_SET(recover_total, 0);
     STAT_SET(recover_done, 0);
-    due(VIEWS, "p1");
-    tick();
-    claim_answered(CLAIM_STANDS, 1, 0);
+    run_to_scan(1);
     recover_begin(false);
     tick();
     struct adopt *a = answer(&world->adopts);

@@ -104,89 +104,73 @@ static inline void *answer(struct asked *a)
 
 static inline void port_claim(void *arg, struct claim *c)
 {
-    (void)arg;
     ask(&world->claims, c, "C");
 }
 static inline void port_scan(void *arg, struct scan *s)
 {
-    (void)arg;
     ask(&world->scans, s, "S");
 }
 static inline void port_fence(void *arg, struct fence *f)
 {
-    (void)arg;
     ask(&world->fences, f, "F");
 }
 static inline void port_merge(void *arg, struct chunk *c)
 {
-    (void)arg;
     ask(&world->merges, c, "M");
 }
 static inline void port_discard(void *arg, struct discard *d)
 {
-    (void)arg;
     ask(&world->discards, d, "D");
 }
 static inline void port_adopt(void *arg, struct adopt *a)
 {
-    (void)arg;
     world->adopts_n++;
     ask(&world->adopts, a, "");
 }
 static inline void port_due_poll(void *arg, struct due_poll *p)
 {
-    (void)arg;
     world->polls_n++;
     ask(&world->polls, p, "");
 }
 static inline void port_standing(void *arg, struct standing *s)
 {
-    (void)arg;
     ask(&world->standings, s, "W");
 }
 static inline void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 {
-    (void)arg, (void)ids;
     world->beat_n = n;
     world->beats_n++;
 }
 static inline void port_hold_names(void *arg, const struct slice *names, uint32_t n)
 {
-    (void)arg;
     for (uint32_t i = 0; i < n; i++)
         strncat(world->held_names, names[i].p, names[i].n);
 }
 static inline uint64_t port_mono(void *arg)
 {
-    (void)arg;
     return world->mono_ms;
 }
 static inline int64_t port_redis(void *arg)
 {
-    (void)arg;
     return world->redis_ms;
 }
 static inline void port_draw_id(void *arg, struct batch_id *id)
 {
-    (void)arg;
     *id = (struct batch_id){{++world->ids}};
 }
 
 static inline uint64_t port_hits(void *arg)
 {
-    (void)arg;
     return world->hits;
 }
 
 static inline uint64_t port_felt_us(void *arg)
 {
-    (void)arg;
     return world->felt_us;
 }
 
 static inline void port_epoch_over(void *arg)
 {
-    (void)arg;
     world->epochs_over++;
 }
 
@@ -351,6 +335,11 @@ static inline void tick(void)
 {
     tick_after(20);
 }
+static inline void ticks(int n)
+{
+    for (int i = 0; i < n; i++)
+        tick();
+}
 
 /* --- set up --- */
 
@@ -384,7 +373,6 @@ static inline void world_start(void)
 
 static inline int world_open(void **state)
 {
-    (void)state;
     world_make(&sync_config_default);
     world_start();
     return 0;
@@ -413,7 +401,6 @@ static inline void all_lost(void)
 /* Abandoned in any state that a test left it in, the machine asks for nothing more and can be destroyed. */
 static inline int world_close(void **state)
 {
-    (void)state;
     sync_abandon(world->s);
     world->waits = true;
     forget_did();
@@ -440,6 +427,14 @@ static inline void reopen(const struct sync_config *config)
     world_make(config);
     world_start();
 }
+
+/* The same with bounds of the test's own: reopen_with(config.due_max = 1). */
+#define reopen_with(...)                                                                                     \
+    do {                                                                                                     \
+        struct sync_config config = sync_config_default;                                                     \
+        __VA_ARGS__;                                                                                         \
+        reopen(&config);                                                                                     \
+    } while (0)
 
 /* --- shorter --- */
 
@@ -471,14 +466,39 @@ static inline const struct claim *claim_out(uint32_t i)
     return world->claims.all[i];
 }
 
+static inline void due_now(const struct counter *c, const char *key)
+{
+    due(c, key);
+    tick();
+}
+
+/* A batch of this many rows has been claimed, and is being read. */
+static inline void run_to_scan(uint32_t rows)
+{
+    due_now(VIEWS, "p1");
+    claim_answered(CLAIM_STANDS, rows, 0);
+}
+
+static inline void scan_fenced(uint32_t rows)
+{
+    scan_sealed(rows);
+    fence_answered(true, RUN_A);
+}
+
+/* The last chunk of a batch, and the batch. */
+static inline void merged_whole(void)
+{
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+}
+
 /* A batch of this many rows has been claimed, its rows are sealed, and the fence has passed. */
 static inline void run_to_merge(uint32_t rows)
 {
     due(VIEWS, "p1");
     tick_after(200);
     claim_answered(CLAIM_STANDS, rows, 0);
-    scan_sealed(rows);
-    fence_answered(true, RUN_A);
+    scan_fenced(rows);
 }
 
 static inline void run_whole(uint32_t rows)

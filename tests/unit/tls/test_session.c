@@ -28,7 +28,6 @@ static struct tls_context *context(enum tls_side side, const struct certificate 
 
 static int files_make(void **state)
 {
-    (void)state;
     if (mkdtemp(dir) == NULL) return -1;
     ca = certificate_make(dir, "ca", NULL, 30, NULL);
     other_ca = certificate_make(dir, "other", NULL, 30, NULL);
@@ -48,7 +47,6 @@ static void file_remove(const char *name)
 
 static int files_remove(void **state)
 {
-    (void)state;
     static const char *const names[] = {"ca", "other", "server", "client", "old", "wrong"};
     tls_context_destroy(&server_context);
     tls_context_destroy(&client_context);
@@ -122,7 +120,6 @@ static void pair_close(struct pair *p)
 
 static void same_text_in_pieces_of_any_size(void **state)
 {
-    (void)state;
     for (size_t piece = 1; piece < 3000; piece = piece < 40 ? piece + 1 : piece * 3) {
         struct pair p = pair_ready(piece);
         tls_session_put(p.client, SLICE("PING\r\n"));
@@ -137,7 +134,6 @@ static void same_text_in_pieces_of_any_size(void **state)
 
 static void same_text_at_every_split(void **state)
 {
-    (void)state;
     struct pair p = pair_ready(SIZE_MAX);
     size_t whole = 0;
     for (size_t split = 0; split <= whole; split++) {
@@ -156,7 +152,6 @@ static void same_text_at_every_split(void **state)
 /* The bytes held back of a record, and the room that a reader must have for them. */
 static void much_text(void **state)
 {
-    (void)state;
     struct pair p = pair_ready(SIZE_MAX);
     size_t n = 1 << 20;
     char *text = heap_alloc(n);
@@ -176,7 +171,6 @@ static void much_text(void **state)
 
 static void an_end_is_told_from_a_cut(void **state)
 {
-    (void)state;
     struct pair p = pair_ready(SIZE_MAX);
     tls_session_put(p.client, SLICE("half"));
     carry(p.client, p.server, &p.at_server, tls_session_out(p.client)->n - 1, 1);
@@ -196,7 +190,6 @@ static void an_end_is_told_from_a_cut(void **state)
 
 static void a_changed_byte_ends_it(void **state)
 {
-    (void)state;
     struct pair p = pair_ready(SIZE_MAX);
     tls_session_put(p.client, SLICE("HINCRBY s1:views 7 1\r\n"));
     struct buf *out = tls_session_out(p.client);
@@ -212,7 +205,6 @@ static void a_changed_byte_ends_it(void **state)
 
 static void who_speaks_no_tls(void **state)
 {
-    (void)state;
     static const char *const said[] = {"PING\r\n\r\n\r\n", "*1\r\n$4\r\nPING\r\n",
                                        "GET / HTTP/1.1\r\nHost: x\r\n\r\n"};
     char room[TLS_HELD_MAX + 100];
@@ -246,7 +238,6 @@ static void client_refuses(struct tls_context *client, struct tls_context *serve
 
 static void certificates_are_verified(void **state)
 {
-    (void)state;
     struct certificate old = certificate_make(dir, "old", &ca, -1, "DNS:shop.example");
     struct tls_context *expired = context(TLS_SERVER, &old, NULL, TLS_TRUST_CA);
     struct tls_context *stranger = context(TLS_CLIENT, NULL, other_ca.cert_path, TLS_TRUST_CA);
@@ -276,7 +267,6 @@ static void certificates_are_verified(void **state)
 /* All of a name is compared, also of one that is longer than any can be. */
 static void a_long_name_is_not_cut(void **state)
 {
-    (void)state;
     char alt[300] = "DNS:", host[300];
     memset(alt + 4, 'a', 255);
     struct certificate cut = certificate_make(dir, "wrong", &ca, 20, alt);
@@ -289,7 +279,6 @@ static void a_long_name_is_not_cut(void **state)
 
 static void clients_show_theirs(void **state)
 {
-    (void)state;
     struct tls_context *strict = context(TLS_SERVER, &server_pair, ca.cert_path, TLS_TRUST_CA);
     struct tls_context *elsewhere = context(TLS_SERVER, &server_pair, other_ca.cert_path, TLS_TRUST_CA);
     struct tls_context *known = context(TLS_CLIENT, &client_pair, ca.cert_path, TLS_TRUST_CA);
@@ -367,7 +356,6 @@ static void raw_close(struct raw *r)
 
 static void old_versions_are_refused(void **state)
 {
-    (void)state;
     static const int refused[] = {TLS1_VERSION, TLS1_1_VERSION}, taken[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (int i = 0; i < 2; i++) {
         struct raw r = raw_open(refused[i]);
@@ -385,7 +373,6 @@ static void old_versions_are_refused(void **state)
 
 static void no_handshake_comes_twice(void **state)
 {
-    (void)state;
     struct raw r = raw_open(TLS1_2_VERSION);
     assert_int_equal(raw_greet(&r), 1);
     assert_int_equal(SSL_renegotiate(r.ssl), 1);
@@ -419,7 +406,6 @@ static void new_keys_ask(struct raw *r, int times)
 /* Each is answered, read or not: some are well, and some more for each MiB. */
 static void new_keys_are_not_asked_for_for_ever(void **state)
 {
-    (void)state;
     static const char text[16384];
     struct raw r = raw_open(TLS1_3_VERSION);
     assert_int_equal(raw_greet(&r), 1);
@@ -467,7 +453,6 @@ static void key_write(const char *path, EVP_PKEY *key)
 /* OpenSSL has a place for each kind of key, and takes one beside a certificate of another kind without a word. */
 static void key_of_another_kind(void **state)
 {
-    (void)state;
     struct certificate pair = certificate_make(dir, "wrong", &ca, 20, "DNS:shop.example");
     struct tls_context *door = context(TLS_SERVER, &pair, NULL, TLS_TRUST_CA);
     EVP_PKEY *rsa = EVP_RSA_gen(2048);
@@ -485,7 +470,6 @@ static void key_of_another_kind(void **state)
 
 static void files_are_checked(void **state)
 {
-    (void)state;
     char sealed[200];
     snprintf(sealed, sizeof sealed, "%s/wrong.key", dir);
     FILE *f = fopen(sealed, "we");
@@ -515,7 +499,6 @@ static void files_are_checked(void **state)
 
 static void reload_takes_what_is_fit(void **state)
 {
-    (void)state;
     struct certificate first = certificate_make(dir, "wrong", &ca, 20, "DNS:shop.example");
     struct tls_context *door = context(TLS_SERVER, &first, NULL, TLS_TRUST_CA);
     struct pair before = pair_open(client_context, door, "shop.example", SIZE_MAX);

@@ -29,7 +29,6 @@ static int users_make(void **state)
     struct error e;
     enum user_field which;
     const struct slice keys[] = {SLICE("*")};
-    (void)state;
     hash_make("secret", hash);
     users_init(&users, &users_limits_default);
     const struct user_spec spec = {
@@ -41,7 +40,6 @@ static int users_make(void **state)
 
 static int users_end(void **state)
 {
-    (void)state;
     users_close(&users);
     return 0;
 }
@@ -85,7 +83,6 @@ static bool ask(struct ask *a, const char *password, void (*done)(struct proof_a
 static void ends_beside_its_work(void **state)
 {
     static const char *const passwords[] = {"secret", "wrong", "secret", "other"};
-    (void)state;
     for (int i = 0; i < 200; i++) {
         struct ask all[4];
         begin();
@@ -123,7 +120,6 @@ static void never_from_inside_the_call(void **state)
 {
     struct ask first, second;
     char password[20];
-    (void)state;
     begin();
     for (int i = 0; i < (int)limits.guesses.user.at_once - 1; i++) {
         snprintf(password, sizeof password, "wrong%d", i);

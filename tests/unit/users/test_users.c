@@ -17,7 +17,6 @@ static bool matches(const char *pattern, const char *key)
 
 static void test_patterns(void **state)
 {
-    (void)state;
     static const struct {
         const char *pattern, *key;
         bool is;
@@ -59,7 +58,6 @@ static void test_patterns(void **state)
 /* A pattern of stars against a key that nearly matches: bounded, where recursion would take for ever. */
 static void test_a_mean_pattern_is_bounded(void **state)
 {
-    (void)state;
     char pattern[101], key[501];
     for (int i = 0; i < 100; i += 2)
         memcpy(pattern + i, "*a", 2);
@@ -84,7 +82,6 @@ static void add(struct users *u, const struct user_spec *spec)
 
 static void test_commands(void **state)
 {
-    (void)state;
     struct users u;
     struct slice words[] = {SLICE("READ"), SLICE("hincrby")}, wrong[] = {SLICE("hincrbyy")};
     struct user_spec spec = spec_of("b", NULL, 0), other = spec_of("a", NULL, 0);
@@ -131,7 +128,6 @@ static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
  * What is unused does not add up beyond it, and a debt is paid first. */
 static void test_budget(void **state)
 {
-    (void)state;
     struct users u;
     struct user *a = one_user(&u, 1000, 200);
     uint64_t now = 100000;
@@ -164,7 +160,6 @@ static void test_budget(void **state)
  * idle by it. */
 static void test_an_earlier_look(void **state)
 {
-    (void)state;
     struct users u;
     struct user *a = one_user(&u, 1000, 400), *b = user_find(&u, SLICE("b"));
     uint64_t now = 100000, half = users_limits_default.frame_requests / 2;
@@ -183,7 +178,6 @@ static void test_an_earlier_look(void **state)
 /* A single user may have all of a frame; with another one, half of what makes a short frame; each frame anew. */
 static void test_share(void **state)
 {
-    (void)state;
     struct users u;
     struct user *a = one_user(&u, 0, 0), *b = user_find(&u, SLICE("b"));
     uint64_t now = 100000;
@@ -210,7 +204,6 @@ static void test_share(void **state)
 /* A transaction goes into one frame whole; what exceeds the share is taken from the next ones. A single user owes nothing. */
 static void test_share_of_transactions(void **state)
 {
-    (void)state;
     struct users u;
     struct user *a = one_user(&u, 1000, 1000), *b = user_find(&u, SLICE("b"));
     uint64_t now = 100000;
@@ -232,7 +225,6 @@ static void test_share_of_transactions(void **state)
 
 static void test_guesses(void **state)
 {
-    (void)state;
     static struct guesses g;
     struct slice here = SLICE("10.0.0.1"), there = SLICE("10.0.0.2"), shop = SLICE("shop"),
                  other = SLICE("other");
@@ -262,7 +254,6 @@ static void test_guesses(void **state)
 
 static void test_passwords(void **state)
 {
-    (void)state;
     char hash[PASSWORD_HASH_BYTES], long_one[PASSWORD_BYTES_MAX + 2];
     struct error e;
     assert_int_equal(password_hash(SLICE("a secret"), hash, &e), ERR_NONE);
@@ -286,7 +277,6 @@ static void test_passwords(void **state)
  * accepted. The others here cost more, or less, or libcrypt would accept no password for them. */
 static void test_costs(void **state)
 {
-    (void)state;
     static const char *const good[] = {"$y$j75$" SALT22 "$" DIGEST43, "$y$j7T$" SALT22 "$" DIGEST43,
                                        "$y$j9T$" SALT22 "$" DIGEST43, "$y$jBT$" SALT22 "$" DIGEST43,
                                        "$y$j9T$k2XA$" DIGEST43,       "$7$CU..../....k2XAnEHB$" DIGEST43,

@@ -1,5 +1,6 @@
 /* engine/asks.c - see asks.h. Redis is asked down the sync link: the frame link is for what clients wait for to be counted. */
 #include "engine/asks.h"
+#include "base/clock.h"
 #include "base/heap.h"
 #include "engine/recovery.h"
 #include "redis/check_op.h"
@@ -32,6 +33,37 @@ static void pending_next(struct core *c)
     redis_hash(&c->sync_link, &CONTAINER_OF(turn, struct pending_task, turn)->redis);
 }
 
+static void reads_next(struct core *c);
+
+/* While hits come, a piece of a long read is followed by a rest. */
+static bool asks_rest(const struct core *c)
+{
+    return sync_hits_come(c->sync) && !uv_is_closing((const uv_handle_t *)&c->rests);
+}
+
+static void rests_over(uv_timer_t *timer);
+
+static void rests_arm(struct core *c)
+{
+    uint64_t now_us = mono_us(), first_us = c->pending_until_us;
+    for (size_t i = 0; i < READS_AT_ONCE; i++)
+        if (first_us == 0 || (c->reading[i].until_us > 0 && c->reading[i].until_us < first_us))
+            first_us = c->reading[i].until_us;
+    uint64_t us = first_us > now_us ? first_us - now_us : 0;
+    if (first_us > 0) uv_timer_start(&c->rests, rests_over, (us + 999) / 1000, 0);
+}
+
+static void rests_over(uv_timer_t *timer)
+{
+    struct core *c = timer->data;
+    if (c->pending_until_us > 0 && (!asks_rest(c) || mono_us() >= c->pending_until_us)) {
+        c->pending_until_us = 0;
+        c->pending_out = false;
+        pending_next(c);
+    }
+    reads_next(c);
+}
+
 /* False: it was the last part, and the task is gone. */
 static bool part_give(struct pending_task *task)
 {
@@ -60,24 +92,19 @@ bool asks_turn(struct core *c)
     return !list_empty(&c->givings);
 }
 
-static void pending_rested(uv_timer_t *timer)
-{
-    struct core *c = timer->data;
-    c->pending_out = false;
-    pending_next(c);
-}
-
 /* While hits come, a Redis gives so much of pending hashes and no more: whoever reads a large one again and again delays no hit. */
 static void pending_rest(struct core *c, uint32_t bytes)
 {
-    bool rests = sync_hits_come(c->sync) && !uv_is_closing((uv_handle_t *)&c->pending_timer);
+    bool rests = asks_rest(c);
     c->pending_owed = rests ? c->pending_owed + bytes : 0;
     uint64_t ms = c->pending_owed / PENDING_BYTES_A_MS;
     c->pending_owed %= PENDING_BYTES_A_MS;
-    if (ms == 0)
-        pending_rested(&c->pending_timer);
+    c->pending_out = ms > 0;
+    c->pending_until_us = ms > 0 ? mono_us() + 1000 * ms : 0;
+    if (ms > 0)
+        rests_arm(c);
     else
-        uv_timer_start(&c->pending_timer, pending_rested, ms, 0);
+        pending_next(c);
 }
 
 void asks_init(struct core *c)
@@ -85,17 +112,16 @@ void asks_init(struct core *c)
     list_init(&c->pendings.first);
     list_init(&c->givings);
     list_init(&c->reads.first);
-    uv_timer_init(c->loop, &c->pending_timer);
-    c->pending_timer.data = c;
+    uv_timer_init(c->loop, &c->rests);
+    c->rests.data = c;
 }
 
 void asks_close(struct core *c, uv_close_cb closed)
 {
-    bool rested = uv_is_active((uv_handle_t *)&c->pending_timer);
     while (asks_turn(c)) {
     }
-    uv_close((uv_handle_t *)&c->pending_timer, closed);
-    if (rested) pending_rested(&c->pending_timer);
+    uv_close((uv_handle_t *)&c->rests, closed);
+    rests_over(&c->rests);
 }
 
 /* The user's next piece is of the same hash, so that it holds one at a time. */
@@ -268,6 +294,9 @@ void ask_recover(struct core *c, struct recover_request *q)
 
 /* --- series, timeboxes, events and visitors --- */
 
+#define READ_RESTS 4     /* times what the piece took */
+#define READ_US_MAX 2000 /* of which it counts so much: a slow Redis is slow enough */
+
 struct read_task {
     struct redis_query redis;
     struct turn turn;
@@ -279,7 +308,7 @@ struct read_task {
 static bool is_reading(const struct core *c, const void *who)
 {
     for (size_t i = 0; i < READS_AT_ONCE; i++)
-        if (c->reading[i] != NULL && c->reading[i]->turn.who == who) return true;
+        if (c->reading[i].task != NULL && c->reading[i].task->turn.who == who) return true;
     return false;
 }
 
@@ -297,24 +326,32 @@ static struct read_task *read_of_next(struct core *c)
 /* Of each user one piece at a time, and few in all: a frame, and another's read, waits for no more. */
 static void reads_next(struct core *c)
 {
-    for (size_t i = 0; i < READS_AT_ONCE; i++) {
-        if (c->reading[i] != NULL) continue;
-        struct read_task *task = read_of_next(c);
-        if (task == NULL) return;
-        c->reading[i] = task;
-        redis_query(&c->sync_link, &task->redis);
+    uint64_t now_us = mono_us();
+    for (struct reading *at = c->reading; at < c->reading + READS_AT_ONCE; at++) {
+        if (at->until_us > 0 && (now_us >= at->until_us || !asks_rest(c))) {
+            turns_push(&c->reads, &at->task->turn);
+            *at = (struct reading){0};
+        }
+        if (at->task != NULL || (at->task = read_of_next(c)) == NULL) continue;
+        at->asked_us = now_us;
+        redis_query(&c->sync_link, &at->task->redis);
     }
+    rests_arm(c);
 }
 
 static void read_came(struct redis_query *r, bool more)
 {
     struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
     struct core *c = task->core;
-    for (size_t i = 0; i < READS_AT_ONCE; i++)
-        if (c->reading[i] == task) c->reading[i] = NULL;
-    if (more)
+    struct reading *at = c->reading;
+    while (at->task != task)
+        at++;
+    uint64_t now_us = mono_us(), us = now_us - at->asked_us;
+    if (more && asks_rest(c)) {
+        at->until_us = now_us + READ_RESTS * (us < READ_US_MAX ? us : READ_US_MAX);
+    } else if (*at = (struct reading){0}, more) {
         turns_push(&c->reads, &task->turn);
-    else {
+    } else {
         struct read_request *q = task->request;
         q->outcome = task->redis.outcome;
         q->text = task->redis.text;

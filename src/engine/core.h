@@ -41,6 +41,10 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
 struct recovery;
 
 #define READS_AT_ONCE 4
+struct reading {
+    struct read_task *task;      /* NULL: none */
+    uint64_t asked_us, until_us; /* until_us > 0: it rests before its next piece */
+};
 #define FENCE_LINKS 4 /* a fence waits for an fsync, which comes once a second */
 
 struct core {
@@ -62,11 +66,12 @@ struct core {
     struct redis_waits waits, waitaofs; /* of clients */
     struct turns pendings;              /* CTR.PENDINGs that wait: users take turns, a piece each */
     bool pending_out;                   /* a piece is being read, or a rest follows it */
-    uv_timer_t pending_timer;           /* of the rest */
+    uint64_t pending_until_us;          /* of the rest; 0: it is none */
     uint32_t pending_owed;              /* bytes that were read and not rested for */
+    uv_timer_t rests;                   /* the end of the next one */
     struct list givings; /* those that were read: their clients get a part in each turn of the loop */
     struct turns reads;  /* of series, timeboxes, events and visitors that wait, likewise */
-    struct read_task *reading[READS_AT_ONCE];
+    struct reading reading[READS_AT_ONCE];
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;

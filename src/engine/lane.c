@@ -387,7 +387,7 @@ static void cleaner_closed(struct cleaner *c)
 
 static void asks_closed(uv_handle_t *timer)
 {
-    maybe_closed(CONTAINER_OF(timer, struct lane, core.pending_timer));
+    maybe_closed(CONTAINER_OF(timer, struct lane, core.rests));
 }
 
 static void finder_closed(void *lane)

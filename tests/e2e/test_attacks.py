@@ -349,6 +349,33 @@ def test_reads_take_turns(shops, redis):
         asker.close()
 
 
+def test_long_reads_rest(shops, redis):
+    """While hits come, Redis has most of its time for them."""
+    daemon, direct = shops(), redis.client()
+    askers = [known(daemon, "shop1") for _ in range(30)]
+
+    def reading_us():
+        return direct.info("commandstats")["cmdstat_eval"]["usec"]
+
+    def hits_for(other, seconds):
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            other.call("HINCRBY", "s2:product_views", "9", 1)
+        return time.monotonic() - began
+
+    with known(daemon, "shop2") as other:
+        hits_for(other, 0.5)
+        for asker in askers:
+            asker.send(encode("EVENT.COUNT", "s1:e", "view", 20000 * 26, 26))
+        before = reading_us()
+        took_s = hits_for(other, 1)
+        assert answered([asker.socket for asker in askers]) < len(askers)
+        assert reading_us() - before < 0.4 * took_s * 1e6
+    for asker in askers:
+        assert len(asker.reply()) == 20000
+        asker.close()
+
+
 def niceness(pid):
     """Of each of its threads, the loop's first."""
     threads = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))

@@ -99,7 +99,7 @@ GUARDS = {
                             "test_attacks.py", "long_reads_rest"),
     "totals in turn": ("src/sync/total.c", "t->turn.who = q->who;", "t->turn.who = q->who == t ? t : NULL;",
                        "test_attacks.py", "totals_of_many_fields"),
-    "reads in turn": ("src/engine/asks.c", "if (is_reading(c, turn->who)) continue;", "if (is_reading(c, turn->who) && c == NULL) continue;",
+    "reads in turn": ("src/engine/asks.c", "task->turn.who = q->who;\n    task->redis =\n", "task->turn.who = task;\n    task->redis =\n",
                       "test_attacks.py", "reads_take_turns"),
     "visitors' days": ("src/command/words.c", "most > 0 && day_number(day) <", "most < 0 && day_number(day) <",
                        "test_attacks.py", "days_long_ago"),

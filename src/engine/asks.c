@@ -327,10 +327,10 @@ static struct read_task *read_of_next(struct core *c)
 static void reads_next(struct core *c)
 {
     uint64_t now_us = mono_us();
-    for (struct reading *at = c->reading; at < c->reading + READS_AT_ONCE; at++) {
+    for (struct read_place *at = c->reading; at < c->reading + READS_AT_ONCE; at++) {
         if (at->until_us > 0 && (now_us >= at->until_us || !asks_rest(c))) {
             turns_push(&c->reads, &at->task->turn);
-            *at = (struct reading){0};
+            *at = (struct read_place){0};
         }
         if (at->task != NULL || (at->task = read_of_next(c)) == NULL) continue;
         at->asked_us = now_us;
@@ -343,13 +343,13 @@ static void read_came(struct redis_query *r, bool more)
 {
     struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
     struct core *c = task->core;
-    struct reading *at = c->reading;
+    struct read_place *at = c->reading;
     while (at->task != task)
         at++;
     uint64_t now_us = mono_us(), us = now_us - at->asked_us;
     if (more && asks_rest(c)) {
         at->until_us = now_us + READ_RESTS * (us < READ_US_MAX ? us : READ_US_MAX);
-    } else if (*at = (struct reading){0}, more) {
+    } else if (*at = (struct read_place){0}, more) {
         turns_push(&c->reads, &task->turn);
     } else {
         struct read_request *q = task->request;

@@ -41,7 +41,7 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
 struct recovery;
 
 #define READS_AT_ONCE 4
-struct reading {
+struct read_place {
     struct read_task *task;      /* NULL: none */
     uint64_t asked_us, until_us; /* until_us > 0: it rests before its next piece */
 };
@@ -71,7 +71,7 @@ struct core {
     uv_timer_t rests;                   /* the end of the next one */
     struct list givings; /* those that were read: their clients get a part in each turn of the loop */
     struct turns reads;  /* of series, timeboxes, events and visitors that wait, likewise */
-    struct reading reading[READS_AT_ONCE];
+    struct read_place reading[READS_AT_ONCE];
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;

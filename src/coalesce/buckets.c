@@ -1,5 +1,5 @@
 /* coalesce/buckets.c - which buckets of timeboxes are known to be in both of their sets, so that a hit needs one
- * ZINCRBY and no script (redis/frame_timebox.c). It also keeps their hits, so that a hit can wait in a journal and its
+ * ZINCRBY and no script (redis/frame_counts.c). It also keeps their hits, so that a hit can wait in a journal and its
  * client is answered.
  * (!) A bucket is known when the script's answer showed it in both sets after this hit. `keep` newer buckets remove it, and the
  *     clock tells when that many can have come. Redis may also forget it, but only after a cut.

@@ -8,10 +8,9 @@
 #include "engine/name.h"
 #include "mysql/writer.h"
 #include "redis/batch.h"
-#include "redis/fence_op.h"
+#include "redis/durable.h"
 #include "redis/frame_op.h"
 #include "redis/seek.h"
-#include "redis/wait_op.h"
 #include "sync/total.h"
 #include <uv.h>
 

@@ -2,7 +2,7 @@
 #include "engine/drain.h"
 #include "base/heap.h"
 #include "base/stats.h"
-#include "redis/journal_op.h"
+#include "redis/batch.h"
 #include <stdio.h>
 
 #define STUCK_MS 15000

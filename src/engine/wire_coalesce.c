@@ -2,7 +2,7 @@
  * ports of the takeover of journals. */
 #include "base/stats.h"
 #include "engine/lane.h"
-#include "redis/journal_op.h"
+#include "redis/batch.h"
 
 #define TAKEOVER_MS 10000
 

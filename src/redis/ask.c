@@ -1,9 +1,9 @@
 /* redis/ask.c - see ask.h. */
 #include "redis/ask.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/outlet.h"
 #include "redis/link_in.h"
-#include "redis/reader.h"
 #include <stdarg.h>
 
 /* --- requests --- */
@@ -51,20 +51,13 @@ static const char *word_put(struct buf *word, struct slice tag, const char *f, v
     return f;
 }
 
-static size_t words_count(const char *format, bool *more)
-{
-    size_t n = 1;
-    for (const char *p = format; *p != '\0'; p++)
-        n += *p == ' ';
-    *more = strstr(format, " +%zu") != NULL;
-    return n - *more;
-}
-
 static void format_put(struct buf *out, struct slice tag, const char *format, va_list *args)
 {
-    bool more;
+    bool more = strstr(format, " +%zu") != NULL;
     struct buf word = {0}, all = {0};
-    size_t n = words_count(format, &more);
+    size_t n = 1 - more;
+    for (const char *p = format; *p != '\0'; p++)
+        n += *p == ' ';
     for (size_t i = 0; i < n; i++) {
         format = word_put(&word, tag, format, args);
         format += *format == ' ';
@@ -177,4 +170,18 @@ bool answer_scan(const struct redis_answer *r, const char *shape, ...)
     bool fits = part_scan(r, shape, &args) != NULL;
     va_end(args);
     return fits;
+}
+
+struct slice *answer_texts(const struct redis_answer *r, size_t step, struct buf *bytes)
+{
+    size_t n = 1; /* never none, so that there is memory to point into */
+    struct slice *all = heap_alloc((r->n / step + 1) * sizeof *all);
+    for (size_t i = 0; i < r->n; i += step)
+        n += r->elements[i].str.n;
+    buf_reserve(bytes, n); /* so that the slices stay good while it fills */
+    for (size_t i = 0; i < r->n; i += step) {
+        all[i / step] = slice_of(bytes->p + bytes->n, r->elements[i].str.n);
+        buf_put_slice(bytes, r->elements[i].str);
+    }
+    return all;
 }

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "redis/ask.h"
 #include "redis/check_op.h"
-#include <inttypes.h>
 #include <stdio.h>
 
 /* --- tally:batches and the registries that it lists. --- */
@@ -19,15 +18,14 @@ static bool ids_file(const struct redis_answer *r, size_t from, struct batch_id 
     if (!answer_is(r, REDIS_ARRAY)) return false;
     if (r->n > from) *ids = heap_alloc((r->n - from) * sizeof **ids);
     for (size_t i = from; i < r->n; i++) {
-        if (r->elements[i].type != REDIS_STRING || !batch_id_read(r->elements[i].str, &(*ids)[*n])) goto bad;
-        ++*n;
+        if (r->elements[i].type == REDIS_STRING && batch_id_read(r->elements[i].str, &(*ids)[(*n)++]))
+            continue;
+        heap_free(*ids);
+        *ids = NULL;
+        *n = 0;
+        return false;
     }
     return true;
-bad:
-    heap_free(*ids);
-    *ids = NULL;
-    *n = 0;
-    return false;
 }
 
 /* --- adoption --- */
@@ -52,18 +50,15 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     static const char *const modes[] = {
         [ADOPT_INSTANCE] = "instance", [ADOPT_OWN] = "own", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
     const struct life *life = l->config.life;
-    struct buf owner = {0};
-    name_owner(&owner, life);
     struct buf *out = redis_write(l,
-                                  "EVAL %.*s 1 {}" KEY_BATCHES " %s %" PRId64 " %" PRId64
-                                  " %.*s %.*s %d %d {}" KEY_BATCH_PREFIX " %zu +%zu",
+                                  "EVAL %.*s 1 {}" KEY_BATCHES " %s %" PRId64 " %" PRId64 " " OWNER_FMT
+                                  " %.*s %d %d {}" KEY_BATCH_PREFIX " %zu +%zu",
                                   SLICE_ARG(lua_adopt), modes[a->mode], (int64_t)a->stale_ms,
-                                  (int64_t)a->limit, SLICE_ARG(buf_slice(&owner)), SLICE_ARG(life->instance),
-                                  BATCH_FORMAT, a->dry_run, a->counters->n, a->counters->n + live_n);
+                                  (int64_t)a->limit, OWNER_ARG(life), SLICE_ARG(life->instance), BATCH_FORMAT,
+                                  a->dry_run, a->counters->n, a->counters->n + live_n);
     for (size_t i = 0; i < a->counters->n; i++)
         request_slice(out, a->counters->all[i].name);
     buf_put_slice(out, live);
-    buf_free(&owner);
     redis_link_ask(l, 1, adopt_done, a);
 }
 
@@ -73,13 +68,7 @@ static void adopt_list_done(struct redis_link *l, void *arg, const struct redis_
     struct buf live = {0};
     struct redis_client c;
     size_t n = 0;
-    (void)at;
-    if (!answer_is(r, REDIS_STRING)) {
-        answer_why(r, a->text, sizeof a->text);
-        a->lost = true;
-        a->done(a);
-        return;
-    }
+    if (!answer_is(r, REDIS_STRING)) return adopt_done(l, a, r, at);
     for (struct slice clients = r->str; client_next(&clients, &c); n++)
         request_slice(&live, c.owner);
     adopt_ask(l, a, buf_slice(&live), n);
@@ -92,10 +81,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
     a->ids_n = a->unknown = 0;
     a->lost = false;
     a->text[0] = '\0';
-    if (a->mode != ADOPT_DEAD) {
-        adopt_ask(l, a, slice_of(NULL, 0), 0);
-        return;
-    }
+    if (a->mode != ADOPT_DEAD) return adopt_ask(l, a, slice_of(NULL, 0), 0);
     redis_write(l, "CLIENT LIST");
     redis_link_ask(l, 1, adopt_list_done, a);
 }
@@ -115,14 +101,11 @@ static void standing_done(struct redis_link *l, void *arg, const struct redis_an
 
 void redis_standing(struct redis_link *l, struct standing *s)
 {
-    struct buf seq = {0};
     s->ids = NULL;
     s->ids_n = 0;
     s->number = redis_link_number(l);
-    name_seq(&seq, l->config.life);
-    redis_write(l, "EVAL %.*s 2 {}" KEY_BATCHES " {}%.*s {}" KEY_BATCH_PREFIX " %.*s",
-                SLICE_ARG(lua_standing), SLICE_ARG(buf_slice(&seq)), SLICE_ARG(s->key));
-    buf_free(&seq);
+    redis_write(l, "EVAL %.*s 2 {}" KEY_BATCHES " {}" KEY_SEQ_PREFIX OWNER_FMT " {}" KEY_BATCH_PREFIX " %.*s",
+                SLICE_ARG(lua_standing), OWNER_ARG(l->config.life), SLICE_ARG(s->key));
     redis_link_ask(l, 1, standing_done, s);
 }
 
@@ -189,13 +172,11 @@ static void beat_done(struct redis_link *l, void *arg, const struct redis_answer
 void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
                 uint32_t ids_n)
 {
-    struct buf seq = {0};
-    name_seq(&seq, life);
-    struct buf *out = redis_write(
-        l, "EVAL %.*s 4 {}" KEY_BATCHES " {}" KEY_INSTANCE_PREFIX "%.*s {}%.*s {}" KEY_DIRTY " %s|%.*s +%zu",
-        SLICE_ARG(lua_beat), SLICE_ARG(life->instance), SLICE_ARG(buf_slice(&seq)), life->id, SLICE_ARG(host),
-        (size_t)ids_n);
-    buf_free(&seq);
+    struct buf *out = redis_write(l,
+                                  "EVAL %.*s 4 {}" KEY_BATCHES " {}" KEY_INSTANCE_PREFIX
+                                  "%.*s {}" KEY_SEQ_PREFIX OWNER_FMT " {}" KEY_DIRTY " %s|%.*s +%zu",
+                                  SLICE_ARG(lua_beat), SLICE_ARG(life->instance), OWNER_ARG(life), life->id,
+                                  SLICE_ARG(host), (size_t)ids_n);
     for (uint32_t i = 0; i < ids_n; i++) {
         char hex[33];
         batch_id_hex(&ids[i], hex);
@@ -333,32 +314,26 @@ void redis_gen(struct redis_link *l, struct gen_read *g)
 
 /* --- history --- */
 
-static bool gens_file(struct history_read *h, const struct redis_answer *r)
+static bool history_file(struct history_read *h, const struct redis_answer *r)
 {
+    const struct redis_answer *realm, *gens;
+    struct slice replid;
     int64_t gen;
-    if (!answer_is(r, REDIS_ARRAY)) return false;
-    h->gens = heap_alloc((r->n / 2 + 1) * sizeof *h->gens);
-    for (size_t i = 0; i + 1 < r->n; i += 2) {
+    if (!answer_scan(r, "(*ias)", &realm, &gen, &gens, &replid) || gen < 0 || replid.n >= sizeof h->replid)
+        return false;
+    h->realm = (struct batch_id){{0}};
+    if (realm->str.n > 0 && !batch_id_read(realm->str, &h->realm)) return false;
+    h->gen = (uint64_t)gen;
+    snprintf(h->replid, sizeof h->replid, SLICE_FMT, SLICE_ARG(replid));
+    h->gens = heap_alloc((gens->n / 2 + 1) * sizeof *h->gens);
+    for (size_t i = 0; i + 1 < gens->n; i += 2) {
         struct claim_gen *one = &h->gens[h->gens_n];
-        if (!answer_integer(&r->elements[i], &gen) || !batch_id_read(r->elements[i + 1].str, &one->id))
+        if (!answer_integer(&gens->elements[i], &gen) || !batch_id_read(gens->elements[i + 1].str, &one->id))
             return false;
         one->gen = (uint64_t)gen;
         h->gens_n++;
     }
     return true;
-}
-
-static bool history_file(struct history_read *h, const struct redis_answer *r)
-{
-    int64_t gen;
-    if (!answer_is_array(r, 4) || !answer_is(&r->elements[3], REDIS_STRING)) return false;
-    struct slice realm = r->elements[0].str, replid = r->elements[3].str;
-    h->realm = (struct batch_id){{0}};
-    if (realm.n > 0 && !batch_id_read(realm, &h->realm)) return false;
-    if (!answer_integer(&r->elements[1], &gen) || gen < 0 || replid.n >= sizeof h->replid) return false;
-    h->gen = (uint64_t)gen;
-    snprintf(h->replid, sizeof h->replid, SLICE_FMT, SLICE_ARG(replid));
-    return gens_file(h, &r->elements[2]);
 }
 
 static void history_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)

@@ -1,4 +1,5 @@
-/* redis/batch.h - the batches in Redis: what a registry has, and how they are claimed, read, deleted, adopted and listed. */
+/* redis/batch.h - the batches in Redis: what a registry has, and how they are claimed, read, deleted, adopted and listed; and
+ * journals, which are taken over as batches are. */
 #ifndef REDIS_BATCH_H
 #define REDIS_BATCH_H
 
@@ -99,5 +100,10 @@ void redis_batch_list(struct redis_link *l, struct batch_list *b);
 
 void redis_gen(struct redis_link *l, struct gen_read *g);
 void redis_history(struct redis_link *l, struct history_read *h);
+
+/* --- journals whose service is dead (series/batches.h): found, taken over, read (journal_op.c). --- */
+
+void redis_journals(struct redis_link *l, struct journal_list *list);
+void redis_journal_take(struct redis_link *l, struct journal_take *t); /* of a frame link */
 
 #endif

@@ -1,24 +1,19 @@
 /* redis/check_op.c - see check_op.h. */
 #include "redis/check_op.h"
-#include "redis/request.h"
+#include "redis/ask.h"
 #include <stdio.h>
 
 /* --- INFO is lines of `key:value` and `# Section`, ended by CR LF (redis-doc: commands/info.md). --- */
 
 bool info_get(struct slice info, const char *key, struct slice *value)
 {
-    size_t key_n = strlen(key);
-    if (info.n == 0) return false; /* of a reply that is no text p is NULL */
-    const char *p = info.p, *end = info.p + info.n;
-    while (p < end) {
-        const char *eol = memchr(p, '\n', (size_t)(end - p));
-        const char *stop = eol != NULL ? eol : end;
-        if ((size_t)(stop - p) > key_n && p[key_n] == ':' && memcmp(p, key, key_n) == 0) {
-            *value = slice_of(p + key_n + 1, (size_t)(stop - p) - key_n - 1);
-            if (value->n > 0 && value->p[value->n - 1] == '\r') value->n--;
-            return true;
-        }
-        p = stop + 1;
+    struct slice name = slice_str(key);
+    while (info.n > 0) {
+        struct slice line = text_part(&info, '\n');
+        if (line.n <= name.n || line.p[name.n] != ':' || !slice_starts(line, name)) continue;
+        *value = slice_of(line.p + name.n + 1, line.n - name.n - 1);
+        if (value->n > 0 && value->p[value->n - 1] == '\r') value->n--;
+        return true;
     }
     return false;
 }
@@ -27,6 +22,23 @@ bool info_is(struct slice info, const char *key, const char *value)
 {
     struct slice got;
     return info_get(info, key, &got) && slice_eq(got, slice_str(value));
+}
+
+bool info_replica(struct slice info, uint32_t at, struct info_replica *out)
+{
+    char key[24];
+    struct slice line;
+    snprintf(key, sizeof key, "slave%u", at);
+    *out = (struct info_replica){.offset = -1};
+    if (!info_get(info, key, &line)) return false;
+    while (line.n > 0) {
+        struct slice value = text_part(&line, ','), name = text_part(&value, '=');
+        if (slice_eq(name, SLICE("ip"))) out->ip = value;
+        if (slice_eq(name, SLICE("port"))) out->port = value;
+        if (slice_eq(name, SLICE("state"))) out->online = slice_eq(value, SLICE("online"));
+        if (slice_eq(name, SLICE("offset"))) (void)num_parse(value, &out->offset);
+    }
+    return true;
 }
 
 static bool text_of(struct slice info, const char *key, char *out, size_t size)
@@ -83,13 +95,8 @@ static bool line_read(struct slice line, struct redis_client *c)
 
 bool client_next(struct slice *rest, struct redis_client *c)
 {
-    while (rest->n > 0) {
-        const char *eol = memchr(rest->p, '\n', rest->n);
-        struct slice line = slice_of(rest->p, eol != NULL ? (size_t)(eol - rest->p) : rest->n);
-        size_t behind = eol != NULL ? line.n + 1 : line.n;
-        *rest = slice_of(rest->p + behind, rest->n - behind);
-        if (line_read(line, c)) return true;
-    }
+    while (rest->n > 0)
+        if (line_read(text_part(rest, '\n'), c)) return true;
     return false;
 }
 
@@ -98,13 +105,9 @@ bool client_is_of(const struct redis_client *c, struct slice owner)
     return slice_starts(c->owner, owner) && (c->owner.n == owner.n || c->owner.p[owner.n] == ':');
 }
 
-void client_kill_put(struct buf *out, const struct redis_client *c)
+void client_kill_put(struct redis_link *l, const struct redis_client *c)
 {
-    request_array(out, 4);
-    REQUEST_LIT(out, "CLIENT");
-    REQUEST_LIT(out, "KILL");
-    REQUEST_LIT(out, "ID");
-    request_slice(out, c->id);
+    redis_write(l, "CLIENT KILL ID %.*s", SLICE_ARG(c->id));
 }
 
 /* --- what makes a Redis unfit, and the end of links that an earlier life left open. --- */
@@ -194,12 +197,11 @@ static void fit_done(struct redis_link *l, void *arg, const struct redis_answer 
 
 void redis_fit(struct redis_link *l, struct redis_fit *f)
 {
-    struct buf *out = redis_link_begin(l);
     f->lost = false;
     f->error = (struct error){0};
     f->look = (struct aof_look){.facts = l->facts, .asked_ms = mono_ms()};
-    request_words(out, "INFO server replication memory persistence stats cluster");
-    request_words(out, REDIS_FSYNC_ASK);
+    redis_write(l, "INFO server replication memory persistence stats cluster");
+    redis_write(l, REDIS_FSYNC_ASK);
     redis_link_ask(l, 2, fit_done, f);
 }
 
@@ -264,25 +266,19 @@ static void kill_list_done(struct redis_link *l, void *arg, const struct redis_a
     (void)at;
     if (!answer_is(r, REDIS_STRING)) {
         kill_fail(k, r);
-        kill_end(k);
-        return;
+        return kill_end(k);
     }
     name_owner(&mine, k->life);
-    struct buf *out = redis_link_begin(l);
     struct slice clients = r->str;
     while (client_next(&clients, &c)) {
         bool wanted = k->everybody || client_is_of(&c, k->life->instance);
         if (!wanted || client_is_of(&c, buf_slice(&mine))) continue;
-        client_kill_put(out, &c);
+        client_kill_put(l, &c);
         k->asked++;
     }
     buf_free(&mine);
-    if (k->asked == 0) {
-        kill_end(k);
-        return;
-    }
-    redis_link_expect(l, k->asked, kill_done, k);
-    redis_link_flush(l);
+    if (k->asked == 0) return kill_end(k);
+    redis_link_ask(l, k->asked, kill_done, k);
 }
 
 void redis_kill_lives(struct redis_link *l, struct redis_kill *k)
@@ -290,7 +286,6 @@ void redis_kill_lives(struct redis_link *l, struct redis_kill *k)
     k->killed = k->asked = 0;
     k->lost = false;
     k->text[0] = '\0';
-    request_words(redis_link_begin(l), "CLIENT LIST");
-    redis_link_expect(l, 1, kill_list_done, k);
-    redis_link_flush(l);
+    redis_write(l, "CLIENT LIST");
+    redis_link_ask(l, 1, kill_list_done, k);
 }

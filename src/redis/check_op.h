@@ -11,6 +11,13 @@
 /* The value of `key:value` in INFO's text. False: no such line. */
 bool info_get(struct slice info, const char *key, struct slice *value);
 bool info_is(struct slice info, const char *key, const char *value);
+/* slave0:ip=127.0.0.1,port=6380,state=online,offset=42,lag=1. False: there are fewer. */
+struct info_replica {
+    struct slice ip, port;
+    int64_t offset; /* acknowledged */
+    bool online;
+};
+bool info_replica(struct slice info, uint32_t at, struct info_replica *out);
 /* Fills all of f but appendfsync. False: it is no INFO text of a Redis server. */
 bool info_facts(struct slice info, struct redis_facts *f);
 
@@ -25,7 +32,7 @@ struct redis_client {   /* into the list */
 bool client_next(struct slice *rest, struct redis_client *c);
 bool client_is_of(const struct redis_client *c,
                   struct slice owner); /* owner: <instance>:<life>, or <instance> */
-void client_kill_put(struct buf *out, const struct redis_client *c); /* CLIENT KILL ID */
+void client_kill_put(struct redis_link *l, const struct redis_client *c); /* CLIENT KILL ID */
 
 /* --- checks whether tallyd can run on this Redis, and that no link of an earlier life is left when this one begins. --- */
 

@@ -14,25 +14,20 @@
 #define KEYS_FIXED 5
 #define CLAIM_ARGS 10
 
-static void claim_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
+static void claim_put(struct redis_frames *fr, const struct claim *c)
 {
     char hex[33];
     batch_id_hex(&c->id, hex);
-    request_eval(out, lua_claim, KEYS_FIXED + (size_t)c->keys_n, CLAIM_ARGS + (size_t)c->keys_n);
-    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
-    REQUEST_KEY(out, fr->tag, KEY_GEN);
-    REQUEST_KEY(out, fr->tag, KEY_GENS);
-    REQUEST_KEY(out, fr->tag, KEY_BATCHES);
-    buf_reset(&fr->scratch);
-    name_batch(&fr->scratch, &c->id);
-    request_key(out, fr->tag, buf_slice(&fr->scratch));
+    struct buf *out = redis_write(fr->link,
+                                  "EVAL %.*s %zu {}" KEY_DIRTY " {}" KEY_GEN " {}" KEY_GENS " {}" KEY_BATCHES
+                                  " {}" KEY_BATCH_PREFIX "%s +%zu",
+                                  SLICE_ARG(lua_claim), (size_t)KEYS_FIXED + c->keys_n, hex,
+                                  CLAIM_ARGS + 2 * (size_t)c->keys_n);
     for (uint32_t i = 0; i < c->keys_n; i++)
         request_key(out, fr->tag, c->keys[i]);
     request_slice(out, c->counter->name);
     request_int(out, BATCH_FORMAT);
-    buf_reset(&fr->scratch);
-    name_owner(&fr->scratch, fr->life);
-    request_slice(out, buf_slice(&fr->scratch));
+    request_slice(out, buf_slice(&fr->owner));
     request_slice(out, fr->life->instance);
     request_int(out, c->counter->every_s);
     request_int(out, CLAIM_FIELDS_MAX);
@@ -48,13 +43,19 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     }
 }
 
-/* False: no answer of our script. */
-static bool claim_file(struct claim *c, const struct redis_answer *r)
+/* What the answer begins with. False: no answer of our scripts. */
+static bool counts_read(const struct redis_answer *r, int64_t v[4])
 {
-    int64_t v[4];
     if (!answer_is(r, REDIS_ARRAY) || r->n < 4) return false;
     for (int i = 0; i < 4; i++)
         if (!answer_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
+    return true;
+}
+
+static bool claim_file(struct claim *c, const struct redis_answer *r)
+{
+    int64_t v[4];
+    if (!counts_read(r, v)) return false;
     if (v[0] + v[1] > c->keys_n) return false;
     c->outcome = v[0] > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
     c->renamed = (uint32_t)v[0];
@@ -106,7 +107,7 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c)
         fr->claims = heap_realloc(fr->claims, fr->claims_cap * sizeof(struct claim *));
     }
     fr->claims[fr->claims_n++] = c;
-    claim_put(fr, redis_link_begin(fr->link), c);
+    claim_put(fr, c);
     redis_link_expect(fr->link, 1, claim_done, fr);
     CRASH(claim_before_send);
     redis_link_crash_after(fr->link, CRASH_claim_after_send);
@@ -149,25 +150,18 @@ static void leftover_put(struct redis_link *l, const struct redis_leftover *o)
     buf_free(&name);
 }
 
-static bool answer_file(struct redis_leftover *o, const struct redis_answer *r)
-{
-    int64_t v[4];
-    if (!answer_is_array(r, 4)) return false;
-    for (int i = 0; i < 4; i++)
-        if (!answer_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
-    o->renamed = (uint32_t)v[0];
-    o->left = (uint32_t)v[1];
-    o->fields = (uint64_t)v[2];
-    o->odd = (uint32_t)v[3];
-    o->outcome = o->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
-    return true;
-}
-
 static void leftover_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_leftover *o = arg;
+    int64_t v[4];
     (void)l, (void)at;
-    if (r == NULL || !answer_file(o, r)) {
+    if (answer_is_array(r, 4) && counts_read(r, v)) {
+        o->renamed = (uint32_t)v[0];
+        o->left = (uint32_t)v[1];
+        o->fields = (uint64_t)v[2];
+        o->odd = (uint32_t)v[3];
+        o->outcome = o->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
+    } else {
         o->outcome = answer_is(r, REDIS_ERROR) ? CLAIM_REFUSED : CLAIM_GONE;
         answer_why(r, o->text, sizeof o->text);
     }

@@ -6,7 +6,6 @@
 #include "redis/ask.h"
 
 #define CLEAN_ARGS 3
-#define ANSWERS 6
 
 /* --- pages --- */
 
@@ -16,15 +15,8 @@ static void names_page_done(struct redis_link *l, void *arg, const struct redis_
     (void)l, (void)at;
     p->lost = r == NULL;
     if (answer_is(r, REDIS_ARRAY)) {
-        size_t bytes = 1; /* never none, so that there is memory to point into */
-        for (size_t i = 0; i < r->n; i++)
-            bytes += r->elements[i].str.n;
-        buf_reserve(&p->names, bytes); /* so that the slices stay good while it fills */
-        p->all = heap_alloc((r->n + 1) * sizeof *p->all);
-        for (size_t i = 0; i < r->n; i++) {
-            p->all[p->n++] = slice_of(p->names.p + p->names.n, r->elements[i].str.n);
-            buf_put_slice(&p->names, r->elements[i].str);
-        }
+        p->all = answer_texts(r, 1, &p->names);
+        p->n = (uint32_t)r->n;
         p->at_end = p->n < p->limit;
     } else
         answer_why(r, p->text, sizeof p->text);
@@ -115,17 +107,14 @@ static void clean_windows_put(struct buf *out, struct slice tag, struct buf *nam
 /* False: no answer of our scripts. */
 static bool clean_file(struct redis_clean *c, const struct redis_answer *r)
 {
-    int64_t v[ANSWERS - 1];
-    if (!answer_is_array(r, ANSWERS)) return false;
-    for (int i = 0; i < ANSWERS - 1; i++)
-        if (!answer_integer(&r->elements[i], &v[i])) return false;
-    struct slice cursor = r->elements[ANSWERS - 1].str;
-    if (v[0] < 0 || v[0] > c->names_n || cursor.n >= sizeof c->cursor) return false;
-    c->finished = (uint32_t)v[0];
-    c->removed = (uint64_t)v[1];
-    c->gone = (uint32_t)v[2];
-    c->odd = (uint32_t)v[3];
-    c->now_s = v[4];
+    int64_t finished, removed, gone, odd;
+    struct slice cursor;
+    if (!answer_scan(r, "(iiiiis)", &finished, &removed, &gone, &odd, &c->now_s, &cursor)) return false;
+    if (finished < 0 || finished > c->names_n || cursor.n >= sizeof c->cursor) return false;
+    c->finished = (uint32_t)finished;
+    c->removed = (uint64_t)removed;
+    c->gone = (uint32_t)gone;
+    c->odd = (uint32_t)odd;
     bool midst = !slice_eq(cursor, SLICE("0"));
     if (midst) memcpy(c->cursor, cursor.p, cursor.n);
     c->cursor[midst ? cursor.n : 0] = '\0';

@@ -2,8 +2,8 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/slice.h"
-#include "redis/reader.h"
-#include "redis/request.h"
+#include "redis/ask.h"
+#include "redis/link_in.h"
 #include "redis/seek.h"
 #include <stdio.h>
 
@@ -23,15 +23,11 @@ struct word {                  /* of a node about a slot */
 
 struct node {
     struct cluster *of;
-    struct redis_place place;
-    struct redis_link link;
-    struct redis_target at;
-    bool open, asking, found, told;        /* told: it has said something, or could not be reached */
-    uint64_t asked_ms, heard_ms, named_ms; /* mono; 0: never. named: by another node, as one of the cluster */
-    enum cluster_state state;
-    char text[240];
-    struct buf nodes;   /* its CLUSTER NODES, until its CLUSTER SLOTS comes */
-    struct word *words; /* one a seat */
+    struct talk talk;
+    bool found;
+    uint64_t heard_ms, named_ms; /* mono; 0: never. named: by another node, as one of the cluster */
+    struct buf nodes;            /* its CLUSTER NODES, until its CLUSTER SLOTS comes */
+    struct word *words;          /* one a seat */
 };
 
 struct seat { /* where one slot is */
@@ -42,17 +38,13 @@ struct seat { /* where one slot is */
 };
 
 struct cluster {
+    struct seeker seeker;
     struct seat *seats;
     uint32_t seats_n;
-    uv_loop_t *loop;
-    uv_timer_t tick;
     struct node all[CLUSTER_NODES_MAX];
     uint32_t n, configured_n;
     char masters[CLUSTER_NODES_MAX][CLUSTER_ID_BYTES]; /* that have slots: who knows none is not ours */
     uint32_t masters_n;
-    bool closing, tick_closed;
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 /* --- what a node says --- */
@@ -81,18 +73,14 @@ static bool endpoint_read(const struct redis_answer *r, const struct redis_targe
 }
 
 /* range: [first, last, [host, port, id, ...] of the master, ... of each replica] */
-static bool range_has(const struct redis_answer *range, int64_t slot)
+static const struct redis_answer *range_of(const struct redis_answer *r, int64_t slot)
 {
-    if (!answer_is(range, REDIS_ARRAY) || range->n < 3) return false;
-    const struct redis_answer *first = &range->elements[0], *last = &range->elements[1];
-    if (!answer_is(first, REDIS_INTEGER) || !answer_is(last, REDIS_INTEGER)) return false;
-    return first->integer <= slot && slot <= last->integer;
-}
-
-static const struct redis_answer *range_of(const struct redis_answer *r, unsigned slot)
-{
-    for (size_t i = 0; answer_is(r, REDIS_ARRAY) && i < r->n; i++)
-        if (range_has(&r->elements[i], slot)) return &r->elements[i];
+    for (size_t i = 0; answer_is(r, REDIS_ARRAY) && i < r->n; i++) {
+        const struct redis_answer *range = &r->elements[i], *ends = range->elements;
+        if (range->type == REDIS_ARRAY && range->n >= 3 && answer_is(&ends[0], REDIS_INTEGER) &&
+            answer_is(&ends[1], REDIS_INTEGER) && ends[0].integer <= slot && slot <= ends[1].integer)
+            return range;
+    }
     return NULL;
 }
 
@@ -105,24 +93,15 @@ bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct red
     return true;
 }
 
-static struct slice part_take(struct slice *text, char end)
-{
-    const char *at = text->n == 0 ? NULL : memchr(text->p, end, text->n);
-    struct slice part = slice_of(text->p, at == NULL ? text->n : (size_t)(at - text->p));
-    size_t used = part.n + (at != NULL);
-    *text = slice_of(text->p + used, text->n - used);
-    return part;
-}
-
 enum { NODE_ID, NODE_FLAGS = 2, NODE_EPOCH = 6, NODE_SLOTS = 8, NODE_WORDS };
 
 /* A line of CLUSTER NODES: id address flags master ping pong epoch link slots ... False: there is none left. */
 static bool node_line_take(struct slice *nodes, struct slice words[NODE_WORDS])
 {
     if (nodes->n == 0) return false;
-    struct slice line = part_take(nodes, '\n');
+    struct slice line = text_part(nodes, '\n');
     for (int i = 0; i < NODE_WORDS; i++)
-        words[i] = part_take(&line, ' ');
+        words[i] = text_part(&line, ' ');
     return true;
 }
 
@@ -158,7 +137,7 @@ static bool master_serves(const struct slice words[NODE_WORDS])
     struct slice flags = words[NODE_FLAGS];
     bool serves = false;
     while (flags.n > 0) {
-        struct slice flag = part_take(&flags, ',');
+        struct slice flag = text_part(&flags, ',');
         if (slice_starts(flag, SLICE("fail"))) return false;
         serves |= slice_eq(flag, SLICE("master"));
     }
@@ -193,7 +172,7 @@ static const struct node *best_node(const struct cluster *c, uint32_t at, uint64
     const struct node *best = NULL;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct node *n = &c->all[i];
-        bool answers = n->state == CLUSTER_NAMES || n->state == CLUSTER_UNOWNED;
+        bool answers = n->talk.state == CLUSTER_NAMES || n->talk.state == CLUSTER_UNOWNED;
         if (!answers || n->words[at].owner.host[0] == '\0' || n->heard_ms == 0) continue;
         if (now_ms - n->heard_ms > FRESH_MS) continue;
         const struct word *w = &n->words[at];
@@ -214,16 +193,9 @@ static void seat_decide(struct cluster *c, uint32_t at, uint64_t now_ms)
     if (target_is(&w->owner, &s->now)) s->told_ms = 0;
     if (s->told_ms != 0 && now_ms - s->told_ms < TOLD_MS) return;
     if (target_is(&w->owner, &s->now)) return;
-    snprintf(why, sizeof why, "the node %s:%d says so, epoch %llu", best->at.host, best->at.port,
+    snprintf(why, sizeof why, "the node %s:%d says so, epoch %llu", best->talk.at.host, best->talk.at.port,
              (unsigned long long)w->epoch);
     seat_move(s, &w->owner, why);
-}
-
-static struct seat *seat_of(struct cluster *c, const struct redis_place *place)
-{
-    for (uint32_t i = 0; i < c->seats_n; i++)
-        if (c->seats[i].place == place) return &c->seats[i];
-    UNREACHABLE();
 }
 
 static void cluster_ask_all(struct cluster *c, uint64_t pause_ms);
@@ -231,8 +203,10 @@ static void cluster_ask_all(struct cluster *c, uint64_t pause_ms);
 static void place_redirects(struct redis_place *place, const struct redis_target *to, const char *why)
 {
     struct cluster *c = place->finder;
-    struct seat *s = seat_of(c, place);
+    struct seat *s = c->seats;
     uint64_t now_ms = mono_ms();
+    while (s->place != place)
+        s++;
     bool again = s->followed_ms != 0 && now_ms - s->followed_ms < FOLLOW_MS;
     cluster_ask_all(c, OWNER_DOUBT_MS);
     if (again || target_is(to, &s->now)) return;
@@ -246,46 +220,38 @@ static void node_open(struct cluster *c, struct node *n);
 
 static void node_says(struct node *n, enum cluster_state state, const char *text)
 {
-    bool same = n->told && n->state == state;
-    n->told = true;
-    n->state = state;
-    snprintf(n->text, sizeof n->text, "%.*s", (int)sizeof n->text - 1, text);
     static const char *const names[] = {"silent", "refuses", "other_cluster", "slot_unserved", "answers"};
-    if (!same && (!n->found || state != CLUSTER_SILENT))
+    if (talk_says(&n->talk, state, text) && (!n->found || state != CLUSTER_SILENT))
         log_event(state == CLUSTER_NAMES ? LOG_INFO : LOG_WARN, "cluster_node", "at=%s:%d state=%s why=%s",
-                  n->at.host, n->at.port, names[state], LOGQ(text));
-}
-
-static struct node *node_at(struct cluster *c, const struct redis_target *at)
-{
-    for (uint32_t i = 0; i < c->n; i++)
-        if (target_is(&c->all[i].at, at)) return &c->all[i];
-    return NULL;
+                  n->talk.at.host, n->talk.at.port, names[state], LOGQ(text));
 }
 
 /* at: without a host, it is asked no more. */
 static void node_move(struct node *n, const struct redis_target *at, uint64_t now_ms)
 {
-    n->at = *at;
-    n->told = false;
-    n->state = CLUSTER_SILENT;
+    n->talk.at = *at;
+    n->talk.told = false;
+    n->talk.state = CLUSTER_SILENT;
     n->heard_ms = n->named_ms = now_ms;
     memset(n->words, 0, n->of->seats_n * sizeof *n->words);
-    place_move(&n->place, at, "");
+    place_move(&n->talk.place, at, "");
 }
 
 /* Adds its address, or replaces that of a found node that is gone. */
 static void node_found(struct cluster *c, const struct redis_target *at, uint64_t now_ms)
 {
-    struct node *n = node_at(c, at);
+    struct node *n = NULL;
+    for (uint32_t i = 0; n == NULL && i < c->n; i++)
+        if (target_is(&c->all[i].talk.at, at)) n = &c->all[i];
     for (uint32_t i = c->configured_n; n == NULL && i < c->n; i++) {
         struct node *old = &c->all[i];
-        bool gone = old->state == CLUSTER_SILENT && now_ms - old->heard_ms >= FORGET_MS;
-        if (old->at.host[0] == '\0' || (gone && c->n == CLUSTER_NODES_MAX)) node_move(n = old, at, now_ms);
+        bool gone = old->talk.state == CLUSTER_SILENT && now_ms - old->heard_ms >= FORGET_MS;
+        if (old->talk.at.host[0] == '\0' || (gone && c->n == CLUSTER_NODES_MAX))
+            node_move(n = old, at, now_ms);
     }
     if (n == NULL && c->n < CLUSTER_NODES_MAX) {
         n = &c->all[c->n++];
-        *n = (struct node){.at = *at, .found = true};
+        *n = (struct node){.talk.at = *at, .found = true};
         node_open(c, n);
     }
     if (n != NULL) n->named_ms = now_ms;
@@ -309,7 +275,7 @@ static void nodes_found(struct cluster *c, const struct redis_answer *slots, con
     for (size_t i = 0; i < slots->n; i++)
         range_found(c, &slots->elements[i], asked);
     for (struct node *n = c->all + c->configured_n; slots->n > 0 && n < c->all + c->n; n++)
-        if (n->at.host[0] != '\0' && now_ms - n->named_ms >= FORGET_MS) node_move(n, &none, now_ms);
+        if (n->talk.at.host[0] != '\0' && now_ms - n->named_ms >= FORGET_MS) node_move(n, &none, now_ms);
 }
 
 static void slots_file(struct node *n, const struct redis_answer *slots)
@@ -321,7 +287,7 @@ static void slots_file(struct node *n, const struct redis_answer *slots)
         unsigned slot = c->seats[i].place->slot;
         struct word *w = &n->words[i];
         struct slice id;
-        bool owned = cluster_owner(slots, slot, &n->at, &w->owner, &id);
+        bool owned = cluster_owner(slots, slot, &n->talk.at, &w->owner, &id);
         if (!owned) w->owner.host[0] = '\0';
         w->epoch = owned ? cluster_epoch(buf_slice(&n->nodes), id) : 0;
         if (!owned) snprintf(unserved, sizeof unserved, "slot %u", slot);
@@ -329,7 +295,7 @@ static void slots_file(struct node *n, const struct redis_answer *slots)
     node_says(n, unserved[0] == '\0' ? CLUSTER_NAMES : CLUSTER_UNOWNED, unserved);
     for (uint32_t i = 0; i < c->seats_n; i++)
         seat_decide(c, i, n->heard_ms);
-    nodes_found(c, slots, &n->at);
+    nodes_found(c, slots, &n->talk.at);
 }
 
 /* at: 0 is CLUSTER NODES, 1 CLUSTER SLOTS. */
@@ -337,8 +303,8 @@ static void node_answers(struct redis_link *l, void *arg, const struct redis_ans
 {
     struct node *n = arg;
     (void)l;
-    if (r == NULL || at == 1) n->asking = false;
-    if (r == NULL || n->of->closing) return;
+    if (r == NULL || at == 1) n->talk.asking = false;
+    if (r == NULL || n->talk.closing) return;
     if (!answer_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY)) {
         char why[200];
         answer_why(r, why, sizeof why);
@@ -355,23 +321,19 @@ static void node_answers(struct redis_link *l, void *arg, const struct redis_ans
     }
 }
 
-static void node_ask(struct node *n, uint64_t now_ms)
+static void node_ask(struct node *n, uint64_t pause_ms)
 {
-    if (n->asking || !redis_link_is_up(&n->link)) return;
-    n->asking = true;
-    n->asked_ms = now_ms;
+    if (!talk_asks(&n->talk, pause_ms)) return;
     buf_reset(&n->nodes);
-    request_words(redis_link_begin(&n->link),
-                  "CLUSTER NODES"); /* first: an owner with an old epoch does no harm */
-    request_words(redis_link_begin(&n->link), "CLUSTER SLOTS");
-    redis_link_ask(&n->link, 2, node_answers, n);
+    redis_write(&n->talk.link, "CLUSTER NODES"); /* first: an owner with an old epoch does no harm */
+    redis_write(&n->talk.link, "CLUSTER SLOTS");
+    redis_link_ask(&n->talk.link, 2, node_answers, n);
 }
 
 static void cluster_ask_all(struct cluster *c, uint64_t pause_ms)
 {
-    uint64_t now_ms = mono_ms();
     for (uint32_t i = 0; i < c->n; i++)
-        if (now_ms - c->all[i].asked_ms >= pause_ms) node_ask(&c->all[i], now_ms);
+        node_ask(&c->all[i], pause_ms);
 }
 
 static void cluster_doubted(struct redis_place *place, const char *why)
@@ -382,21 +344,17 @@ static void cluster_doubted(struct redis_place *place, const char *why)
 
 static void node_up(struct redis_link *l)
 {
-    node_ask(l->arg, mono_ms());
+    node_ask(l->arg, 0);
 }
 
 static void node_down(struct redis_link *l, const char *why)
 {
-    struct node *n = l->arg;
-    const char *text = strncmp(why, "MASTERDOWN ", 11) == 0 ? why + 11 : why;
-    bool refuses = l->refusal.code != ERR_NONE;
-    n->asking = false;
-    node_says(n, refuses ? CLUSTER_REFUSES : CLUSTER_SILENT, refuses ? l->refusal.text : text);
+    node_says(l->arg, l->refusal.code != ERR_NONE ? CLUSTER_REFUSES : CLUSTER_SILENT, talk_end_why(l, why));
 }
 
 static void cluster_tick(uv_timer_t *timer)
 {
-    struct cluster *c = timer->data;
+    struct cluster *c = CONTAINER_OF(timer, struct cluster, seeker.tick);
     bool up = true;
     for (uint32_t i = 0; i < c->seats_n && up; i++)
         up = place_is_up(c->seats[i].place);
@@ -409,20 +367,27 @@ static void node_open(struct cluster *c, struct node *n)
 {
     n->of = c;
     n->words = heap_zalloc(c->seats_n * sizeof *n->words);
-    redis_link_init_asker(&n->link, c->loop, &n->place, c->seats[0].place->url, &n->at, "cluster");
-    n->link.up = node_up;
-    n->link.down = node_down;
-    n->link.arg = n;
-    n->open = true;
+    n->talk.of = &c->seeker;
     n->heard_ms = mono_ms();
-    redis_link_start(&n->link);
+    talk_open(&n->talk, c->seats[0].place->url, "cluster", node_up, node_down, n);
+}
+
+static void cluster_gone(struct seeker *f)
+{
+    struct cluster *c = CONTAINER_OF(f, struct cluster, seeker);
+    for (struct node *n = c->all; n < c->all + c->n; n++) {
+        heap_free(n->words);
+        buf_free(&n->nodes);
+    }
+    heap_free(c->seats);
+    heap_free(c);
 }
 
 struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places)
 {
     struct cluster *c = heap_zalloc(sizeof *c);
     const struct redis_url *url = places[0]->url;
-    c->loop = loop;
+    seeker_init(&c->seeker, loop, cluster_tick, CLUSTER_MS, cluster_gone);
     c->seats_n = n_places;
     c->seats = heap_zalloc(n_places * sizeof *c->seats);
     for (uint32_t i = 0; i < n_places; i++) {
@@ -435,97 +400,50 @@ struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *place
     }
     for (unsigned i = 0; i < url->hosts_n; i++) {
         struct node *n = &c->all[c->n];
-        n->at.port = url->hosts[i].port;
-        snprintf(n->at.host, sizeof n->at.host, "%s", url->hosts[i].name);
+        n->talk.at.port = url->hosts[i].port;
+        snprintf(n->talk.at.host, sizeof n->talk.at.host, "%s", url->hosts[i].name);
         c->configured_n = ++c->n;
         node_open(c, n);
     }
-    uv_timer_init(loop, &c->tick);
-    c->tick.data = c;
-    uv_timer_start(&c->tick, cluster_tick, CLUSTER_MS, CLUSTER_MS);
     return c;
-}
-
-static void cluster_maybe_closed(struct cluster *c)
-{
-    bool open = !c->tick_closed;
-    for (uint32_t i = 0; i < c->n; i++)
-        open |= c->all[i].open;
-    if (open) return;
-    void (*closed)(void *) = c->closed;
-    void *arg = c->closed_arg;
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct node *n = &c->all[i];
-        heap_free(n->words);
-        buf_free(&n->nodes);
-    }
-    heap_free(c->seats);
-    heap_free(c);
-    closed(arg);
-}
-
-static void node_closed(struct redis_link *l)
-{
-    struct node *n = l->arg;
-    n->open = false;
-    cluster_maybe_closed(n->of);
-}
-
-static void cluster_tick_closed(uv_handle_t *handle)
-{
-    struct cluster *c = handle->data;
-    c->tick_closed = true;
-    cluster_maybe_closed(c);
 }
 
 void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg)
 {
-    c->closing = true;
     for (uint32_t i = 0; i < c->seats_n; i++) {
         c->seats[i].place->doubted = NULL;
         c->seats[i].place->redirected = NULL;
     }
-    c->closed = closed;
-    c->closed_arg = arg;
     for (uint32_t i = 0; i < c->n; i++)
-        redis_link_close(&c->all[i].link, node_closed);
-    uv_close((uv_handle_t *)&c->tick, cluster_tick_closed);
+        talk_close(&c->all[i].talk);
+    seeker_close(&c->seeker, closed, arg);
 }
 
 /* --- what is known of them --- */
-
-static uint32_t slots_at(const struct cluster *c, const struct node *n)
-{
-    uint32_t own = 0;
-    for (uint32_t i = 0; i < c->seats_n; i++)
-        own += target_is(&n->words[i].owner, &n->at);
-    return own;
-}
 
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out)
 {
     uint32_t seen_n = 0;
     for (const struct node *n = c->all; n < c->all + c->n; n++) {
-        if (n->at.host[0] == '\0') continue;
+        if (n->talk.at.host[0] == '\0') continue;
         struct cluster_seen *one = &out[seen_n++];
-        *one = (struct cluster_seen){.at = n->at,
-                                     .owner = n->words[0].owner,
-                                     .own = slots_at(c, n),
-                                     .state = n->state,
-                                     .found = n->found};
-        snprintf(one->text, sizeof one->text, "%s", n->text);
+        *one = (struct cluster_seen){
+            .at = n->talk.at, .owner = n->words[0].owner, .state = n->talk.state, .found = n->found};
+        snprintf(one->text, sizeof one->text, "%s", n->talk.text);
+        for (uint32_t i = 0; i < c->seats_n; i++)
+            one->own += target_is(&n->words[i].owner, &n->talk.at);
     }
     return seen_n;
 }
 
 static enum err cluster_why(const struct cluster *c, unsigned slot, struct error *e)
 {
-    const struct node *refuses = NULL, *unowned = NULL, *silent = &c->all[0];
+    const struct talk *refuses = NULL, *unowned = NULL, *silent = &c->all[0].talk;
     for (uint32_t i = c->n; i-- > 0;) {
-        const struct node *n = &c->all[i];
-        if (n->state == CLUSTER_REFUSES) refuses = n;
-        if (n->state == CLUSTER_UNOWNED) unowned = n;
-        if (n->state == CLUSTER_SILENT) silent = n;
+        const struct talk *t = &c->all[i].talk;
+        if (t->state == CLUSTER_REFUSES) refuses = t;
+        if (t->state == CLUSTER_UNOWNED) unowned = t;
+        if (t->state == CLUSTER_SILENT) silent = t;
     }
     if (unowned != NULL)
         return error_set(
@@ -546,28 +464,6 @@ static enum err cluster_why(const struct cluster *c, unsigned slot, struct error
         c->configured_n, silent->at.host, silent->at.port, silent->text);
 }
 
-static void cluster_hear_all(struct cluster *c)
-{
-    uint64_t until_ms = mono_ms() + HEAR_MS;
-    for (uint32_t i = 0; i < c->configured_n && mono_ms() < until_ms;) {
-        if (c->all[i].told)
-            i++;
-        else
-            uv_run(c->loop, UV_RUN_ONCE);
-    }
-}
-
-static enum err cluster_is_one(const struct cluster *c, struct error *e)
-{
-    for (const struct node *n = c->all; n < c->all + c->configured_n; n++)
-        if (n->state == CLUSTER_OTHER)
-            return error_set(e, ERR_CONFIG,
-                             "the nodes of redis.url belong to different clusters: %s:%d knows no master of "
-                             "the one that the others are in; name the nodes of one cluster",
-                             n->at.host, n->at.port);
-    return ERR_NONE;
-}
-
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e)
 {
     uint64_t until_ms = mono_ms() + wait_ms;
@@ -578,8 +474,16 @@ enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e)
         else if (mono_ms() >= until_ms)
             return cluster_why(c, s->place->slot, e);
         else
-            uv_run(c->loop, UV_RUN_ONCE);
+            uv_run(c->seeker.loop, UV_RUN_ONCE);
     }
-    cluster_hear_all(c);
-    return cluster_is_one(c, e);
+    until_ms = mono_ms() + HEAR_MS;
+    for (uint32_t i = 0; i < c->configured_n; i++)
+        talk_hear(&c->all[i].talk, until_ms);
+    for (const struct node *n = c->all; n < c->all + c->configured_n; n++)
+        if (n->talk.state == CLUSTER_OTHER)
+            return error_set(e, ERR_CONFIG,
+                             "the nodes of redis.url belong to different clusters: %s:%d knows no master of "
+                             "the one that the others are in; name the nodes of one cluster",
+                             n->talk.at.host, n->talk.at.port);
+    return ERR_NONE;
 }

@@ -5,7 +5,6 @@
 #include "redis/copy.h"
 #include "base/clock.h"
 #include "base/heap.h"
-#include <inttypes.h>
 #include <stdio.h>
 
 #define COPY_PAGE 500

@@ -1,4 +1,4 @@
-# lua/*.lua as C strings (redis/lua.h), without comments and indentation, written when the build is configured; a changed
+# lua/*.lua as C strings (redis/ask.h), without comments and indentation, written when the build is configured; a changed
 # file configures it again. The line `--include parts/FILE` is replaced by that file.
 file(GLOB LUA_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/redis/lua/*.lua)
 file(GLOB LUA_PARTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/redis/lua/parts/*.lua)
@@ -21,5 +21,5 @@ foreach(LUA_FILE ${LUA_FILES})
     string(APPEND LUA_TEXTS "static const char text_${LUA_NAME}[] = {${LUA_BYTES}0};\n"
                             "const struct slice lua_${LUA_NAME} = {text_${LUA_NAME}, sizeof text_${LUA_NAME} - 1};\n")
 endforeach()
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/lua_scripts.c @ONLY CONTENT "#include \"redis/lua.h\"\n\n@LUA_TEXTS@")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/lua_scripts.c @ONLY CONTENT "#include \"redis/ask.h\"\n\n@LUA_TEXTS@")
 target_sources(redis PRIVATE ${CMAKE_BINARY_DIR}/lua_scripts.c)

@@ -6,9 +6,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "redis/frame_tokens.h"
-#include "redis/lua.h"
-#include "redis/request.h"
+#include "redis/frame_parts.h"
 #include "series/frame.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -287,12 +285,10 @@ static void on_watched(struct redis_link *l, void *arg, const struct redis_answe
 /* EXEC's answer is nil, or of no known shape. */
 static void exec_odd(struct redis_frames *fr, const struct redis_answer *r)
 {
-    if (r->type == REDIS_NIL)
-        redis_link_changed(fr->link);
-    else
-        redis_link_cut(
-            fr->link,
-            "MASTERDOWN Redis gave an unexpected answer to a transaction; it is unknown what was counted");
+    if (r->type == REDIS_NIL) return redis_link_changed(fr->link);
+    redis_link_cut(
+        fr->link,
+        "MASTERDOWN Redis gave an unexpected answer to a transaction; it is unknown what was counted");
 }
 
 /* --- the frame --- */
@@ -468,12 +464,11 @@ static void refusal_file(struct frame *f, const struct redis_answer *r)
     buf_put_slice(&f->errors, slice_str(line));
 }
 
-static void queued_file(struct redis_frames *fr, const struct redis_answer *r, uint32_t at)
+static void queued_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t at)
 {
     static const struct slice queued = {"QUEUED", 6};
-    struct frame *f = fr->frame;
     bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
-    if (good) return;
+    if (good || (f == &fr->lost && stray_cut(fr->link, r))) return;
     if (r->type == REDIS_ERROR && at > 0)
         refusal_file(f, r);
     else
@@ -497,8 +492,7 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
         if (stray_cut(fr->link, &first)) outcome = FRAME_ASTRAY;
     } else {
         fr->frame = NULL;
-        exec_odd(fr, r);
-        return;
+        return exec_odd(fr, r);
     }
     fr->frame = NULL;
     CRASH(frame_applied);
@@ -512,7 +506,7 @@ static void on_line(struct redis_link *l, void *arg, const struct redis_answer *
     if (r == NULL)
         fr->frame = NULL; /* down() reports it */
     else if (at < fr->lines)
-        queued_file(fr, r, at);
+        queued_file(fr, fr->frame, r, at);
     else
         exec_file(fr, r);
 }
@@ -559,18 +553,6 @@ static struct slice cell_take(const char **p)
     return key;
 }
 
-static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, uint32_t at)
-{
-    static const struct slice queued = {"QUEUED", 6};
-    bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
-    if (good || stray_cut(fr->link, r)) return;
-    if (r->type == REDIS_ERROR && at > 0)
-        refusal_file(&fr->lost, r);
-    else
-        redis_link_cut(fr->link,
-                       "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
-}
-
 /* Of one command: also counts errors of single tokens or visitors in a script's answer, and own ids that are refused
  * now, which are a list behind the number drawn. */
 static uint32_t errors_of(const struct redis_answer *r)
@@ -609,10 +591,7 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
         }
     }
     fr->kept = NULL;
-    if (!applied && r->type != REDIS_ERROR) {
-        exec_odd(fr, r);
-        return;
-    }
+    if (!applied && r->type != REDIS_ERROR) return exec_odd(fr, r);
     if (stray_cut(fr->link, r)) return;
     if (applied) redis_link_numbered(fr->link, k->seq);
     k->failed = 0;
@@ -629,7 +608,7 @@ static void on_kept_line(struct redis_link *l, void *arg, const struct redis_ans
     if (r == NULL)
         fr->kept = NULL;
     else if (at < fr->lines)
-        kept_queued(fr, r, at);
+        queued_file(fr, &fr->lost, r, at);
     else
         kept_exec(fr, r);
 }
@@ -760,8 +739,7 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_answer
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id)
 {
     struct buf *out = redis_link_begin(fr->link);
-    request_array(out, 4);
-    BUF_LIT(out, "$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n");
+    BUF_LIT(out, "*4\r\n$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n");
     request_int(out, client_id);
     redis_link_expect(fr->link, 1, on_killed, fr);
     redis_link_flush(fr->link);

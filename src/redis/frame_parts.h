@@ -1,12 +1,12 @@
-/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire;
- * each is in the file that it is named after. Of ops (series/op.h), series are plain commands, a HINCRBY for each
- * precision, and so are hits on buckets that are known to exist. Other timeboxes, events and visitors are one script
- * each in a frame. An error of one op there (a key of another type, an overflow) fails that whole op and no other. */
+/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire; frame_counts.c,
+ * frame_events.c and frame_tokens.c have those that are not its own. Of ops (series/op.h), series are plain commands, a HINCRBY for
+ * each precision, and so are hits on buckets that are known to exist. Other timeboxes, events and visitors are one script each in a
+ * frame. An error of one op there (a key of another type, an overflow) fails that whole op and no other. */
 #ifndef REDIS_FRAME_PARTS_H
 #define REDIS_FRAME_PARTS_H
 
+#include "redis/ask.h"
 #include "redis/frame_op.h"
-#include "redis/request.h"
 #include "series/names.h"
 
 /* Appends the part's commands; returns how many. */
@@ -46,5 +46,16 @@ void op_fail(struct frame *f, struct frame_op *op, const struct redis_answer *r)
         make;                                                                                                \
         request_key((out), (tag), buf_slice(name));                                                          \
     } while (0)
+
+/* --- tokens (series/frame.h): one script for all. An error of one of them (a key of another type, an overflow, a token of another
+ * increment) fails only that one, and leaves nothing of it. --- */
+
+void tokens_clear(struct frame *f); /* of answers */
+
+/* Of a frame found applied: a GET for each; the answer to the one at that place. False: the answer is of no use.
+ * forgotten: Redis may have counted a token and forgotten it since. */
+void tokens_ask(struct buf *out, struct slice tag, const struct frame *f);
+bool tokens_may_be_forgotten(const struct redis_frames *fr, const struct frame *f);
+bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r, bool forgotten);
 
 #endif

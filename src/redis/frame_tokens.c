@@ -3,13 +3,8 @@
  * which they are gone, rounded up to a twelfth of how long they are kept. So the sum is never too small, and tokens
  * that another tallyd, or an earlier configuration, keeps longer or shorter are counted correctly, too. How many of a second
  * are a user's is in a key beside it, which goes with that second; tallyds that know no such key write for nobody. */
-#include "redis/frame_tokens.h"
-
-#include "base/slice.h"
 #include "base/stats.h"
-#include "redis/lua.h"
-#include "redis/request.h"
-#include "series/names.h"
+#include "redis/frame_parts.h"
 
 #define TOKEN_OTHER                                                                                          \
     "ERR this token came with another increment before: key, field or n differ; nothing was counted"
@@ -53,15 +48,6 @@ static void token_fail(struct frame *f, struct frame_token *t, const struct redi
     frame_fail_token(f, t, slice_str(line));
 }
 
-static void token_file(struct frame *f, struct frame_token *t, const struct redis_answer *r)
-{
-    bool counts = r->type == REDIS_STRING && r->str.n > 1 && (r->str.p[0] == 'n' || r->str.p[0] == 'o');
-    if (counts && num_parse(slice_of(r->str.p + 1, r->str.n - 1), &t->value))
-        t->is_new = r->str.p[0] == 'n';
-    else
-        token_fail(f, t, r);
-}
-
 void tokens_clear(struct frame *f)
 {
     for (uint32_t i = 0; i < f->tokens_n; i++) {
@@ -74,11 +60,16 @@ void tokens_file(struct redis_frames *fr, struct frame *f, const struct redis_an
 {
     (void)n;
     bool is_good = answer_is_array(r, f->tokens_n + 1);
-    for (uint32_t i = 0; i < f->tokens_n; i++)
-        if (is_good)
-            token_file(f, &f->tokens[i], &r->elements[i]);
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        struct frame_token *t = &f->tokens[i];
+        const struct redis_answer *own = is_good ? &r->elements[i] : r;
+        bool counts = is_good && own->type == REDIS_STRING && own->str.n > 1 &&
+                      (own->str.p[0] == 'n' || own->str.p[0] == 'o');
+        if (counts && num_parse(slice_of(own->str.p + 1, own->str.n - 1), &t->value))
+            t->is_new = own->str.p[0] == 'n';
         else
-            token_fail(f, &f->tokens[i], r);
+            token_fail(f, t, own);
+    }
     int64_t stand;
     if (!is_good || !answer_integer(&r->elements[f->tokens_n], &stand)) return;
     STAT_ADD(tokens_standing, stand - fr->tokens_standing);

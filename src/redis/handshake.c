@@ -3,9 +3,9 @@
  * MULTI each increment of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
 #include "base/slice.h"
+#include "redis/ask.h"
 #include "redis/check_op.h"
 #include "redis/link_in.h"
-#include "redis/request.h"
 #include <stdio.h>
 
 enum handshake_step {
@@ -51,10 +51,7 @@ static void setname_put(struct redis_link *l)
 {
     struct buf name = {0};
     name_link(&name, l->config.life, l->config.role);
-    request_array(&l->out, 3);
-    REQUEST_LIT(&l->out, "CLIENT");
-    REQUEST_LIT(&l->out, "SETNAME");
-    request_slice(&l->out, buf_slice(&name));
+    request_format(&l->out, redis_tag(l), "CLIENT SETNAME %.*s", SLICE_ARG(buf_slice(&name)));
     buf_free(&name);
     step_add(l, STEP_NAME);
 }
@@ -64,19 +61,14 @@ static void setname_put(struct redis_link *l)
 static void moved_ask_put(struct redis_link *l)
 {
     if (!l->config.counts || l->config.place->url->cluster) return;
-    request_array(&l->out, 2);
-    REQUEST_LIT(&l->out, "EXISTS");
-    REQUEST_KEY(&l->out, redis_tag(l), KEY_MOVE);
+    request_format(&l->out, redis_tag(l), "EXISTS {}" KEY_MOVE);
     step_add(l, STEP_MOVE);
 }
 
 static bool time_file(struct redis_link *l, const struct redis_answer *r)
 {
     int64_t s, us;
-    if (!answer_is_array(r, 2) || !answer_integer(&r->elements[0], &s) ||
-        !answer_integer(&r->elements[1], &us))
-        return false;
-    if (s < 0 || s > INT64_MAX / 2000) return false;
+    if (!answer_scan(r, "(ii)", &s, &us) || s < 0 || s > INT64_MAX / 2000) return false;
     l->time_offset_ms = s * 1000 + us / 1000 - (int64_t)mono_ms();
     l->time_known = true;
     l->time_asked_ms = mono_ms();
@@ -120,12 +112,8 @@ static void handshake_refused(struct redis_link *l, enum handshake_step step, co
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
     answer_why(r, line, sizeof line);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (answer_error_is(r, own[i])) {
-            link_doom(l, line);
-            return;
-        }
-    }
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (answer_error_is(r, own[i])) return link_doom(l, line);
     if (l->config.plain) error_set(&l->refusal, ERR_CONFIG, "%s", line);
     if ((step == STEP_NAME || step == STEP_ID) && (answer_error_is(r, "NOPERM") || answer_error_is(r, "ERR")))
         error_set(&l->refusal, ERR_CONFIG,
@@ -140,24 +128,13 @@ static void handshake_refused(struct redis_link *l, enum handshake_step step, co
 static void handshake_over(struct redis_link *l)
 {
     char why[REDIS_WHY_BYTES];
-    if (l->config.plain) {
-        link_came_up(l);
-        return;
-    }
-    if (l->facts.loading) {
-        link_doom(l, "LOADING Redis is loading the dataset in memory");
-        return;
-    }
-    if (!l->facts.master) {
-        demoted(l);
-        return;
-    }
+    if (l->config.plain) return link_came_up(l);
+    if (l->facts.loading) return link_doom(l, "LOADING Redis is loading the dataset in memory");
+    if (!l->facts.master) return demoted(l);
     if (l->config.check && redis_check_facts(&l->facts, l->config.keeps, &l->refusal) != ERR_NONE) {
         snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s", l->refusal.text);
         link_doom(l, why);
-        return;
-    }
-    if (place_agrees(l->config.place, l))
+    } else if (place_agrees(l->config.place, l))
         link_came_up(l);
     else
         link_doom(l, "MASTERDOWN this is another Redis server than on tallyd's other links");
@@ -188,9 +165,7 @@ void handshake_send(struct redis_link *l)
         return;
     }
     if (l->config.place->url->db != 0) {
-        request_array(&l->out, 2);
-        REQUEST_LIT(&l->out, "SELECT");
-        request_int(&l->out, l->config.place->url->db);
+        request_format(&l->out, redis_tag(l), "SELECT %d", l->config.place->url->db);
         step_add(l, STEP_SELECT);
     }
     setname_put(l);
@@ -226,24 +201,18 @@ static bool role_file(struct redis_role *role, const struct redis_answer *r)
     return true;
 }
 
-/* slave0:ip=127.0.0.1,port=6380,state=online,offset=42,lag=1 */
 static void role_file_info(struct redis_role *role, struct slice info)
 {
-    struct slice line, offset;
+    struct slice offset;
+    struct info_replica seen;
     *role = (struct redis_role){.at_ms = mono_ms()};
     if (info_get(info, "master_repl_offset", &offset)) (void)num_parse(offset, &role->offset);
-    while (role->replicas_n < REDIS_REPLICAS_MAX) {
+    for (; role->replicas_n < REDIS_REPLICAS_MAX && info_replica(info, role->replicas_n, &seen);
+         role->replicas_n++) {
         struct redis_replica *one = &role->replicas[role->replicas_n];
-        char key[16], text[200], ip[46];
-        int port;
-        long long at;
-        snprintf(key, sizeof key, "slave%u", role->replicas_n);
-        if (!info_get(info, key, &line)) return;
-        slice_show(line, sizeof text - 1, text, sizeof text);
-        if (sscanf(text, "ip=%45[^,],port=%d,state=%*[^,],offset=%lld", ip, &port, &at) != 3) return;
-        snprintf(one->where, sizeof one->where, "%s:%d", ip, port);
-        one->offset = at;
-        role->replicas_n++;
+        snprintf(one->where, sizeof one->where, SLICE_FMT ":" SLICE_FMT, SLICE_ARG(seen.ip),
+                 SLICE_ARG(seen.port));
+        one->offset = seen.offset;
     }
 }
 
@@ -282,20 +251,15 @@ static void number_done(struct redis_link *l, void *arg, const struct redis_answ
 void handshake_time(struct redis_link *l)
 {
     l->time_asked_ms = mono_ms();
-    request_words(redis_link_begin(l), "TIME");
+    redis_write(l, "TIME");
     redis_link_expect(l, 1, time_done, NULL);
     request_words(redis_link_begin(l), l->no_role ? "INFO replication" : "ROLE");
     redis_link_expect(l, 1, role_done, NULL);
     /* There may be no hits and no reads for long. */
-    struct buf key = {0};
     if (l->number_asked == 0 && redis_link_number(l) != 0) {
         l->number_asked = redis_link_number(l);
-        name_seq(&key, l->config.life);
-        request_array(redis_link_begin(l), 2);
-        REQUEST_LIT(&l->out, "GET");
-        request_key(&l->out, redis_tag(l), buf_slice(&key));
+        redis_write(l, "GET {}" KEY_SEQ_PREFIX OWNER_FMT, OWNER_ARG(l->config.life));
         redis_link_expect(l, 1, number_done, NULL);
-        buf_free(&key);
     }
     redis_link_flush(l);
 }

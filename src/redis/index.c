@@ -3,7 +3,6 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "redis/ask.h"
-#include <inttypes.h>
 
 /* --- The script that moves names between the indexes works when Redis is full. --- */
 
@@ -14,18 +13,10 @@
 /* Name, score, name, score ... Only another program writes a score that is no integer: due at once. */
 static void due_file(struct due_poll *d, const struct redis_answer *r)
 {
-    size_t bytes = 1; /* never none, so that there is memory to point into */
-    for (size_t i = 0; i < r->n; i += 2)
-        bytes += r->elements[i].str.n;
-    buf_reserve(&d->names, bytes); /* so that the slices stay good while it fills */
-    d->keys = heap_alloc((r->n + 1) * sizeof *d->keys);
+    d->keys = answer_texts(r, 2, &d->names);
     d->scores = heap_alloc((r->n + 1) * sizeof *d->scores);
-    for (size_t i = 0; i + 1 < r->n; i += 2) {
-        struct slice name = r->elements[i].str;
-        if (!answer_integer(&r->elements[i + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
-        d->keys[d->keys_n++] = slice_of(d->names.p + d->names.n, name.n);
-        buf_put_slice(&d->names, name);
-    }
+    for (; 2 * d->keys_n + 1 < r->n; d->keys_n++)
+        if (!answer_integer(&r->elements[2 * d->keys_n + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
 }
 
 static void on_due(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -113,10 +104,7 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_an
         if (counters_match(s->counters, r->elements[i].str) != NULL) ours[n++] = r->elements[i].str;
     s->scripts = moves_put(l, KEY_HELD, KEY_DIRTY, ours, n);
     heap_free(ours);
-    if (s->scripts == 0) {
-        s->done(s);
-        return;
-    }
+    if (s->scripts == 0) return s->done(s);
     redis_link_ask(l, s->scripts, on_restored, s);
 }
 
@@ -129,20 +117,18 @@ void redis_restore(struct redis_link *l, struct redis_restore *s)
 
 /* --- its state --- */
 
-static bool state_file(struct dirty_state *d, const struct redis_answer *r, uint32_t at)
-{
-    int64_t *const counts[] = {&d->dirty, &d->held, &d->batches};
-    if (at < 3) return answer_integer(r, counts[at]);
-    if (!answer_is(r, REDIS_ARRAY)) return false;
-    d->lowest_ms = INT64_MAX;
-    return r->n == 0 || (r->n == 2 && answer_integer(&r->elements[1], &d->lowest_ms));
-}
-
 static void on_state(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct dirty_state *d = arg;
+    int64_t *const counts[] = {&d->dirty, &d->held, &d->batches};
     (void)l;
-    if (r == NULL || !state_file(d, r, at)) d->lost = true;
+    if (at < 3) {
+        d->lost |= !answer_integer(r, counts[at]);
+    } else {
+        d->lowest_ms = INT64_MAX;
+        d->lost |= !answer_is(r, REDIS_ARRAY) ||
+                   (r->n > 0 && (r->n != 2 || !answer_integer(&r->elements[1], &d->lowest_ms)));
+    }
     if ((r == NULL || at == 3) && d->done != NULL) d->done(d);
 }
 
@@ -264,10 +250,7 @@ static void walk_page_done(struct redis_link *l, void *arg, const struct redis_a
 {
     struct redis_walk *w = arg;
     (void)l, (void)at;
-    if (!answer_is_array(r, 1 + (size_t)w->suspects_n)) {
-        walk_fail(w, r);
-        return;
-    }
+    if (!answer_is_array(r, 1 + (size_t)w->suspects_n)) return walk_fail(w, r);
     w->restored += (uint64_t)r->elements[0].integer;
     for (uint32_t i = 0; i < w->suspects_n; i++) {
         const struct redis_suspect *s = &w->suspects[i];
@@ -297,18 +280,17 @@ static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
 static void walk_scan_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_walk *w = arg;
+    const struct redis_answer *keys;
+    struct slice cursor;
     struct buf found = {0};
     (void)l, (void)at;
-    if (!answer_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY) {
-        walk_fail(w, r);
-        return;
-    }
+    if (!answer_scan(r, "(sa)", &cursor, &keys)) return walk_fail(w, r);
     buf_reset(&w->cursor);
-    buf_put_slice(&w->cursor, r->elements[0].str);
-    w->at_end = slice_eq(r->elements[0].str, SLICE("0"));
+    buf_put_slice(&w->cursor, cursor);
+    w->at_end = slice_eq(cursor, SLICE("0"));
     w->suspects_n = 0;
     buf_reset(&w->names);
-    uint32_t found_n = page_sort(w, &r->elements[1], &found);
+    uint32_t found_n = page_sort(w, keys, &found);
     if (found_n > 0 || w->suspects_n > 0)
         page_ask(w, buf_slice(&found), found_n);
     else

@@ -1,7 +1,7 @@
-/* redis/journal_op.c - see journal_op.h. */
-#include "redis/journal_op.h"
+/* redis/journal_op.c - see batch.h. */
 #include "base/heap.h"
 #include "redis/ask.h"
+#include "redis/batch.h"
 #include "redis/check_op.h"
 #include "series/names.h"
 
@@ -9,43 +9,31 @@
 
 /* --- the list --- */
 
-static void owners_linked(struct journal_list *list, struct slice clients)
-{
-    struct redis_client c;
-    while (client_next(&clients, &c))
-        for (size_t i = 0; i < list->n; i++)
-            list->all[i].linked |= client_is_of(&c, list->all[i].owner);
-}
-
 static bool names_file(struct journal_list *list, const struct redis_answer *r)
 {
     if (!answer_is(r, REDIS_ARRAY) || r->n % 2 != 0) return false;
-    size_t bytes = 0;
-    for (size_t i = 0; i < r->n; i++)
-        bytes += r->elements[i].str.n;
-    buf_reserve(&list->texts, bytes + 1); /* so that slices of it stay */
+    struct slice *texts = answer_texts(r, 1, &list->texts);
     list->all = heap_zalloc((r->n / 2 + 1) * sizeof *list->all);
     for (list->n = 0; list->n < r->n / 2; list->n++) {
-        struct slice *both[] = {&list->all[list->n].name, &list->all[list->n].owner};
-        for (size_t i = 0; i < 2; i++) {
-            struct slice text = r->elements[2 * list->n + i].str;
-            *both[i] = slice_of(list->texts.p + list->texts.n, text.n);
-            buf_put_slice(&list->texts, text);
-        }
+        list->all[list->n].name = texts[2 * list->n];
+        list->all[list->n].owner = texts[2 * list->n + 1];
     }
+    heap_free(texts);
     return true;
 }
 
 static void journals_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct journal_list *list = arg;
+    struct redis_client c;
     (void)l;
     if (at == 0)
         list->lost = !names_file(list, r);
-    else if (!list->lost && answer_is(r, REDIS_STRING))
-        owners_linked(list, r->str);
     else
-        list->lost = true;
+        list->lost |= !answer_is(r, REDIS_STRING);
+    for (struct slice clients = at == 1 && !list->lost ? r->str : SLICE(""); client_next(&clients, &c);)
+        for (size_t i = 0; i < list->n; i++)
+            list->all[i].linked |= client_is_of(&c, list->all[i].owner);
     if (r == NULL || at == 1) list->done(list);
 }
 
@@ -74,26 +62,17 @@ static void take_piece_done(struct redis_link *l, void *arg, const struct redis_
 {
     struct journal_take *t = arg;
     (void)at;
-    if (!answer_is(r, REDIS_STRING)) {
-        take_fail(t, r);
-        return;
-    }
+    if (!answer_is(r, REDIS_STRING)) return take_fail(t, r);
     buf_put_slice(&t->bytes, r->str);
-    if (r->str.n == ANSWER_BYTES) {
-        take_piece_ask(l, t);
-        return;
-    }
+    if (r->str.n == ANSWER_BYTES) return take_piece_ask(l, t);
     t->taken = true;
     t->done(t);
 }
 
 static void take_piece_ask(struct redis_link *l, struct journal_take *t)
 {
-    struct buf key = {0};
-    name_journal_key(&key, t->name);
-    redis_write(l, "GETRANGE {}%.*s %zu %zu", SLICE_ARG(buf_slice(&key)), t->bytes.n,
+    redis_write(l, "GETRANGE {}" KEY_JOURNAL_PREFIX "%.*s %zu %zu", SLICE_ARG(t->name), t->bytes.n,
                 t->bytes.n + ANSWER_BYTES - 1);
-    buf_free(&key);
     redis_link_ask(l, 1, take_piece_done, t);
 }
 
@@ -111,11 +90,8 @@ static void take_ended_done(struct redis_link *l, void *arg, const struct redis_
 
 static void take_ended_ask(struct redis_link *l, struct journal_take *t)
 {
-    struct buf mine = {0};
-    name_owner(&mine, l->config.life);
-    redis_write(l, "EVAL %.*s 2 {}" KEY_JOURNALS " {}" KEY_JOURNALS_TAKEN " %.*s %.*s",
-                SLICE_ARG(lua_journal_ended), SLICE_ARG(t->name), SLICE_ARG(buf_slice(&mine)));
-    buf_free(&mine);
+    redis_write(l, "EVAL %.*s 2 {}" KEY_JOURNALS " {}" KEY_JOURNALS_TAKEN " %.*s " OWNER_FMT,
+                SLICE_ARG(lua_journal_ended), SLICE_ARG(t->name), OWNER_ARG(l->config.life));
     redis_link_ask(l, 1, take_ended_done, t);
 }
 
@@ -137,41 +113,31 @@ static void take_kill_done(struct redis_link *l, void *arg, const struct redis_a
 static bool must_end(const struct journal_take *t, const struct redis_client *c, struct slice mine)
 {
     struct slice rest = buf_slice(&t->owners);
-    for (const char *space; (space = memchr(rest.p, ' ', rest.n)) != NULL;) {
-        struct slice owner = slice_of(rest.p, (size_t)(space - rest.p));
+    while (rest.n > 0) {
+        struct slice owner = text_part(&rest, ' ');
         if (!slice_eq(owner, mine) && client_is_of(c, owner)) return true;
-        rest = slice_of(space + 1, rest.n - owner.n - 1);
     }
     return false;
-}
-
-static void take_kill_ask(struct redis_link *l, struct journal_take *t, struct slice clients)
-{
-    struct buf *out = redis_link_begin(l);
-    struct redis_client c;
-    struct buf mine = {0};
-    name_owner(&mine, l->config.life);
-    while (client_next(&clients, &c)) {
-        if (!must_end(t, &c, buf_slice(&mine))) continue;
-        client_kill_put(out, &c);
-        t->killing++;
-    }
-    buf_free(&mine);
-    if (t->killing == 0) return;
-    redis_link_expect(l, t->killing, take_kill_done, t);
-    redis_link_flush(l);
 }
 
 static void take_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct journal_take *t = arg;
+    struct redis_client c;
+    struct buf mine = {0};
     (void)at;
-    if (!answer_is(r, REDIS_STRING)) {
-        take_fail(t, r);
-        return;
+    if (!answer_is(r, REDIS_STRING)) return take_fail(t, r);
+    name_owner(&mine, l->config.life);
+    for (struct slice clients = r->str; client_next(&clients, &c);) {
+        if (!must_end(t, &c, buf_slice(&mine))) continue;
+        client_kill_put(l, &c);
+        t->killing++;
     }
-    take_kill_ask(l, t, r->str);
-    if (t->killing == 0) take_ended_ask(l, t);
+    buf_free(&mine);
+    if (t->killing > 0)
+        redis_link_ask(l, t->killing, take_kill_done, t);
+    else
+        take_ended_ask(l, t);
 }
 
 static void take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -193,16 +159,14 @@ static void take_done(struct redis_link *l, void *arg, const struct redis_answer
 
 void redis_journal_take(struct redis_link *l, struct journal_take *t)
 {
-    struct buf mine = {0};
     t->taken = t->lost = false;
     t->killing = 0;
     buf_reset(&t->bytes);
     buf_reset(&t->owners);
-    name_owner(&mine, l->config.life);
-    redis_write(
-        l, "EVAL %.*s 3 {}" KEY_JOURNALS " {}" KEY_JOURNALS_TAKEN " {}" KEY_SEQ_PREFIX "%.*s %.*s %.*s %.*s",
-        SLICE_ARG(lua_journal_take), SLICE_ARG(t->owner), SLICE_ARG(t->name), SLICE_ARG(t->owner),
-        SLICE_ARG(buf_slice(&mine)));
-    buf_free(&mine);
+    redis_write(l,
+                "EVAL %.*s 3 {}" KEY_JOURNALS " {}" KEY_JOURNALS_TAKEN " {}" KEY_SEQ_PREFIX
+                "%.*s %.*s %.*s " OWNER_FMT,
+                SLICE_ARG(lua_journal_take), SLICE_ARG(t->owner), SLICE_ARG(t->name), SLICE_ARG(t->owner),
+                OWNER_ARG(l->config.life));
     redis_link_ask(l, 1, take_done, t);
 }

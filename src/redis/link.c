@@ -6,13 +6,14 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "redis/link_in.h"
-#include "redis/reader.h"
 #include <signal.h>
 #include <stdio.h>
 
 #define LINK_MS 50
 #define STEADY_MS 2000 /* a connection that lived this long starts the backoff over */
 #define TIME_EVERY_MS 2000
+#define CHOICE_RETRY_MS 200 /* at most, where another host may have been promoted */
+#define CHOICE_CONNECT_MS 1000
 #define SILENT_MS 500 /* after that, is it still the primary? */
 
 static const struct sm_state link_states[LINK_STATES] = {
@@ -55,22 +56,6 @@ void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_l
     l->tick.data = l->soon.data = l;
     l->handles = 2;
     list_push(&config->place->links, &l->here);
-}
-
-void redis_link_init_asker(struct redis_link *l, uv_loop_t *loop, struct redis_place *own,
-                           const struct redis_url *access, const struct redis_target *at, const char *role)
-{
-    const struct redis_link_config config = {.place = own,
-                                             .role = role,
-                                             .plain = true,
-                                             .quiet = true,
-                                             .connect_ms = 1000,
-                                             .answer_ms = 1000,
-                                             .retry_most_ms = 500};
-    place_init(own, access);
-    own->told_only = true;
-    redis_link_init(l, loop, &config);
-    place_move(own, at, "");
 }
 
 void redis_link_start(struct redis_link *l)
@@ -308,7 +293,7 @@ static void handles_close(struct redis_link *l)
 
 static void retry_wait(struct redis_link *l)
 {
-    uint32_t most_ms = place_retry_most_ms(l->config.place, l->config.retry_most_ms);
+    uint32_t most_ms = place_most_ms(l->config.place, l->config.retry_most_ms, CHOICE_RETRY_MS);
     unsigned rounds = l->attempt > 0 ? l->attempt - 1 : 0;
     if (!place_round_is_over(l->config.place, l)) most_ms = 0;
     l->wait_until_ms = mono_ms() + (l->at_once ? 0 : rand_backoff_ms(rounds, l->config.retry_ms, most_ms));
@@ -323,13 +308,10 @@ static void retry_wait(struct redis_link *l)
 static void link_maybe_gone(struct redis_link *l) /* called by every ending of socket and look-up */
 {
     if (sm_now(&l->sm) != LINK_CLOSING || l->io_open || l->resolve_busy) return;
-    if (!l->closing) {
-        retry_wait(l);
-        return;
-    }
+    if (!l->closing) return retry_wait(l);
     sm_move(&l->sm, LINK_IDLE);
     uv_timer_stop(&l->tick);
-    if (l->closing) handles_close(l);
+    handles_close(l);
 }
 
 static void on_io_closed(uv_handle_t *handle)
@@ -404,7 +386,7 @@ static void on_tick(uv_timer_t *timer)
     if (sm_now(&l->sm) == LINK_UP)
         up_look(l, now_ms, late);
     else if (link_is_trying(l) && !late &&
-             now_ms > l->began_ms + place_connect_ms(l->config.place, l->config.connect_ms))
+             now_ms > l->began_ms + place_most_ms(l->config.place, l->config.connect_ms, CHOICE_CONNECT_MS))
         link_doom_io(l, sm_now(&l->sm) != LINK_HANDSHAKE ? "connecting took too long"
                         : l->tls != NULL                 ? link_tls_end_why(l, "no answer to the handshake")
                                                          : "no answer to the handshake");

@@ -131,10 +131,6 @@ struct redis_link {
 };
 
 void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_link_config *config);
-/* A plain, quiet link to the server at `at` alone, to ask it where another one is. It has a place of its own, which
- * moves it elsewhere; it is cut when an answer takes more than a second. up, down and arg are set before the start. */
-void redis_link_init_asker(struct redis_link *l, uv_loop_t *loop, struct redis_place *own,
-                           const struct redis_url *access, const struct redis_target *at, const char *role);
 void redis_link_start(struct redis_link *l);
 /* Cuts, answers pending requests with NULL, closes the handles, then calls closed (may be NULL), once; from that call
  * on the struct is the caller's again. No up or down from here on. Allowed in any state after init. */

@@ -1,5 +1,5 @@
-/* redis/link_in.h - shared by the files of the link: link.c (states), place.c, wire.c (requests and answers),
- * wire.c (TLS between wire.c and the socket), handshake.c. */
+/* redis/link_in.h - shared by the files of the link: link.c (states), place.c, wire.c (requests and answers, TLS), handshake.c; and
+ * by those who find out where a link should go: sentinel.c, cluster.c. */
 #ifndef REDIS_LINK_IN_H
 #define REDIS_LINK_IN_H
 
@@ -31,8 +31,8 @@ bool link_is_begun(const struct redis_link *l); /* started, and not being closed
 bool place_target(const struct redis_place *p,
                   struct redis_link *l); /* into l->target. False: not known yet */
 bool place_round_is_over(const struct redis_place *p, const struct redis_link *l); /* every host was tried */
-uint32_t place_retry_most_ms(const struct redis_place *p, uint32_t otherwise);
-uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise);
+/* The lesser one, where its URL has several hosts, or it is told one. */
+uint32_t place_most_ms(const struct redis_place *p, uint32_t ms, uint32_t with_choice_ms);
 /* l's server is fit. False: other links are up on another one. */
 bool place_agrees(struct redis_place *p, struct redis_link *l);
 void place_unfit(struct redis_place *p, const char *run_id,
@@ -42,6 +42,38 @@ void place_redirect(struct redis_place *p, const struct redis_link *l,
 void place_link_up(struct redis_place *p);
 void place_link_down(struct redis_place *p, const struct redis_link *l,
                      const char *why); /* or a try failed */
+
+/* place.c: what those who ask other servers where Redis is have in common */
+struct seeker {
+    uv_loop_t *loop;
+    uv_timer_t tick;
+    uint32_t open;                  /* talks, and the timer, that are not closed yet */
+    void (*gone)(struct seeker *f); /* frees it, when none is open */
+    void (*closed)(void *arg);      /* ... then this is called, if not NULL */
+    void *closed_arg;
+};
+struct talk { /* a connection to one server of our choice, none while it has no target */
+    struct seeker *of;
+    struct redis_place place;
+    struct redis_link link;
+    struct redis_target at; /* host empty: none is wanted */
+    bool open, closing, asking;
+    bool told;         /* it has said something, or could not be reached */
+    unsigned state;    /* as it said last */
+    char text[240];    /* of it */
+    uint64_t asked_ms; /* mono; 0: never */
+};
+void seeker_init(struct seeker *f, uv_loop_t *loop, uv_timer_cb tick, uint64_t every_ms,
+                 void (*gone)(struct seeker *f));
+void seeker_close(struct seeker *f, void (*closed)(void *arg), void *arg); /* after its talks */
+/* A plain, quiet link to the server at `at` alone. Its place moves it elsewhere; it is cut when an answer takes more than a second. */
+void talk_open(struct talk *t, const struct redis_url *access, const char *role,
+               void (*up)(struct redis_link *), void (*down)(struct redis_link *, const char *), void *arg);
+void talk_close(struct talk *t);
+bool talk_asks(struct talk *t, uint64_t pause_ms); /* it may be asked now: nothing was for this long */
+bool talk_says(struct talk *t, unsigned state, const char *text);      /* false: as before */
+const char *talk_end_why(const struct redis_link *l, const char *why); /* in down(), for people */
+void talk_hear(struct talk *t, uint64_t until_ms); /* runs the loop until it is told, or that time */
 
 /* wire.c */
 bool wire_start(struct redis_link *l); /* begins to read */

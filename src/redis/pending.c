@@ -4,9 +4,6 @@
 #include "base/heap.h"
 #include "base/slice.h"
 #include "redis/ask.h"
-#include "redis/lua.h"
-#include "redis/request.h"
-#include "series/names.h"
 #include <stdio.h>
 #include <xxhash.h>
 
@@ -43,14 +40,13 @@ static void total_done(struct redis_link *l, void *arg, const struct redis_answe
 void redis_total(struct redis_link *l, struct total_read *t)
 {
     PRE(t->fields_n > 0 && t->fields_n <= TOTAL_FIELDS_MAX);
-    struct buf *out, seq = {0};
     t->text[0] = '\0';
     t->number = redis_link_number(l);
-    name_seq(&seq, l->config.life);
-    out = redis_write(
-        l, "EVAL %.*s 4 {}" KEY_GEN " {}" KEY_BATCHES " {}%.*s {}%.*s {}" KEY_BATCH_PREFIX " +%zu",
-        SLICE_ARG(lua_total), SLICE_ARG(t->key), SLICE_ARG(buf_slice(&seq)), (size_t)t->fields_n);
-    buf_free(&seq);
+    struct buf *out =
+        redis_write(l,
+                    "EVAL %.*s 4 {}" KEY_GEN " {}" KEY_BATCHES " {}%.*s {}" KEY_SEQ_PREFIX OWNER_FMT
+                    " {}" KEY_BATCH_PREFIX " +%zu",
+                    SLICE_ARG(lua_total), SLICE_ARG(t->key), OWNER_ARG(l->config.life), (size_t)t->fields_n);
     for (uint32_t i = 0; i < t->fields_n; i++)
         request_slice(out, t->fields[i]);
     redis_link_ask(l, 1, total_done, t);

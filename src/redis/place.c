@@ -116,8 +116,6 @@ void redis_url_close(struct redis_url *url)
 
 #define ODD_MS 1000
 #define PLACE_DOUBT_MS 200
-#define CHOICE_RETRY_MS 200 /* at most, where another host may have been promoted */
-#define CHOICE_CONNECT_MS 1000
 #define HOLD_MOST_MS 3000
 
 #define EACH_LINK(l, p)                                                                                      \
@@ -152,12 +150,6 @@ bool place_is_whole(const struct redis_place *p)
     return !list_empty(&p->links);
 }
 
-/* Its URL has several hosts, or it is told one. */
-static bool place_has_choice(const struct redis_place *p)
-{
-    return p->told_only || p->url->hosts_n > 1;
-}
-
 /* --- where a link goes --- */
 
 /* The server of the other links; while none is up, the next host at each try, beginning with the last primary's. */
@@ -183,14 +175,10 @@ bool place_round_is_over(const struct redis_place *p, const struct redis_link *l
     return !goes_round || l->tries % p->url->hosts_n == 0;
 }
 
-uint32_t place_retry_most_ms(const struct redis_place *p, uint32_t otherwise)
+uint32_t place_most_ms(const struct redis_place *p, uint32_t ms, uint32_t with_choice_ms)
 {
-    return place_has_choice(p) && otherwise > CHOICE_RETRY_MS ? CHOICE_RETRY_MS : otherwise;
-}
-
-uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise)
-{
-    return place_has_choice(p) && otherwise > CHOICE_CONNECT_MS ? CHOICE_CONNECT_MS : otherwise;
+    bool choice = p->told_only || p->url->hosts_n > 1;
+    return choice && ms > with_choice_ms ? with_choice_ms : ms;
 }
 
 /* --- one server for all --- */
@@ -290,18 +278,12 @@ bool target_is(const struct redis_target *a, const struct redis_target *b)
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* A server says it, and it goes to the log and to clients as it is. */
-static bool host_is_visible(struct slice host)
-{
-    for (size_t i = 0; i < host.n; i++)
-        if (host.p[i] <= ' ' || host.p[i] > '~') return false;
-    return true;
-}
-
 bool target_parse(struct slice host, struct slice port, struct redis_target *out)
 {
     int64_t number;
-    if (host.n == 0 || host.n >= sizeof out->host || !host_is_visible(host)) return false;
+    if (host.n == 0 || host.n >= sizeof out->host) return false;
+    for (size_t i = 0; i < host.n; i++) /* a server says it, and it goes to the log and to clients as it is */
+        if (host.p[i] <= ' ' || host.p[i] > '~') return false;
     if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
     memcpy(out->host, host.p, host.n);
     out->host[host.n] = '\0';
@@ -388,17 +370,12 @@ static void scout_gone(struct redis_link *l)
 
 /* A primary that came back after another was promoted is also a primary, but with older data: it has another
  * replication id. */
-static bool is_successor(const struct redis_place *p, const struct redis_facts *f)
-{
-    if (!place_is_up(p)) return true;
-    return p->replid[0] != '\0' && strcmp(f->replid2, p->replid) == 0;
-}
-
 static void scout_up(struct redis_link *l)
 {
     const struct redis_scout *scout = l->arg;
     struct redis_place *p = scout->of->place;
-    if (strcmp(l->facts.run_id, p->run_id) != 0 && is_successor(p, &l->facts))
+    bool continues = p->replid[0] != '\0' && strcmp(l->facts.replid2, p->replid) == 0;
+    if (strcmp(l->facts.run_id, p->run_id) != 0 && (continues || !place_is_up(p)))
         place_move(p, &l->target, "MASTERDOWN Redis has another primary now");
     redis_link_close(l, scout_gone);
 }
@@ -451,4 +428,105 @@ void scouts_close(struct redis_scouts *s, void (*closed)(struct redis_scouts *s)
     for (unsigned i = 0; i < REDIS_HOSTS_MAX; i++)
         if (s->all[i].out && !s->all[i].link.closing) redis_link_close(&s->all[i].link, scout_gone);
     if (s->out == 0) closed(s);
+}
+
+/* --- talks --- */
+
+static void seeker_less(struct seeker *f)
+{
+    void (*closed)(void *) = f->closed;
+    void *arg = f->closed_arg;
+    if (--f->open > 0) return;
+    f->gone(f);
+    if (closed != NULL) closed(arg);
+}
+
+static void seeker_tick_closed(uv_handle_t *handle)
+{
+    seeker_less(CONTAINER_OF(handle, struct seeker, tick));
+}
+
+void seeker_init(struct seeker *f, uv_loop_t *loop, uv_timer_cb tick, uint64_t every_ms,
+                 void (*gone)(struct seeker *f))
+{
+    *f = (struct seeker){.loop = loop, .open = 1, .gone = gone};
+    uv_timer_init(loop, &f->tick);
+    f->tick.data = f;
+    uv_timer_start(&f->tick, tick, every_ms, every_ms);
+}
+
+void seeker_close(struct seeker *f, void (*closed)(void *arg), void *arg)
+{
+    f->closed = closed;
+    f->closed_arg = arg;
+    uv_close((uv_handle_t *)&f->tick, seeker_tick_closed);
+}
+
+void talk_open(struct talk *t, const struct redis_url *access, const char *role,
+               void (*up)(struct redis_link *), void (*down)(struct redis_link *, const char *), void *arg)
+{
+    const struct redis_link_config config = {.place = &t->place,
+                                             .role = role,
+                                             .plain = true,
+                                             .quiet = true,
+                                             .connect_ms = 1000,
+                                             .answer_ms = 1000,
+                                             .retry_most_ms = 500};
+    place_init(&t->place, access);
+    t->place.told_only = true;
+    redis_link_init(&t->link, t->of->loop, &config);
+    place_move(&t->place, &t->at, "");
+    t->link.up = up;
+    t->link.down = down;
+    t->link.arg = arg;
+    t->open = true;
+    t->asking = false;
+    t->asked_ms = 0;
+    t->of->open++;
+    redis_link_start(&t->link);
+}
+
+static void talk_closed(struct redis_link *l)
+{
+    struct talk *t = CONTAINER_OF(l, struct talk, link);
+    t->open = t->closing = false;
+    seeker_less(t->of);
+}
+
+void talk_close(struct talk *t)
+{
+    t->at = (struct redis_target){0};
+    if (!t->open || t->closing) return;
+    t->closing = true;
+    redis_link_close(&t->link, talk_closed);
+}
+
+bool talk_asks(struct talk *t, uint64_t pause_ms)
+{
+    uint64_t now_ms = mono_ms();
+    if (t->asking || t->closing || !redis_link_is_up(&t->link) || now_ms - t->asked_ms < pause_ms)
+        return false;
+    t->asked_ms = now_ms;
+    return t->asking = true;
+}
+
+bool talk_says(struct talk *t, unsigned state, const char *text)
+{
+    bool same = t->told && t->state == state;
+    t->told = true;
+    t->state = state;
+    snprintf(t->text, sizeof t->text, "%.*s", (int)sizeof t->text - 1, text);
+    return !same;
+}
+
+const char *talk_end_why(const struct redis_link *l, const char *why)
+{
+    if (l->refusal.code != ERR_NONE) return l->refusal.text;
+    return strncmp(why, "MASTERDOWN ", 11) == 0 ? why + 11 : why;
+}
+
+void talk_hear(struct talk *t, uint64_t until_ms)
+{
+    while (!t->told && mono_ms() < until_ms)
+        uv_run(t->of->loop, UV_RUN_ONCE);
 }

@@ -3,7 +3,7 @@
  *   slave <replica> <ip> <port> @ <name> <ip> <port>             of a replica, its primary behind the @
  *   <name> <old ip> <old port> <new ip> <new port>               of +switch-master */
 #include "redis/quorum.h"
-#include "base/slice.h"
+#include "redis/reader.h"
 #include <stdio.h>
 
 #define WORDS_MAX 8
@@ -207,13 +207,8 @@ void quorum_named(struct quorum *q, uint32_t i, const struct redis_target *at, u
 static uint32_t words_split(struct slice text, struct slice *out)
 {
     uint32_t n = 0;
-    while (text.n > 0 && n < WORDS_MAX) {
-        const char *space = memchr(text.p, ' ', text.n);
-        size_t word = space == NULL ? text.n : (size_t)(space - text.p);
-        out[n++] = slice_of(text.p, word);
-        size_t used = word + (space != NULL);
-        text = slice_of(text.p + used, text.n - used);
-    }
+    while (text.n > 0 && n < WORDS_MAX)
+        out[n++] = text_part(&text, ' ');
     return n;
 }
 

@@ -1,8 +1,25 @@
-/* redis/reader.h - what Redis answered, and the reader that builds it. */
+/* redis/reader.h - RESP: requests as bytes, what Redis answered, and the reader that builds it. */
 #ifndef REDIS_READER_H
 #define REDIS_READER_H
 
 #include "base/slice.h"
+
+/* --- requests, written piece by piece, as frames do. Each appends to out; nothing is copied twice, nothing is formatted with %. --- */
+
+void request_array(struct buf *out, size_t n);       /* *n */
+void request_slice(struct buf *out, struct slice s); /* $n, bytes */
+/* $n, the lane's tag and a key's name. It writes all keys, and all texts that scripts make keys of. */
+void request_key(struct buf *out, struct slice tag, struct slice name);
+#define REQUEST_KEY(out, tag, literal) request_key((out), (tag), SLICE(literal))
+void request_int(struct buf *out, int64_t v); /* an integer as a bulk string */
+void request_text(struct buf *out, const char *text);
+#define REQUEST_LIT(out, literal) request_slice((out), SLICE(literal))
+/* A whole command of words without arguments in it: request_words(out, "CLIENT ID"). Split at single spaces. */
+void request_words(struct buf *out, const char *words);
+
+/* Opens EVAL script numkeys; the caller appends keys_n keys and args_n arguments. It sends the whole script, never its
+ * hash, so that there is no NOSCRIPT, and no second sending. Redis keeps the compiled script. */
+void request_eval(struct buf *out, struct slice script, size_t keys_n, size_t args_n);
 
 /* --- what Redis answered, built by hiredis' reader in an arena of the link: once the arena has grown, a reply allocates nothing.
  * A reply and every slice in it live until the callback that got it returns. --- */
@@ -33,6 +50,8 @@ bool answer_integer(const struct redis_answer *r, int64_t *out);
 /* For texts of struct members: an error's own line, "link lost" for NULL, else "unexpected reply".
  * Always terminated. */
 void answer_why(const struct redis_answer *r, char *out, size_t size);
+/* Takes what is in front of the first `end`, which goes as well, off a text that has parts; all of it, if none is there. */
+struct slice text_part(struct slice *text, char end);
 
 /* --- bytes from Redis into replies: hiredis' redisReader with object functions of ours, which build in an arena. A reader serves
  * one connection after another: reset forgets half a reply. --- */

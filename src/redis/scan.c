@@ -4,8 +4,8 @@
 #include "base/map.h"
 #include "base/stats.h"
 #include "base/thread.h"
+#include "redis/ask.h"
 #include "redis/batch.h"
-#include "redis/request.h"
 #include <stdio.h>
 
 /* --- Of the msgpack format it reads arrays and strings; a claim writes nothing else. --- */
@@ -326,26 +326,21 @@ static bool field_file(struct batch *b, struct slice field, struct slice value, 
     return true;
 }
 
-/* Each field once, even if the server sends it twice: otherwise it would count twice. */
-static bool fields_file(struct batch *b, const struct redis_answer *r, struct map *seen)
-{
-    for (size_t i = 0; i + 1 < r->n; i += 2) {
-        const struct redis_answer *e = &r->elements[i];
-        if (e[0].type != REDIS_STRING || e[1].type != REDIS_STRING) return false;
-        if (!map_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str, seen)) return false;
-    }
-    return true;
-}
-
 static bool registry_file(struct scan *s, const struct redis_answer *r)
 {
     struct batch *b = s->batch;
     struct map seen;
+    bool filed = true;
     b->format = 0;
     buf_reset(&b->counter_name);
     buf_reset(&b->owner);
     map_init(&seen);
-    bool filed = fields_file(b, r, &seen);
+    /* Each field once, even if the server sends it twice: otherwise it would count twice. */
+    for (size_t i = 0; filed && i + 1 < r->n; i += 2) {
+        const struct redis_answer *e = &r->elements[i];
+        filed = e[0].type == REDIS_STRING && e[1].type == REDIS_STRING && map_put(&seen, e[0].str, NULL) &&
+                field_file(b, e[0].str, e[1].str, &seen);
+    }
     map_close(&seen);
     return filed;
 }

@@ -1,7 +1,6 @@
 /* redis/wire.c - requests and answers of one connection, and TLS between them and the socket. */
 #include "base/heap.h"
 #include "redis/link_in.h"
-#include "redis/reader.h"
 #include <stdio.h>
 
 /* --- requests and answers of one connection. Pending requests are in a ring in the order of sending; nothing is allocated once

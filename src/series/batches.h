@@ -121,7 +121,7 @@ struct fence {                 /* the barrier: once passed, what Redis knew befo
     void (*done)(struct fence *f);
     void *arg;
     bool background;  /* it may take longer, and makes no other fence wait */
-    struct list link; /* this and the following: redis/fence_op.c's */
+    struct list link; /* this and the following: redis/durable.c's */
     uint64_t asked_us;
     uint64_t until_ms; /* gives up */
     struct aof_wait sync;

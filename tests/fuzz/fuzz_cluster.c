@@ -8,8 +8,8 @@
 #include "fake_uv.h"
 
 #include "base/log.h"
+#include "redis/ask.h"
 #include "redis/reader.h"
-#include "redis/request.h"
 #include "redis/seek.h"
 
 #include <stdarg.h>

@@ -6,9 +6,9 @@
  *   A shop without lies is sealed with exactly its rows. */
 #include "fuzz.h"
 
+#include "redis/ask.h"
 #include "redis/batch.h"
 #include "redis/reader.h"
-#include "redis/request.h"
 
 #define HASHES_MAX 12
 #define WAITING_MAX 64
@@ -239,7 +239,7 @@ static void page_answer(const struct hash *h, uint32_t at)
         field_answer(h, i);
 }
 
-/* The n-th argument of a request as redis/request.c writes it. */
+/* The n-th argument of a request as redis/reader.c writes it. */
 static struct slice argument(struct slice what, unsigned n)
 {
     struct slice arg = {0};

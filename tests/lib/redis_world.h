@@ -6,9 +6,9 @@
 #include "lib/unit.h"
 
 #include "lib/redis_server.h"
+#include "redis/ask.h"
 #include "redis/check_op.h"
 #include "redis/link.h"
-#include "redis/request.h"
 #include "series/counter.h"
 
 struct world {

@@ -2,7 +2,7 @@
  *
  * Mirrors      src/sync/run.c (the machine: CLAIM SCAN FENCE MERGE DISCARD, and its ways back), adopt.c;
  *              src/coalesce/claims.c and doubt.c as far as a claim goes that is in doubt; src/redis/claim.c, scan.c,
- *              fence_op.c, batch.c (adoption), batch.c; src/mysql/merge.c (ledger row first; what 1062 means);
+ *              durable.c, batch.c (adoption), batch.c; src/mysql/merge.c (ledger row first; what 1062 means);
  *              src/series/batch.c (the cut).
  * Two daemons  with a run each at a time (or three); two pending hashes of a field each, so a batch has one or two rows, and one or
  *              two chunks. A hit is a bit, so MySQL shows whether it has it twice; a digest sees only how many there are.

@@ -137,7 +137,7 @@ static void deliver_scan(struct process *life, struct request *q)
     s->done(s);
 }
 
-/* As in redis/fence_op.c: while frames are held for a failover, no fence passes. */
+/* As in redis/durable.c: while frames are held for a failover, no fence passes. */
 static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;

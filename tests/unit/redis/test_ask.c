@@ -1,4 +1,4 @@
-/* Requests by format have the bytes that request.h writes, and answers are taken apart. */
+/* Requests by format have the bytes that the pieces have, and answers are taken apart. */
 #include "lib/redis_world.h"
 #include "redis/ask.h"
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "lib/frame_cell.h"
 #include "lib/redis_world.h"
 #include "redis/batch.h"
-#include "redis/fence_op.h"
+#include "redis/durable.h"
 #include "redis/frame_op.h"
 
 #define KEY "s1:unique_visitors:daily"

@@ -4,8 +4,8 @@
 #include "lib/child.h"
 #include "lib/frame_cell.h"
 #include "lib/redis_fake.h"
+#include "redis/ask.h"
 #include "redis/frame_op.h"
-#include "redis/request.h"
 
 struct got {
     struct redis_frames frames;

@@ -1,9 +1,9 @@
 /* Journals on a real server: what frames leave of them, which life owns them, and how a dead service's journal is taken over. */
 #include "base/heap.h"
 #include "lib/redis_fake.h"
+#include "redis/ask.h"
+#include "redis/batch.h"
 #include "redis/frame_op.h"
-#include "redis/journal_op.h"
-#include "redis/request.h"
 
 #define NOW 1700000000 /* the frame's second */
 #define PIECE (256 << 10)

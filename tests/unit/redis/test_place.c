@@ -1,9 +1,9 @@
 /* Which server is Redis: one server for all links, whichever comes up where, and what an answer says of it. */
 #include "lib/redis_world.h"
 
+#include "redis/ask.h"
 #include "redis/link_in.h"
 #include "redis/reader.h"
-#include "redis/request.h"
 
 static int moves, doubts, holds;
 static struct redis_move last_move;

@@ -1,6 +1,6 @@
 /* The barrier in each of its forms: the timed one on a real server, WAITAOF's with the answers of a lying one. */
 #include "lib/redis_fake.h"
-#include "redis/fence_op.h"
+#include "redis/durable.h"
 
 struct got {
     struct world *w;
@@ -331,13 +331,13 @@ static void test_next_link(void **state)
         WAIT_UNTIL(w, g->answers == i - 1);
         assert_true(g->f[i].passed);
     }
-    assert_true(g->fs.n == 1 && next.n == 2);
-    assert_memory_equal(next.key.p + next.key.n - 2, ":1", 2);
+    assert_true(g->fs.mark.n == 1 && next.mark.n == 2);
+    assert_memory_equal(next.mark.key.p + next.mark.key.n - 2, ":1", 2);
     fake_say(&one, "*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG,
              strlen("*2\r\n:1\r\n:0\r\n" OUR_KEY AT_REST_LONG));
     WAIT_UNTIL(w, g->answers == 3);
     assert_true(g->f[0].passed &&
-                g->fs.n == 2); /* and the one that came when there was no other is on its way */
+                g->fs.mark.n == 2); /* and the one that came when there was no other is on its way */
     fake_stop(&two);
     world_link_close(w, &link);
     redis_fences_close(&next, on_closed);
@@ -359,7 +359,7 @@ static void test_background_with_waitaof(void **state)
     redis_fence(&g->fs, &g->f[0]);
     redis_fence(&g->fs, &g->f[1]);
     WAIT_UNTIL(g->w, g->answers == 2);
-    assert_true(g->f[0].passed && g->f[1].passed && g->fs.n == 2);
+    assert_true(g->f[0].passed && g->f[1].passed && g->fs.mark.n == 2);
     fake_stop(&f);
     got_close(NULL);
 }
@@ -380,7 +380,7 @@ static void test_background(void **state)
     assert_false(g->fs.resting);
     WAIT_UNTIL(g->w, g->answers == 2);
     assert_true(g->f[0].passed && g->f[1].passed);
-    assert_int_equal(g->fs.n, 2);
+    assert_int_equal(g->fs.mark.n, 2);
     fake_stop(&f);
     got_close(NULL);
 }

@@ -1,8 +1,7 @@
 /* Clients' WAITs on their own link: they share a write, each ends at its own time, none is satisfied while a failover is under way,
  * another server satisfies none, and no fence takes what they write for its own. */
 #include "lib/redis_world.h"
-#include "redis/fence_op.h"
-#include "redis/wait_op.h"
+#include "redis/durable.h"
 
 static struct world *w;
 static struct redis_link wait_link;
@@ -226,7 +225,7 @@ static void fence_begin(void)
 
 static void a_fence_passes_beside_fewer_waits(void **state)
 {
-    fences.n = 8;
+    fences.mark.n = 8;
     fence_begin();
     a_round();
     WAIT_UNTIL(w, fenced == 1);

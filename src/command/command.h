@@ -73,6 +73,9 @@ enum share_kind {
     SHARES
 };
 
+#define SCRIPT_HITS                                                                                          \
+    16 /* of its user's share: the script of a token or a visitor keeps Redis as long as so many hits */
+
 struct command_config {
     /* One a lane; borrowed, the array too. A name's lane: series/names.h. */
     struct coalesce *const *lanes;

@@ -183,6 +183,8 @@ bool guard_is_admin(const struct session *s)
 
 /* ---- how much? ---- */
 
+#define PART_LEAST 16
+
 static void wait_for_room(struct session *s, struct user *u)
 {
     struct command *c = s->command;
@@ -206,9 +208,9 @@ void guard_took(struct session *s, uint32_t requests)
     user_took(payer(s), requests);
 }
 
-void guard_weighed(struct session *s, uint32_t cells)
+void guard_weighed(struct session *s, uint32_t hits)
 {
-    if (s->user != NULL && cells > 1) user_weighed(s->user, cells - 1);
+    if (s->user != NULL && hits > 1) user_weighed(s->user, hits - 1);
 }
 
 void guard_queued(struct session *s)
@@ -227,20 +229,22 @@ uint32_t guard_multi_max(const struct session *s)
     return s->door == DOOR_USER && s->user->multi_max < most ? s->user->multi_max : most;
 }
 
-/* Waiting sessions go on while there is room; one that has to wait again goes to the end of the line. */
+/* Waiting sessions go on while there is room, each with a part of it: none waits for another's long pipeline. One that has to
+ * wait again goes to the end of the line. */
 static void user_go_on(struct command *c, struct user *u, uint64_t now_ms)
 {
-    struct list now;
-    list_init(&now);
-    list_move_all(&now, &u->waiting);
-    while (!list_empty(&now) && user_room(c->config.users, u, c->window, now_ms) > 0) {
-        struct session *s = CONTAINER_OF(list_pop(&now), struct session, paced);
+    uint32_t n = 0, part = 0;
+    list_for_each (node, &u->waiting)
+        n++;
+    if (n > 0) part = user_room(c->config.users, u, c->window, now_ms) / n;
+    if (part < PART_LEAST) part = PART_LEAST;
+    while (!list_empty(&u->waiting) && user_room(c->config.users, u, c->window, now_ms) > 0) {
+        struct session *s = CONTAINER_OF(list_pop(&u->waiting), struct session, paced);
+        user_part(u, part);
         session_go_on(s);
         c->config.client.offer(s->conn);
+        user_part(u, UINT32_MAX);
     }
-    while (!list_empty(&u->waiting))
-        list_push(&now, list_pop(&u->waiting));
-    list_move_all(&u->waiting, &now);
 }
 
 enum go_on {

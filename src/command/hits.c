@@ -222,7 +222,7 @@ enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
     if (hit->id.n == 0) return lane_added(s, coalesce_add(c, o, hit->key, hit->field, hit->delta));
     struct slice user = slice_str(s->user != NULL ? s->user->name : "");
     enum add_result got = coalesce_add_token(c, o, hit, user);
-    if (got == ADD_OK) guard_weighed(s, coalesce_token_cells());
+    if (got == ADD_OK) guard_weighed(s, SCRIPT_HITS);
     return lane_added(s, got);
 }
 
@@ -318,7 +318,7 @@ enum add_result op_add(struct session *s, const struct coalesce_op *op)
     struct coalesce *c = lane_of_op(s, op->kind, op->name);
     enum add_result got = coalesce_op(c, lane_outlet(s), op);
     INVARIANT(got == ADD_OK || got == ADD_FULL || got == ADD_BUSY || got == ADD_DOWN);
-    if (got == ADD_OK) guard_weighed(s, coalesce_op_cells(c, op->kind));
+    if (got == ADD_OK) guard_weighed(s, op->kind == OP_UNIQ ? SCRIPT_HITS : coalesce_op_cells(c, op->kind));
     return lane_added(s, got);
 }
 

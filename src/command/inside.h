@@ -229,8 +229,8 @@ bool guard_is_admin(const struct session *s);
 /* How many requests may be taken from it now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
 uint32_t guard_room(struct session *s);
 void guard_took(struct session *s, uint32_t requests);
-void guard_weighed(struct session *s, uint32_t cells); /* a request that takes more than a hit's cell */
-void guard_queued(struct session *s);                  /* one request, in its MULTI */
+void guard_weighed(struct session *s, uint32_t hits); /* a request that costs a frame more than one */
+void guard_queued(struct session *s);                 /* one request, in its MULTI */
 void guard_took_at_once(struct session *s, uint32_t requests); /* its transaction; of every door */
 uint32_t guard_multi_max(const struct session *s);             /* commands in a transaction; of every door */
 

@@ -320,7 +320,8 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
     C(COUNTER_KEY, "counters.*.key", PATTERN, key, NULL, 1, 512, RESTART,                                    \
       "a key such as \"s<store>:unique_visitors:daily\"",                                                    \
       "the Redis hash that the apps increment; <store> stands for the store. There may be more "             \
-      "placeholders, each with a column: \"store:<store>:product:<product>:views\"")                         \
+      "placeholders, each with a column: \"store:<store>:product:<product>:views\". A prefix that the "                \
+      "client puts before every key, such as \"laravel_database_\", is part of it")                         \
     C(COUNTER_LOCK, "counters.*.lock", PATTERN, lock, "", 1, 512, RESTART,                                   \
       "none, or a key such as \"s<store>:unique_visitors:sync\"", \
       "the lock that the merge of a hash takes. By default the key followed by \":sync\". none: Redis " \
@@ -579,8 +580,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
 
 /* All options with default, bounds and help, by section, as text of at most 100 columns. */
 void conf_help(struct buf *out);
-/* The help of one option, or of the options of a section. False: no such path; *nearest is a path that was perhaps
- * meant, or NULL. */
+/* The help of one option, or of the options of a section; else of those with this last name; else of those whose help has this
+ * word. False: none; *nearest is a path that was perhaps meant, or NULL. */
 bool conf_help_of(struct slice path, struct buf *out, const char **nearest) MUST_CHECK;
 
 struct conf_text { /* one option, or a structure with its members; texts for the call only */

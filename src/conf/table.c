@@ -165,6 +165,7 @@ void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *a
 struct help {
     struct buf *out;
     struct slice path, section; /* of conf_help_of; p NULL: all; and the section that came last */
+    bool (*is_wanted)(const struct conf_text *t, struct slice path);
     bool found;
     const char *near[CONF_OPTION_COUNT];
     size_t near_n;
@@ -208,31 +209,52 @@ static bool without_star(struct slice path, struct slice wanted)
 }
 
 /* Is it this option, one of its section, or the structure of which it is a member? */
+static bool is_at(const struct conf_text *t, struct slice wanted)
+{
+    struct slice path = slice_str(t->path);
+    bool member = conf_row_find(wanted) != NULL && below(wanted, path).p != NULL;
+    return slice_eq(path, wanted) || without_star(path, wanted) || below(path, wanted).p != NULL || member;
+}
+
+static const char *last_name(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot == NULL ? path : dot + 1;
+}
+
+/* A last name alone, "clients". */
+static bool is_named(const struct conf_text *t, struct slice wanted)
+{
+    return slice_eq(slice_str(last_name(t->path)), wanted);
+}
+
+static bool speaks_of(const struct conf_text *t, struct slice wanted)
+{
+    return wanted.n >= 3 && memmem(t->help, strlen(t->help), wanted.p, wanted.n) != NULL;
+}
+
 static void wanted_help(void *arg, const struct conf_text *t)
 {
     struct help *h = arg;
-    struct slice path = slice_str(t->path);
     h->near[h->near_n++] = t->path;
-    bool member = conf_row_find(h->path) != NULL && below(h->path, path).p != NULL;
-    if (!slice_eq(path, h->path) && !without_star(path, h->path) && below(path, h->path).p == NULL && !member)
-        return;
+    if (!h->is_wanted(t, h->path)) return;
     option_help(arg, t);
     h->found = true;
 }
 
 bool conf_help_of(struct slice path, struct buf *out, const char **nearest)
 {
+    static bool (*const ways[])(const struct conf_text *, struct slice) = {is_at, is_named, speaks_of};
     struct help h = {.out = out, .path = path, .section = slice_of("", 0)};
-    conf_describe(wanted_help, &h);
-    *nearest = NULL;
-    for (int exact = 1; exact >= 0 && !h.found && *nearest == NULL; exact--) {
-        if (!exact) *nearest = near_name(path, h.near, h.near_n);
-        for (size_t i = 0; i < h.near_n && *nearest == NULL; i++) {
-            const char *dot = strrchr(h.near[i], '.'); /* a last name alone: "clients" */
-            const char *last = dot == NULL ? h.near[i] : dot + 1;
-            if (exact ? slice_eq(path, slice_str(last)) : near_name(path, &last, 1) != NULL)
-                *nearest = h.near[i];
-        }
+    for (size_t i = 0; !h.found && i < sizeof(ways) / sizeof(*ways); i++) {
+        h.is_wanted = ways[i];
+        h.near_n = 0;
+        conf_describe(wanted_help, &h);
+    }
+    *nearest = h.found ? NULL : near_name(path, h.near, h.near_n);
+    for (size_t i = 0; !h.found && i < h.near_n && *nearest == NULL; i++) {
+        const char *last = last_name(h.near[i]);
+        if (near_name(path, &last, 1) != NULL) *nearest = h.near[i];
     }
     return h.found;
 }

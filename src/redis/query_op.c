@@ -266,7 +266,7 @@ static void query_timebox(struct redis_query *r)
 /* --- The events of a time, in pieces. Each begins after the last event of the previous one, found again by its rank. So an event
  * that exists all the time is in the answer once, whatever is added or removed. --- */
 
-#define EVENTS_A_PIECE 300
+#define EVENTS_A_PIECE 64
 
 static void query_events(struct redis_query *r);
 
@@ -341,7 +341,7 @@ static void query_events(struct redis_query *r)
  * look; windows without events, so that a read stores no more than the events do. --- */
 
 #define WINDOWS_A_PIECE 100
-#define COUNTED_A_PIECE 25 /* of them, those that are not in the cache */
+#define COUNTED_A_PIECE 10 /* of them, those that are not in the cache */
 #define SIZES_MAX 32
 
 static uint32_t windows_size(const struct redis_query *r)

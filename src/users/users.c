@@ -113,6 +113,7 @@ static void limits_set(struct user *u, const struct user_spec *spec)
     u->multi_max = spec->multi > 0 ? spec->multi : UINT32_MAX;
     u->connections_max = spec->connections;
     u->budget_milli = (int64_t)u->burst * 1000;
+    u->part = UINT32_MAX;
 }
 
 static void lists_init(struct user *u)
@@ -254,6 +255,12 @@ static uint32_t share_of(const struct users *all, const struct user *u)
     return share > u->taken ? share - u->taken : 0;
 }
 
+void user_part(struct user *u, uint32_t most)
+{
+    u->part = most;
+    u->room = 0;
+}
+
 void user_allow(struct user *u, uint64_t now_ms, bool rides)
 {
     if (!u->dry) return;
@@ -303,7 +310,7 @@ static uint32_t room_in(struct users *all, struct user *u, uint64_t frame, uint6
 
 uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
 {
-    u->room = room_in(all, u, frame, now_ms);
+    u->room = (uint32_t)least_of(room_in(all, u, frame, now_ms), u->part);
     u->room_of = all->active;
     return u->room;
 }
@@ -332,6 +339,7 @@ void user_queued(struct user *u, uint32_t requests)
 {
     u->room -= requests < u->room ? requests : u->room;
     u->allowed -= requests < u->allowed ? requests : u->allowed;
+    if (u->part != UINT32_MAX) u->part -= requests < u->part ? requests : u->part;
     u->budget_milli -= (int64_t)requests * 1000;
 }
 

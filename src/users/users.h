@@ -111,8 +111,9 @@ struct user {
     uint64_t frame; /* the one that `taken` and `room` are about */
     uint32_t taken;
     uint32_t room, room_of; /* user_room()'s last answer, less requests since; while this many were active */
-    uint32_t ahead;         /* of its share of the frames to come */
-    uint64_t active_ms;     /* mono: when it last sent something */
+    uint32_t part;  /* what the session that goes on may have, since others wait behind it; UINT32_MAX: any */
+    uint32_t ahead; /* of its share of the frames to come */
+    uint64_t active_ms;                    /* mono: when it last sent something */
     unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
     bool proved;
     size_t shares[2]; /* bytes that its clients make the asker hold: its numbers */
@@ -173,6 +174,7 @@ void user_took(struct user *u, uint32_t requests);   /* after user_room(), as th
 void user_weighed(struct user *u, uint32_t more);    /* of a frame's room than one for each request */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
+void user_part(struct user *u, uint32_t most); /* of its room, until the next call; UINT32_MAX: all */
 /* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that is sent anyway. */
 void user_allow(struct user *u, uint64_t now_ms, bool rides);
 

@@ -217,17 +217,59 @@ static void transactions_of_a_user(void **state)
     conn_close(other);
 }
 
-/* A token takes the room of several hits in a frame, so as many of its user's share: other users' hits find room. */
-static void tokens_of_a_user(void **state)
+/* It takes the room of several hits in a frame, so as many of its user's share: other users' hits find room. */
+static void takes_a_share(const char *request)
 {
     struct conn *other, *c = ann_beside_bob(&other);
-    while (c->session.state == SESSION_TAKING)
-        say(c, "CTR.INCRBY s1:views 7 1 TOKEN t\r\n");
+    uint32_t n = 0;
+    for (; c->session.state == SESSION_TAKING; n++)
+        say_slice(c, slice_str(request));
     assert_int_equal(c->session.state, SESSION_PACED);
-    uint32_t share = users.frame_requests / users.active, cells = coalesce_token_cells();
-    assert_int_equal(fake.n, (share + cells - 1) / cells);
+    uint32_t share = users.frame_requests / users.active;
+    assert_int_equal(n - 1, (share + SCRIPT_HITS - 1) / SCRIPT_HITS);
+    answers_come(fake.n);
     conn_close(c);
     conn_close(other);
+}
+
+static void tokens_of_a_user(void **state)
+{
+    takes_a_share("CTR.INCRBY s1:views 7 1 TOKEN t\r\n");
+}
+
+static void visitors_of_a_user(void **state)
+{
+    takes_a_share("UNIQ.ADD s1:v 20140901 5\r\n");
+}
+
+/* Those who ask for little wait for no long pipeline of another's: here an AUTH behind strangers that flood PING. */
+static void strangers_take_turns(void **state)
+{
+    struct conn *flood[20], *c;
+    for (int i = 0; i < 20; i++) {
+        flood[i] = conn_open();
+        for (int n = 0; flood[i]->session.state == SESSION_TAKING || n < 1000; n++)
+            say(flood[i], "PING\r\n");
+    }
+    c = conn_open();
+    say(c, "AUTH ann secret\r\n");
+    assert_int_equal(c->session.state, SESSION_PACED);
+    size_t answers = 0;
+    for (int i = 0; i < 20; i++)
+        buf_reset(&flood[i]->said);
+    while (c->session.state == SESSION_PACED)
+        command_pace(command);
+    for (int i = 0; i < 20; i++) {
+        conn_flush(flood[i]);
+        for (size_t at = 0; at < flood[i]->said.n; at++)
+            answers += flood[i]->said.p[at] == '\n';
+    }
+    assert_in_range(answers, 20, 2000); /* what there is at once; 400 to 2,000 for each of them before */
+    proofs_come(c);
+    heard(c, "+OK\r\n");
+    for (int i = 0; i < 20; i++)
+        conn_close(flood[i]);
+    conn_close(c);
 }
 
 /* False: the client was told that there were too many guesses. */
@@ -399,12 +441,20 @@ int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),      test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),     test(hello_word_by_word),
-        test(transactions_of_a_user),        test(tokens_of_a_user),
-        test(guessing_from_many_addresses),  test(nobody_costs_what_users_cost),
-        test(too_many_passwords_wait),       test(others_connections_are_an_admins),
-        test(a_quiet_client_becomes_a_user), test(only_own_keys_are_those_of_counters),
+        test(the_oldest_stranger_goes),
+        test(one_too_many_while_all_ask),
+        test(from_inside_while_all_ask),
+        test(hello_word_by_word),
+        test(transactions_of_a_user),
+        test(tokens_of_a_user),
+        test(visitors_of_a_user),
+        test(guessing_from_many_addresses),
+        test(nobody_costs_what_users_cost),
+        test(too_many_passwords_wait),
+        test(others_connections_are_an_admins),
+        test(strangers_take_turns),
+        test(a_quiet_client_becomes_a_user),
+        test(only_own_keys_are_those_of_counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

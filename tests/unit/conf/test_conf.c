@@ -995,10 +995,11 @@ static void test_help_of(void **state)
     helped("counters.key", "  counters.*.key, must be given\n", NULL);
     helped("users.password", "  users.*.password, must be given, reloadable\n", NULL);
     helped("counters", "  counters.*.key", NULL);
-    helped("store", NULL, "counters.*.store"); /* not store_zone */
+    helped("store", "  counters.*.store", NULL); /* not store_zone */
     helped("counters.kye", NULL, "counters.*.key");
     helped("limits.memroy", NULL, "limits.memory");
-    helped("memory", NULL, "limits.memory");
+    helped("memory", "  limits.memory", NULL);
+    helped("prefix", "  counters.*.key, must be given\n", NULL); /* its help speaks of it */
     helped("frobnicate", NULL, NULL);
 }
 

@@ -84,6 +84,8 @@ static void test_adopt_stale(void **state)
     struct adopt a = {0};
     five_batches(world);
     redis_do("ZADD tally:batches 1 " ID(9)); /* no registry: no batch */
+    assert_string_equal(adopt(world, ADOPT_STALE, true, &a), "3");
+    redis_has("1", "ZSCORE tally:batches " ID(9));
     assert_string_equal(adopt(world, ADOPT_STALE, false, &a), "3");
     assert_int_equal(a.unknown, 1);
     redis_has("nil", "ZSCORE tally:batches " ID(9));

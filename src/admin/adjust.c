@@ -123,7 +123,7 @@ static enum err adjustments_show(struct adjusting *a, struct error *e)
 
 /* --- one --- */
 
-static void done_put(struct adjusting *a, const struct adjustment *row, enum adjust_outcome outcome)
+static void adjusted_put(struct adjusting *a, const struct adjustment *row, enum adjust_outcome outcome)
 {
     if (a->call->json)
         row_json(a, row), buf_put_char(&a->text, '\n');
@@ -166,7 +166,7 @@ static enum err one(struct adjusting *a, struct error *e)
                          call->counter);
     if (outcome == ADJUST_FAR)
         return error_set(e, ERR_FAILED, "the stored count and --set are too far apart for 64 bits; use --by");
-    done_put(a, &row, outcome);
+    adjusted_put(a, &row, outcome);
     return ERR_NONE;
 }
 

@@ -71,7 +71,7 @@ static const struct option *option_find(const char *word, int verb, const char *
 
 #define NUMBER_MOST 1000000
 
-static enum err number_read(const struct option *o, const char *text, int64_t *out, struct error *e)
+static enum err option_number_read(const struct option *o, const char *text, int64_t *out, struct error *e)
 {
     bool seconds = o->kind == OPTION_SECONDS;
     int most = seconds ? SECONDS_MOST : NUMBER_MOST;
@@ -99,7 +99,7 @@ static enum err text_add(const struct option *o, struct call_texts *to, const ch
 }
 
 /* Stores one option; *at is its word's index, moved on to the argument's when that is the next word. */
-static enum err option_read(int argc, char **argv, int *at, int verb, struct call *call, struct error *e)
+static enum err call_option_read(int argc, char **argv, int *at, int verb, struct call *call, struct error *e)
 {
     const char *value;
     const struct option *o = option_find(argv[*at], verb, &value);
@@ -112,10 +112,10 @@ static enum err option_read(int argc, char **argv, int *at, int verb, struct cal
     }
     value = argument_find(o, value, argc, argv, at);
     if (o->kind == OPTION_SECONDS && value == NULL) return *(int64_t *)to = WATCH_S_DEFAULT, ERR_NONE;
-    if (o->kind == OPTION_SECONDS) return number_read(o, value, to, e);
+    if (o->kind == OPTION_SECONDS) return option_number_read(o, value, to, e);
     if (value == NULL || value[0] == '\0')
         return error_set(e, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
-    if (o->kind == OPTION_NUMBER) return number_read(o, value, to, e);
+    if (o->kind == OPTION_NUMBER) return option_number_read(o, value, to, e);
     if (o->kind == OPTION_TEXTS) return text_add(o, to, value, e);
     *(const char **)to = value;
     return ERR_NONE;
@@ -139,7 +139,7 @@ static bool word_fits(const struct verb *v, const char *word)
     return false;
 }
 
-static enum err word_read(const struct verb *v, char *word, struct call *call, struct error *e)
+static enum err verb_word_read(const struct verb *v, char *word, struct call *call, struct error *e)
 {
     if (v->words == NULL && v->further != NULL && call->words_n == 0) {
         call->words[call->words_n++] = word;
@@ -180,12 +180,12 @@ enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *ve
         if (*verb < 0 && (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)) {
             *version = true;
         } else if (word[0] == '-' && word[1] != '\0') {
-            code = option_read(argc, argv, &i, *verb, call, e);
+            code = call_option_read(argc, argv, &i, *verb, call, e);
         } else if (*verb < 0) {
             *verb = verb_find(word);
             if (*verb < 0) code = unknown_verb(word, e);
         } else {
-            code = word_read(&verbs[*verb], argv[i], call, e);
+            code = verb_word_read(&verbs[*verb], argv[i], call, e);
         }
         if (code != ERR_NONE) return code;
     }

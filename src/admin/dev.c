@@ -16,7 +16,7 @@
 #define WORD_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
 
 /* A word of a command line: in '' where a shell may take it for something else. */
-static void word_put(struct slice word, struct buf *out)
+static void dev_word_put(struct slice word, struct buf *out)
 {
     bool plain = true;
     for (size_t i = 0; i < word.n; i++)
@@ -45,13 +45,13 @@ static void hit_put(const struct conf *conf, const struct counter *c, struct buf
     pattern_put(&c->key, STORE_EXAMPLE, &key);
     client_put(conf, out);
     BUF_LIT(out, " HINCRBY ");
-    word_put(buf_slice(&key), out);
+    dev_word_put(buf_slice(&key), out);
     buf_printf(out, " %s 1\n", fields[counter_field_kind(c)]);
     buf_free(&key);
 }
 
 /* What the first counter feeds that has a series, in steps of a minute where there are any. */
-static void series_put(const struct conf *conf, const struct setup *setup, struct buf *out)
+static void dev_series_put(const struct conf *conf, const struct setup *setup, struct buf *out)
 {
     const struct op_limits *ops = &setup->ops;
     const struct counter *c = setup->counters.all, *end = c + setup->counters.n;
@@ -67,7 +67,7 @@ static void series_put(const struct conf *conf, const struct setup *setup, struc
                SLICE_ARG(c->name), step);
     client_put(conf, out);
     BUF_LIT(out, " SERIES.GET ");
-    word_put(buf_slice(&name), out);
+    dev_word_put(buf_slice(&name), out);
     buf_printf(out, " %u\n", step);
     buf_free(&name);
 }
@@ -124,7 +124,7 @@ static enum err become_script(const struct call *call, const struct conf *conf, 
         if (c->every_s > every_s) every_s = c->every_s;
         if (i < EXAMPLES_MOST && counter_is_simple(c)) hit_put(conf, c, &examples);
     }
-    series_put(conf, setup, &examples);
+    dev_series_put(conf, setup, &examples);
     buf_put_char(&examples, '\0');
     snprintf(masters, sizeof masters, "%lld", (long long)call->cluster);
     snprintf(every, sizeof every, "%u", every_s);

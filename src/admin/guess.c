@@ -53,7 +53,7 @@ unsigned guess_affinity(const char *word, const char *name)
     return affinity(slice_str(word), slice_str(name));
 }
 
-static bool has_part(const char *name, const char *words) /* words: "year yyyy y" */
+static bool name_has_part(const char *name, const char *words) /* words: "year yyyy y" */
 {
     return guess_affinity(words, name) == SAME_WORD;
 }
@@ -123,7 +123,8 @@ static bool is_number(struct slice s)
     return s.n > 0 && number_bytes(s, &kind) == s.n;
 }
 
-static void value_add(struct guess *g, struct slice text, const char *kind, bool in_field, struct slice word)
+static void guess_value_add(struct guess *g, struct slice text, const char *kind, bool in_field,
+                            struct slice word)
 {
     if (g->values_n == GUESS_VALUES) return;
     bool time = strcmp(kind, "integer") != 0 && strcmp(kind, "text") != 0;
@@ -149,7 +150,7 @@ static struct slice segment_of(struct slice text, size_t which) /* p NULL: none 
     }
 }
 
-static bool is_known(const struct table *t, struct slice word) /* a text column has it */
+static bool word_is_known(const struct table *t, struct slice word) /* a text column has it */
 {
     for (size_t i = 0; i < t->columns_n; i++) {
         enum column_form form = t->columns[i].form;
@@ -165,10 +166,10 @@ static bool word_is_value(const struct guess *g, size_t which, struct slice word
         struct slice other = segment_of(g->examples[i].key, which);
         if (other.n > 0 && !slice_eq(other, word)) return true;
     }
-    return is_known(g->table, word);
+    return word_is_known(g->table, word);
 }
 
-static void word_add(struct guess *g, struct slice word)
+static void guess_word_add(struct guess *g, struct slice word)
 {
     if (word.n > 0 && g->words_n < GUESS_WORDS) g->words[g->words_n++] = word;
 }
@@ -179,7 +180,8 @@ static bool segment_begins(struct slice text, size_t at)
 }
 
 /* Numbers and times are values, and each segment of a field, and words that vary. How many bytes of one are at `at`? 0: none. */
-static size_t value_take(struct guess *g, struct slice text, size_t at, bool in_field, struct slice word)
+static size_t guess_value_take(struct guess *g, struct slice text, size_t at, bool in_field,
+                               struct slice word)
 {
     struct slice rest = slice_of(text.p + at, text.n - at), whole = segment_of(rest, 0);
     const char *kind;
@@ -191,9 +193,9 @@ static size_t value_take(struct guess *g, struct slice text, size_t at, bool in_
     if (n == 0 && segment_begins(text, at) && whole.n > 0 && (in_field || word_is_value(g, segment, whole))) {
         kind = "text";
         n = whole.n;
-        word_add(g, whole);
+        guess_word_add(g, whole);
     }
-    if (n > 0) value_add(g, slice_of(rest.p, n), kind, in_field, word);
+    if (n > 0) guess_value_add(g, slice_of(rest.p, n), kind, in_field, word);
     return n;
 }
 
@@ -202,14 +204,14 @@ static void text_split(struct guess *g, struct slice text, bool in_field)
     const struct slice none = {NULL, 0};
     struct slice word = none;
     for (size_t at = 0, n; at < text.n; at += n == 0 ? 1 : n) {
-        n = value_take(g, text, at, in_field, word);
+        n = guess_value_take(g, text, at, in_field, word);
         if (n > 0) word = none;
         if (n > 0 || text.p[at] == ':') continue;
-        if (segment_begins(text, at)) word_add(g, word), word = none;
+        if (segment_begins(text, at)) guess_word_add(g, word), word = none;
         if (word.p == NULL) word.p = text.p + at;
         word.n = (size_t)(text.p + at + 1 - word.p);
     }
-    if (!in_field) word_add(g, word);
+    if (!in_field) guess_word_add(g, word);
 }
 
 /* Several values with a ':' between, if one is a number or a time and none is a sentence. */
@@ -225,8 +227,8 @@ static void field_split(struct guess *g, struct slice field)
         text_split(g, field, true);
         return;
     }
-    value_add(g, field, "text", true, none);
-    word_add(g, field);
+    guess_value_add(g, field, "text", true, none);
+    guess_word_add(g, field);
 }
 
 /* --- the key, the count --- */
@@ -288,7 +290,7 @@ bool guess_could_count(const struct guess *g, const struct column *c)
 {
     return c->form == FORM_INTEGER && strcmp(c->data_type, "year") != 0 && !c->auto_increment &&
            !c->generated && !guess_in_key(g, c) && table_name_valid(slice_str(c->name)) &&
-           !has_part(c->name, NO_COUNTS);
+           !name_has_part(c->name, NO_COUNTS);
 }
 
 static void count_choose(struct guess *g)
@@ -362,7 +364,7 @@ static void parts_give(struct guess *g, struct guess_value *v)
     for (size_t i = 0; i < g->table->columns_n; i++)
         for (size_t p = PIECE_YEAR; p <= wanted; p++) {
             const struct column *c = &g->table->columns[i];
-            if (c->form == FORM_INTEGER && is_candidate(g, c, NULL) && has_part(c->name, pieces[p]))
+            if (c->form == FORM_INTEGER && is_candidate(g, c, NULL) && name_has_part(c->name, pieces[p]))
                 of[p] = c;
         }
     for (size_t p = PIECE_YEAR; p <= wanted; p++)
@@ -418,13 +420,13 @@ const struct column *guess_count_of(const struct guess *g, struct slice field)
 }
 
 /* The field is no value of the row, but says which count: HINCRBY article:42 views. */
-static void counts_find(struct guess *g)
+static void guess_counts_find(struct guess *g)
 {
     struct slice field = g->examples[0].field;
     const struct guess_value *last = g->values_n > 0 ? &g->values[g->values_n - 1] : NULL;
     if (last == NULL || !last->in_field || strcmp(last->kind, "text") != 0 || !slice_eq(last->text, field))
         return;
-    g->by_field = !is_known(g->table, field) && guess_count_of(g, field) != NULL;
+    g->by_field = !word_is_known(g->table, field) && guess_count_of(g, field) != NULL;
     g->values_n -= g->by_field;
 }
 
@@ -435,7 +437,7 @@ bool guess_make(struct guess *g)
     if (g->examples[0].field.n > 0) field_split(g, g->examples[0].field);
     unique_choose(g, &surrogate);
     count_choose(g);
-    counts_find(g);
+    guess_counts_find(g);
     if (g->unique != NULL && surrogate != NULL && is_of_surrogate(g)) g->unique = key_of(g->table, surrogate);
     if (g->unique != NULL || g->values_n > 1) surrogate = NULL;
     for (size_t i = 0; i < g->values_n; i++)
@@ -451,7 +453,7 @@ static bool is_piece(const struct column *c)
 {
     bool is = false;
     for (size_t p = PIECE_YEAR; p < PIECES; p++)
-        is |= c->form == FORM_INTEGER && has_part(c->name, pieces[p]);
+        is |= c->form == FORM_INTEGER && name_has_part(c->name, pieces[p]);
     return is;
 }
 

@@ -110,7 +110,7 @@ static void verbs_put(char between, struct buf *out)
 }
 
 /* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
-static void words_put(const struct verb *v, struct buf *out)
+static void help_words_put(const struct verb *v, struct buf *out)
 {
     for (const char *p = v->words; p != NULL && *p != '\0'; p++)
         buf_put_char(out, *p == '|' ? ' ' : *p);
@@ -149,7 +149,7 @@ static void verb_words_put(size_t i, struct buf *out)
     BUF_LIT(out, "\"\n");
     if (verbs[i].words != NULL || verbs[i].run == verb_help) {
         BUF_LIT(out, "        ((at + 1 == COMP_CWORD)) && words=\"");
-        words_put(&verbs[i], out);
+        help_words_put(&verbs[i], out);
         BUF_LIT(out, " $words\"\n");
     }
     BUF_LIT(out, "        ;;\n");
@@ -190,7 +190,7 @@ enum err verb_completion(const struct call *call)
 #define WIDTH 4 /* of the indentation that makes a line of a help text an example */
 
 /* Bytes that scdoc could take for markup are escaped, all of them: it prints the next byte as it is. */
-static void text_put(struct slice text, struct buf *out)
+static void help_text_put(struct slice text, struct buf *out)
 {
     for (size_t i = 0; i < text.n; i++) {
         if (strchr("\\*_[]|#;<>+-.~`", text.p[i]) != NULL) buf_put_char(out, '\\');
@@ -200,7 +200,7 @@ static void text_put(struct slice text, struct buf *out)
 
 static void string_put(const char *text, struct buf *out)
 {
-    text_put(slice_str(text), out);
+    help_text_put(slice_str(text), out);
 }
 
 static void fence(bool *inside, bool wanted, struct buf *out)
@@ -221,7 +221,7 @@ static void help_put(const char *help, struct buf *out)
         if (indented)
             buf_put(out, p, n);
         else
-            text_put(slice_of(p, n), out);
+            help_text_put(slice_of(p, n), out);
         buf_put_char(out, '\n');
         p += n + (p[n] == '\n');
     }
@@ -245,7 +245,7 @@ static void verb_put(int verb, struct buf *out)
     struct buf usage = {0};
     usage_put(v, &usage);
     buf_printf(out, "## tallyd %s\n\n*tallyd %s* ", v->name, v->name);
-    text_put(buf_slice(&usage), out);
+    help_text_put(buf_slice(&usage), out);
     BUF_LIT(out, "\n\n");
     help_put(v->help, out);
     for (size_t i = 0; i < options_n; i++)
@@ -262,7 +262,7 @@ static void program_put(struct buf *out)
         struct buf usage = {0};
         usage_put(&verbs[i], &usage);
         buf_printf(out, "*tallyd %s* ", verbs[i].name);
-        text_put(buf_slice(&usage), out);
+        help_text_put(buf_slice(&usage), out);
         buf_printf(out, "%s\n", i + 1 < verbs_n ? "++" : "");
         buf_free(&usage);
     }
@@ -313,7 +313,7 @@ static void conf_option_put(void *arg, const struct conf_text *t)
     BUF_LIT(out, "\n\t");
     string_put(t->help, out);
     BUF_LIT(out, " \\(");
-    text_put(t->expected, out);
+    help_text_put(t->expected, out);
     BUF_LIT(out, ").");
     if (t->reload) BUF_LIT(out, " A SIGHUP reloads it.");
     BUF_LIT(out, "\n\n");

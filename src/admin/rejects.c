@@ -86,7 +86,7 @@ static enum err counter_choose(struct rejects *r, struct error *e)
     return waiting > 0 ? ERR_NONE : code;
 }
 
-static struct slice given(const char *text) /* p NULL: not */
+static struct slice text_given(const char *text) /* p NULL: not */
 {
     return text == NULL ? slice_of(NULL, 0) : slice_str(text);
 }
@@ -94,9 +94,9 @@ static struct slice given(const char *text) /* p NULL: not */
 static enum err names_choose(struct rejects *r, struct error *e)
 {
     struct rejects_which *w = &r->which;
-    w->key = given(r->call->key);
-    w->field = given(r->call->field);
-    w->store = given(r->call->store);
+    w->key = text_given(r->call->key);
+    w->field = text_given(r->call->field);
+    w->store = text_given(r->call->store);
     w->counters = &r->setup->counters;
     const struct counter *only = counters_find(w->counters, w->counter); /* NULL also of one that is gone */
     for (size_t i = 0; i < w->counters->n && w->store.p != NULL; i++) {

@@ -37,7 +37,7 @@ static char *figure_span(struct figure f, bool known, char out[HUMAN_BYTES])
     return out;
 }
 
-static void service_put(struct screen *c)
+static void service_show(struct screen *c)
 {
     const struct status_service *v = &c->s->service;
     if (!v->up) {
@@ -67,7 +67,7 @@ static void links_put(struct screen *c)
     buf_put_char(c->out, '\n');
 }
 
-static void sentinels_put(struct screen *c)
+static void sentinels_show(struct screen *c)
 {
     const struct status_service *v = &c->s->service;
     if (v->sentinels == 0) return;
@@ -81,7 +81,7 @@ static void sentinels_put(struct screen *c)
 }
 
 /* Of several: those that are away, or hold their merges. */
-static void lanes_put(struct screen *c)
+static void lanes_show(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
     uint32_t up = 0;
@@ -99,7 +99,7 @@ static void lanes_put(struct screen *c)
 static void redis_show(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
-    lanes_put(c);
+    lanes_show(c);
     if (!r->up) {
         buf_printf(c->out, "%-10s down: %s\n", "Redis", r->why);
         return;
@@ -121,7 +121,7 @@ static void redis_show(struct screen *c)
     }
 }
 
-static void mysql_put(struct screen *c)
+static void mysql_show(struct screen *c)
 {
     const struct status_mysql *m = &c->s->mysql;
     if (!m->up)
@@ -131,7 +131,7 @@ static void mysql_put(struct screen *c)
                    m->server[0] != '\0' ? ", at " : "", m->server, m->read_only ? ", read-only" : "");
 }
 
-static void backlog_put(struct screen *c)
+static void backlog_show(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
     if (!r->up) {
@@ -146,7 +146,7 @@ static void backlog_put(struct screen *c)
     buf_put_char(c->out, '\n');
 }
 
-static void counter_put(struct screen *c, const struct status_counter *of)
+static void counter_show(struct screen *c, const struct status_counter *of)
 {
     char name[COUNTER_WIDTH + 1], until[HUMAN_BYTES];
     bool none_waits = c->s->redis.up && c->s->redis.sorted;
@@ -159,16 +159,16 @@ static void counter_put(struct screen *c, const struct status_counter *of)
                figure_text(of->rejects, HUMAN));
 }
 
-static void counters_put(struct screen *c)
+static void counters_show(struct screen *c)
 {
     buf_put_char(c->out, '\n');
     buf_printf(c->out, TABLE, "", "", "", "", "", "rejected", "rejected");
     buf_printf(c->out, TABLE, "counter", "waiting", "oldest", "complete up to", "merged", "hits", "rows");
     for (size_t i = 0; i < c->s->counters_n; i++)
-        counter_put(c, &c->s->counters[i]);
+        counter_show(c, &c->s->counters[i]);
 }
 
-static void batch_put(struct screen *c, const struct status_batch *b)
+static void batch_show(struct screen *c, const struct status_batch *b)
 {
     char id[33], progress[80] = "-";
     batch_id_hex(&b->id, id);
@@ -181,7 +181,7 @@ static void batch_put(struct screen *c, const struct status_batch *b)
                b->held[0] != '\0' ? ", HELD: " : "", b->held);
 }
 
-static void batches_put(struct screen *c)
+static void batches_show(struct screen *c)
 {
     const struct status *s = c->s;
     buf_put_char(c->out, '\n');
@@ -196,10 +196,10 @@ static void batches_put(struct screen *c)
                    human_count(s->service.stats.batches_kept, HUMAN));
     buf_printf(c->out, "%s\n", s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
     for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++)
-        batch_put(c, &s->batches[i]);
+        batch_show(c, &s->batches[i]);
 }
 
-static void books_put(struct screen *c)
+static void books_show(struct screen *c)
 {
     const struct status_books *b = &c->s->books;
     if (b->known)
@@ -250,14 +250,14 @@ static void problems_put(struct screen *c)
 void screen_put(const struct status *s, const struct screen_style *style, struct buf *out)
 {
     struct screen c = {.s = s, .style = style, .out = out};
-    service_put(&c);
+    service_show(&c);
     redis_show(&c);
-    sentinels_put(&c);
-    mysql_put(&c);
-    backlog_put(&c);
-    books_put(&c);
-    counters_put(&c);
-    batches_put(&c);
+    sentinels_show(&c);
+    mysql_show(&c);
+    backlog_show(&c);
+    books_show(&c);
+    counters_show(&c);
+    batches_show(&c);
     problems_put(&c);
 }
 

@@ -142,7 +142,7 @@ static void counts_put(struct suggesting *s)
     BUF_LIT(&s->out, " } }\n");
 }
 
-static void columns_put(struct suggesting *s)
+static void suggested_columns_put(struct suggesting *s)
 {
     BUF_LIT(&s->out, "\n    columns: { ");
     for (size_t i = 0; i < s->guess.values_n; i++) {
@@ -246,7 +246,7 @@ static const struct column *column_of_program(const struct suggesting *s)
     return NULL;
 }
 
-static void rows_put(struct suggesting *s)
+static void suggested_rows_put(struct suggesting *s)
 {
     const struct column *own = column_of_program(s);
     size_t n = 0;
@@ -299,10 +299,10 @@ static void entry_put(struct suggesting *s)
     BUF_LIT(&s->out, "\n");
     field_put(s);
     buf_printf(&s->out, "\n    table: " SLICE_FMT, SLICE_ARG(s->table.name));
-    columns_put(s);
+    suggested_columns_put(s);
     kinds_put(s);
     constants_put(s);
-    rows_put(s);
+    suggested_rows_put(s);
     others_note(s);
 }
 
@@ -319,7 +319,8 @@ static void examples_judge(struct suggesting *s, const struct counter *c)
     }
 }
 
-static enum err table_judge(struct suggesting *s, struct db *db, const struct setup *setup, struct error *e)
+static enum err suggested_table_judge(struct suggesting *s, struct db *db, const struct setup *setup,
+                                      struct error *e)
 {
     const struct schema_rules rules = {.room = true, .lanes = 1};
     struct schema_report report = {0};
@@ -345,7 +346,7 @@ static enum err entry_judge(struct suggesting *s, struct db *db, struct error *e
     if (conf_parse("left", buf_slice(&text), NULL, &conf, &problems)) {
         if (setup_init(&setup, &conf, &problems)) {
             examples_judge(s, &setup.counters.all[0]);
-            code = table_judge(s, db, &setup, e);
+            code = suggested_table_judge(s, db, &setup, e);
             setup_close(&setup);
         }
         conf_free(&conf);

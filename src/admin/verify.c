@@ -214,7 +214,8 @@ static enum err realms_print(struct servers *servers, struct error *e)
     return code == ERR_NONE ? printed : code;
 }
 
-static enum err prove(const struct call *call, const struct source *where, struct sums *sums, struct error *e)
+static enum err verify_prove(const struct call *call, const struct source *where, struct sums *sums,
+                             struct error *e)
 {
     struct servers servers;
     enum err code = servers_open(&servers, where, e);
@@ -263,7 +264,7 @@ static enum err verify_all(const struct call *call, const struct setup *setup, c
     struct sums sums;
     struct error e;
     sums_init(&sums, &setup->counters);
-    enum err code = prove(call, &where, &sums, &e);
+    enum err code = verify_prove(call, &where, &sums, &e);
     if (code == ERR_NONE && only != NULL) sums_only(&sums, only->name);
     code = code == ERR_NONE ? report(call, &sums) : call_failed(&e);
     sums_close(&sums);

@@ -105,7 +105,7 @@ static void alone_over(struct alone *a)
     alone_end(a, e.code, e.text);
 }
 
-static void part_over(struct part *p)
+static void recovery_part_over(struct part *p)
 {
     p->step = STEP_OVER;
     if (--p->alone->going_on == 0) alone_over(p->alone);
@@ -116,7 +116,7 @@ static void part_leave(struct part *p, enum err code, const char *text)
     if (p->alone->service->lanes_n > 1)
         log_event(LOG_ERROR, "lane_left_out", "lane=%u why=%s", p->lane->core.config.lane, LOGQ(text));
     error_set(&p->left_out, code, "%s", text);
-    part_over(p);
+    recovery_part_over(p);
 }
 
 static void on_drained(struct drain *d)
@@ -125,7 +125,7 @@ static void on_drained(struct drain *d)
     if (d->failed)
         alone_end(p->alone, ERR_FAILED, d->text);
     else
-        part_over(p);
+        recovery_part_over(p);
 }
 
 static void on_done(void *arg, const struct recovered *r)
@@ -146,10 +146,10 @@ static void on_done(void *arg, const struct recovered *r)
     else if (a->how->drain == ADMIN_DRAIN_ALL)
         p->step = STEP_DRAIN;
     else
-        part_over(p);
+        recovery_part_over(p);
 }
 
-static void on_found(void *arg, const char *kind, struct slice name)
+static void found_show(void *arg, const char *kind, struct slice name)
 {
     const struct admin_recover *how = ((struct part *)arg)->alone->how;
     if (how->found != NULL) how->found(how->arg, kind, name);
@@ -161,7 +161,7 @@ static void part_recover(struct part *p)
     struct recovery_how how = {
         .dry_run = wanted->dry_run,
         .reject_unknown = wanted->reject_unknown,
-        .found = on_found,
+        .found = found_show,
         .done = on_done,
         .arg = p,
     };
@@ -277,8 +277,8 @@ static void on_started(struct service *s, void *arg)
     uv_timer_start(&a->timer, on_timer, PROGRESS_MS, PROGRESS_MS);
 }
 
-static enum err recover_alone(void *arg, const struct conf *conf, const struct admin_recover *how,
-                              struct admin_recovered *out, struct error *e)
+static enum err app_recover(void *arg, const struct conf *conf, const struct admin_recover *how,
+                            struct admin_recovered *out, struct error *e)
 {
     (void)arg;
     struct settings settings;
@@ -305,7 +305,7 @@ static enum err run_named(struct service *s, struct settings *settings, const ch
     return code;
 }
 
-static enum err run(void *arg, const struct conf *conf, const char *path, struct error *e)
+static enum err app_run(void *arg, const struct conf *conf, const char *path, struct error *e)
 {
     (void)arg;
     struct settings settings;
@@ -334,6 +334,6 @@ int app_main(int argc, char **argv)
     (void)mallopt(M_TRIM_THRESHOLD, KEPT_MOST);
     log_journal_detect();
     db_library_init();
-    struct admin_ports ports = {.run = run, .recover_alone = recover_alone};
+    struct admin_ports ports = {.run = app_run, .recover_alone = app_recover};
     return admin_main(argc, argv, &ports);
 }

@@ -21,7 +21,7 @@ static bool say(const struct notify *n, const char *text)
 }
 
 /* A path, or '@' and a name in the abstract space. */
-static bool address_read(struct notify *n, const char *where)
+static bool notify_address_read(struct notify *n, const char *where)
 {
     size_t size = strlen(where);
     if ((where[0] != '/' && where[0] != '@') || size >= sizeof n->to.sun_path) return false;
@@ -32,7 +32,7 @@ static bool address_read(struct notify *n, const char *where)
     return true;
 }
 
-static uint64_t number_of(const char *variable)
+static uint64_t environment_number(const char *variable)
 {
     const char *text = getenv(variable);
     uint64_t number = 0;
@@ -42,7 +42,7 @@ static uint64_t number_of(const char *variable)
 /* Three signs of life in the time after which it is taken as dead. */
 static void watchdog_read(struct notify *n)
 {
-    uint64_t pid = number_of("WATCHDOG_PID"), within_us = number_of("WATCHDOG_USEC");
+    uint64_t pid = environment_number("WATCHDOG_PID"), within_us = environment_number("WATCHDOG_USEC");
     if (within_us == 0 || (pid != 0 && pid != (uint64_t)getpid())) return;
     n->watchdog_ms = within_us / 3000 > 0 ? within_us / 3000 : 1;
 }
@@ -52,7 +52,7 @@ void notify_init(struct notify *n)
     *n = (struct notify){.fd = -1};
     const char *where = getenv("NOTIFY_SOCKET");
     if (where == NULL || where[0] == '\0') return;
-    if (address_read(n, where)) n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (notify_address_read(n, where)) n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (n->fd < 0)
         log_event(LOG_WARN, "notify", "socket=%s why=%s", LOGQ(where),
                   LOGQ("expected the path of a unix socket, or @ and a name: no supervisor hears of start "

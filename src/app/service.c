@@ -156,7 +156,7 @@ static void service_drain_tick(struct service *s, uint64_t now_ms)
         writer_pool_close(s->pool, 1000, pool_closed, s);
 }
 
-static void on_again(uv_idle_t *handle)
+static void service_again(uv_idle_t *handle)
 {
     (void)handle; /* an active idle handle is what keeps the loop from waiting for events */
 }
@@ -173,12 +173,12 @@ static void on_turn(uv_prepare_t *handle)
     command_turn(s->command);
     if (s->listen != NULL) listen_flush_all(s->listen);
     if (again)
-        uv_idle_start(&s->again, on_again);
+        uv_idle_start(&s->again, service_again);
     else
         uv_idle_stop(&s->again);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void service_tick(uv_timer_t *timer)
 {
     struct service *s = timer->data;
     uint64_t now_ms = mono_ms();
@@ -250,7 +250,7 @@ static void handles_open(struct service *s)
         uv_signal_start(&s->signals[i], on_signal, numbers[i]);
     }
     uv_prepare_start(&s->turn, on_turn);
-    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&s->tick, service_tick, TICK_MS, TICK_MS);
 }
 
 static void work_nothing(uv_work_t *work)

@@ -27,19 +27,19 @@ static void answered(void *lane, struct outlet *o)
     conn_answered(conn);
 }
 
-static void room(void *lane, struct outlet *o)
+static void lane_room(void *lane, struct outlet *o)
 {
     session_room(conn_session(client_of(lane, o)));
 }
 
-static void failed(void *lane, const char *text)
+static void lane_failed(void *lane, const char *text)
 {
     service_fail(((struct lane *)lane)->arg, ERR_FAILED, text);
 }
 
-static void lanes_init(struct service *s)
+static void service_lanes_init(struct service *s)
 {
-    static const struct lane_ports ports = {.answered = answered, .room = room, .failed = failed};
+    static const struct lane_ports ports = {.answered = answered, .room = lane_room, .failed = lane_failed};
     s->lanes_n = s->settings->setup.lanes;
     s->lanes = heap_zalloc(s->lanes_n * sizeof *s->lanes);
     s->coalesces = heap_zalloc(s->lanes_n * sizeof *s->coalesces);
@@ -53,7 +53,7 @@ static void lanes_init(struct service *s)
 
 void service_init(struct service *s)
 {
-    lanes_init(s);
+    service_lanes_init(s);
     wire_users_init(s);
     wire_zones_init(s);
     wire_command(s);

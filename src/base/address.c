@@ -26,7 +26,7 @@ static bool mode_read(struct slice text, mode_t *out)
     return mode <= 0777 && (mode & 0600) == 0600 && (mode & 0111) == 0;
 }
 
-static bool group_read(struct slice text, char *out, size_t size)
+static bool gid_text_read(struct slice text, char *out, size_t size)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (text.n == 0 || text.n >= size || text.p[0] == '-') return false;
@@ -110,7 +110,7 @@ static const char *of_unix(struct slice one, struct address *out)
                    : "an address whose mode is not that of a socket (an octal number such as 0600, 0660 or "
                      "0666)";
     if (slice_starts(one, group))
-        return group_read(slice_of(one.p + group.n, one.n - group.n), out->group, sizeof out->group)
+        return gid_text_read(slice_of(one.p + group.n, one.n - group.n), out->group, sizeof out->group)
                    ? NULL
                    : "an address whose group is not the name of a group";
     return "an address with something other than mode= and group= behind its '?'";
@@ -252,7 +252,7 @@ static int group_lookup(const char *name, gid_t *out)
     return rc == 0 && found == NULL ? ENOENT : rc;
 }
 
-static int group_find(const char *name, gid_t *out)
+static int gid_find(const char *name, gid_t *out)
 {
     uint64_t number;
     if (!num_parse_u64(slice_str(name), &number) || number >= UINT32_MAX) return group_lookup(name, out);
@@ -264,7 +264,7 @@ static enum err group_set(const struct address *a, struct error *e)
 {
     gid_t group = (gid_t)-1;
     if (a->group[0] == '\0') return ERR_NONE;
-    int rc = group_find(a->group, &group);
+    int rc = gid_find(a->group, &group);
     if (rc == ENOENT)
         return error_set(e, ERR_CONFIG, "unix://%s: there is no group %s on this machine", a->path, a->group);
     if (rc != 0)

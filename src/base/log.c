@@ -112,7 +112,7 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     errno = saved;
 }
 
-static bool is_plain(const char *text)
+static bool text_is_plain(const char *text)
 {
     if (*text == '\0') return false;
     for (; *text != '\0'; text++)
@@ -137,7 +137,7 @@ const char *log_quote(const char *text)
     static _Thread_local char buffers[QUOTED_AT_ONCE][QUOTED_BYTES_MAX];
     static _Thread_local unsigned turn;
     if (text == NULL) text = "";
-    if (is_plain(text) && strlen(text) < QUOTED_BYTES_MAX) return text;
+    if (text_is_plain(text) && strlen(text) < QUOTED_BYTES_MAX) return text;
     char *out = buffers[turn++ % QUOTED_AT_ONCE], one[5];
     size_t n = 0, room = QUOTED_BYTES_MAX - sizeof "...\"";
     out[n++] = '"';

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static char lower(char c)
+static char char_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
@@ -16,7 +16,7 @@ bool slice_ieq(struct slice a, struct slice b)
 {
     if (a.n != b.n) return false;
     for (size_t i = 0; i < a.n; i++)
-        if (lower(a.p[i]) != lower(b.p[i])) return false;
+        if (char_lower(a.p[i]) != char_lower(b.p[i])) return false;
     return true;
 }
 
@@ -135,6 +135,13 @@ static int hex_value(char c)
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     return -1;
+}
+
+int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    char low = (char)(c | 0x20);
+    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
 bool hex_read(struct slice digits, uint8_t *bytes, size_t n)

@@ -86,6 +86,7 @@ static inline int64_t num_less(int64_t a, int64_t b)
 
 #define HEX_ID 32
 void hex_write(const uint8_t *bytes, size_t n, char *out);    /* 2n lower-case digits, no NUL */
+int hex_digit(char c);                                        /* of either case; -1: none */
 bool hex_read(struct slice digits, uint8_t *bytes, size_t n); /* exactly 2n digits, lower case */
 
 /* A byte buffer that grows. Owns p; buf_free gives it back. Never fails (base/heap.h aborts). */

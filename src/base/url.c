@@ -5,7 +5,7 @@
 #include "base/slice.h"
 
 /* Cuts s at its first c: *behind is what follows. False: no c. */
-static bool cut(struct slice *s, char c, struct slice *behind)
+static bool url_cut(struct slice *s, char c, struct slice *behind)
 {
     const char *at = s->n == 0 ? NULL : memchr(s->p, c, s->n);
     if (at == NULL) return false;
@@ -18,24 +18,25 @@ static bool cut(struct slice *s, char c, struct slice *behind)
 static void user_cut(struct slice *s, struct url *out)
 {
     struct slice head = *s, unused;
-    if (!slice_starts(out->scheme, SLICE("redis"))) cut(&head, '?', &unused), cut(&head, '/', &unused);
+    if (!slice_starts(out->scheme, SLICE("redis")))
+        url_cut(&head, '?', &unused), url_cut(&head, '/', &unused);
     const char *at = head.n == 0 ? NULL : memrchr(head.p, '@', head.n);
     if (at == NULL) return;
     out->user = slice_of(s->p, (size_t)(at - s->p));
     *s = slice_of(at + 1, s->n - out->user.n - 1);
-    cut(&out->user, ':', &out->password);
+    url_cut(&out->user, ':', &out->password);
 }
 
 const char *url_host_next(struct url *out)
 {
     struct slice s = out->more, rest;
     out->more = out->port = slice_of(NULL, 0);
-    cut(&s, ',', &out->more);
+    url_cut(&s, ',', &out->more);
     out->bracketed = s.n > 0 && s.p[0] == '[';
     if (out->bracketed) {
         out->host = slice_of(s.p + 1, s.n - 1);
-        if (!cut(&out->host, ']', &rest)) return "']' after an IPv6 address";
-        return rest.n == 0 || (rest.p[0] == ':' && cut(&rest, ':', &out->port))
+        if (!url_cut(&out->host, ']', &rest)) return "']' after an IPv6 address";
+        return rest.n == 0 || (rest.p[0] == ':' && url_cut(&rest, ':', &out->port))
                    ? NULL
                    : "':port' after the IPv6 address";
     }
@@ -49,14 +50,14 @@ const char *url_split(struct slice text, struct url *out)
 {
     struct slice rest;
     *out = (struct url){.scheme = text};
-    if (!cut(&out->scheme, ':', &rest) || !slice_starts(rest, SLICE("//"))) {
+    if (!url_cut(&out->scheme, ':', &rest) || !slice_starts(rest, SLICE("//"))) {
         out->scheme = slice_of(NULL, 0);
         return "scheme://";
     }
     rest = slice_of(rest.p + 2, rest.n - 2);
     bool is_unix = slice_eq(out->scheme, SLICE("unix"));
     if (!is_unix) user_cut(&rest, out);
-    cut(&rest, '?', &out->query);
+    url_cut(&rest, '?', &out->query);
     const char *slash = is_unix ? rest.p : rest.n == 0 ? NULL : memchr(rest.p, '/', rest.n);
     if (slash != NULL) out->path = slice_of(slash, (size_t)(rest.p + rest.n - slash));
     if (is_unix) return NULL;
@@ -70,14 +71,6 @@ bool url_port(struct slice port, int *out)
     if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
     *out = (int)number;
     return true;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 enum percent percent_decode(struct slice text, char *out, size_t *n)

@@ -154,7 +154,7 @@ static bool is_letter(char c)
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-static bool name_take(struct text *t)
+static bool zone_name_take(struct text *t)
 {
     const char *from = t->p;
     if (!sign_take(t, '<')) {
@@ -209,12 +209,12 @@ static bool rule_read(struct slice text, struct zone *z)
     struct text t = {text.p, text.p + text.n};
     if (text.n == 0) return true;
     z->has_rule = true;
-    if (!name_take(&t) || !time_take(&t, &z->standard_s)) return false;
+    if (!zone_name_take(&t) || !time_take(&t, &z->standard_s)) return false;
     z->standard_s = -z->standard_s;
     z->summer_s = z->standard_s + 3600;
     if (t.p == t.end) return true;
     z->has_summer = true;
-    if (!name_take(&t)) return false;
+    if (!zone_name_take(&t)) return false;
     if (t.p < t.end && *t.p != ',') {
         if (!time_take(&t, &z->summer_s)) return false;
         z->summer_s = -z->summer_s;
@@ -306,7 +306,7 @@ void zone_free(struct zone *z)
 }
 
 /* IANA's names begin with a capital; "posix/", "right/", "localtime" and other files beside them do not. */
-static bool name_valid(struct slice name)
+static bool zone_name_valid(struct slice name)
 {
     if (name.n == 0 || name.n > ZONE_NAME_MAX || name.p[0] < 'A' || name.p[0] > 'Z') return false;
     for (size_t i = 0; i < name.n; i++) {
@@ -318,7 +318,7 @@ static bool name_valid(struct slice name)
     return true;
 }
 
-static bool file_read(struct slice name, struct buf *out)
+static bool zone_file_read(struct slice name, struct buf *out)
 {
     const char *directory = getenv("TZDIR"); /* as the C library has it */
     char path[4096];
@@ -341,7 +341,8 @@ enum err zone_load(struct slice name, struct zone *out, struct error *e)
     struct buf bytes = {0};
     *out = (struct zone){.n = 0};
     bool utc = slice_eq(name, SLICE("UTC"));
-    bool read = utc || (name_valid(name) && file_read(name, &bytes) && zone_read(buf_slice(&bytes), out));
+    bool read =
+        utc || (zone_name_valid(name) && zone_file_read(name, &bytes) && zone_read(buf_slice(&bytes), out));
     buf_free(&bytes);
     if (!read)
         return error_set(e, ERR_CONFIG,

@@ -20,7 +20,7 @@ bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 #define PRICE_MOST 64 /* 62 ops a frame */
 
 /* How many more ops of frames the open journal has room for, if they are as those so far. */
-static uint64_t room(const struct coalesce *c)
+static uint64_t checkpoint_room(const struct coalesce *c)
 {
     const struct journal *j = c->journal;
     if (j == NULL || j->puts == 0) return c->config.journal_ops_max;
@@ -34,12 +34,12 @@ static uint64_t room(const struct coalesce *c)
 uint32_t checkpoint_price(const struct coalesce *c)
 {
     if (!journals_wait(c)) return 0;
-    uint64_t left = journals_oldest(c)->pending, takes = room(c) * c->homed;
+    uint64_t left = journals_oldest(c)->pending, takes = checkpoint_room(c) * c->homed;
     uint64_t all = UINT64_C(4) * c->config.cells_max * left;
     return all >= PRICE_MOST * takes ? PRICE_MOST : (uint32_t)(all / takes);
 }
 
-static void put(const struct frame *f, struct frame_op *op, struct journal *j, uint32_t number)
+static void checkpoint_put(const struct frame *f, struct frame_op *op, struct journal *j, uint32_t number)
 {
     op->way = OP_INTO;
     op->silent = true;
@@ -63,7 +63,7 @@ static void put_in(struct frame *f, struct frame_op *op, struct journal *j)
     struct journal_record of = {
         .kind = op->kind, .at = op->which, .name = FRAME_NAME(f, op), .type = FRAME_TYPE(f, op)};
     uint32_t number = journal_number(j, op->name_code, &of);
-    if (number != OP_END && journal_fits(j, number, op->delta)) put(f, op, j, number);
+    if (number != OP_END && journal_fits(j, number, op->delta)) checkpoint_put(f, op, j, number);
 }
 
 static void put_first(struct coalesce *c, struct frame *f, struct frame_op *op, struct journal *j)
@@ -105,7 +105,7 @@ static void events_out(struct frame *f, struct frame_op *op, const struct journa
 /* The op leaves its journal with this frame. A sum leaves whole, as it is now: when the frame is sent again, hits that
  * it had put into the journal may go straight (redo_into). If nothing is left of it, the journal may end before the frame
  * does. */
-static void leave(struct frame_op *op)
+static void op_leave(struct frame_op *op)
 {
     struct journal_op *from = &op->journal->ops[op->number];
     if (!journal_has_events(from)) {
@@ -136,7 +136,7 @@ static uint32_t one_out(struct coalesce *c, struct frame *f, struct journal *j, 
     op->first_event = from->first_event;
     op->joined = joins;
     if (has_events) events_out(f, op, j);
-    leave(op);
+    op_leave(op);
     /* Adding an event to a log costs half of a HINCRBY, a hit on a known bucket two, on another one four. */
     if (op->kind == OP_SERIES) {
         uint32_t n = 0;
@@ -258,7 +258,7 @@ static void redo_into(struct frame *f, struct frame_op *op, struct journal *othe
     bool answers = op->kind == OP_TIMEBOX && !op->fed;
     bool is_given = op->kind == OP_EVENT && op->which == EVENT_GIVEN;
     if (op->journal != NULL && !answers) {
-        put(f, op, op->journal, op->number);
+        checkpoint_put(f, op, op->journal, op->number);
         return;
     }
     op->way = OP_STRAIGHT;
@@ -286,7 +286,7 @@ void checkpoint_redo(struct coalesce *c, struct group *g)
         if (op->way == OP_INTO)
             redo_into(&g->frame, op, other);
         else if (op->way == OP_HOME && op->journal != NULL)
-            leave(op);
+            op_leave(op);
         else if (op->way == OP_HOME)
             op->silent = true;
     }

@@ -103,7 +103,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
         ops_held(c, c->now);
 }
 
-static void look(struct coalesce *c)
+static void doubt_look(struct coalesce *c)
 {
     struct claim *claims[CLAIMS_OUT_MAX];
     uint32_t n = 0;
@@ -126,7 +126,7 @@ void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id)
         c->ports.kill(c->ports.arg, c->suspect_id);
         return;
     }
-    look(c);
+    doubt_look(c);
 }
 
 static void settle_claims(struct coalesce *c, const bool *stands)
@@ -233,7 +233,7 @@ void doubt_settle(struct coalesce *c)
 }
 
 /* (!) What was answered is sent again before what is in doubt, which is newer. */
-static void ready(struct coalesce *c, uint64_t seq, const bool *stands)
+static void doubt_ready(struct coalesce *c, uint64_t seq, const bool *stands)
 {
     c->suspect_id = 0;
     sm_move(&c->link, LINK_READY);
@@ -268,7 +268,7 @@ void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands, con
         c->ports.kill(c->ports.arg, c->suspect_id);
         return;
     }
-    ready(c, seq, stands);
+    doubt_ready(c, seq, stands);
 }
 
 void coalesce_on_killed(struct coalesce *c)
@@ -276,9 +276,9 @@ void coalesce_on_killed(struct coalesce *c)
     PRE(sm_now(&c->link) == LINK_KILL);
     c->suspect_id = 0;
     if (HOLDS(RULE_KILL_FIRST))
-        look(c);
+        doubt_look(c);
     else
-        ready(c, c->looked_seq, NULL);
+        doubt_ready(c, c->looked_seq, NULL);
 }
 
 void coalesce_on_values(struct coalesce *c, struct frame *f)

@@ -51,8 +51,8 @@ struct slice journal_type(const struct journal *j, const struct journal_op *op)
 
 /* --- the table --- */
 
-static uint32_t *slot_of(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
-                         struct slice type)
+static uint32_t *journal_slot(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
+                              struct slice type)
 {
     uint32_t i = (uint32_t)code & (j->slots_cap - 1);
     for (; j->slots[i] != 0; i = (i + 1) & (j->slots_cap - 1)) {
@@ -68,11 +68,11 @@ uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind
                        struct slice type)
 {
     if (j->slots_cap == 0) return OP_END;
-    uint32_t found = *slot_of(j, code, kind, name, type);
+    uint32_t found = *journal_slot(j, code, kind, name, type);
     return found == 0 ? OP_END : found - 1;
 }
 
-static uint32_t text_put(struct journal *j, struct slice text)
+static uint32_t journal_text_put(struct journal *j, struct slice text)
 {
     PRE(j->texts.n + text.n <= UINT32_MAX);
     uint32_t at = (uint32_t)j->texts.n;
@@ -100,17 +100,17 @@ static void op_set(struct journal *j, uint32_t number, uint64_t code, const stru
         for (uint32_t i = 0; i < old_cap; i++) {
             if (old[i] == 0) continue;
             const struct journal_op *op = &j->ops[old[i] - 1];
-            *slot_of(j, op->code, op->kind, journal_name(j, op), journal_type(j, op)) = old[i];
+            *journal_slot(j, op->code, op->kind, journal_name(j, op), journal_type(j, op)) = old[i];
         }
         heap_free(old);
     }
-    uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
+    uint32_t *slot = journal_slot(j, code, of->kind, of->name, of->type);
     struct journal_op op = {.kind = of->kind, .code = code, .which = of->at, .next = OP_END};
     op.first_event = op.last_event = OP_END;
     const struct journal_op *like = *slot == 0 ? NULL : &j->ops[*slot - 1];
-    op.name_at = like != NULL ? like->name_at : text_put(j, of->name);
+    op.name_at = like != NULL ? like->name_at : journal_text_put(j, of->name);
     op.name_n = (uint32_t)of->name.n;
-    op.type_at = like != NULL ? like->type_at : text_put(j, of->type);
+    op.type_at = like != NULL ? like->type_at : journal_text_put(j, of->type);
     op.type_n = (uint32_t)of->type.n;
     j->ops[number] = op;
     if (*slot == 0) {
@@ -146,7 +146,7 @@ bool journal_fits(const struct journal *j, uint32_t number, int64_t n)
     return !overflow && sum < JOURNAL_SUM_MAX && sum > -JOURNAL_SUM_MAX;
 }
 
-static void count(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
+static void entry_count(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
 {
     struct journal_op *op = &j->ops[number];
     j->pending += op->adds == 0 && adds > 0;
@@ -167,7 +167,7 @@ void journal_add(struct journal *j, uint32_t number, int64_t n)
 {
     tell(j, number);
     journal_put_add(&j->records, number, n);
-    count(j, number, n, 1);
+    entry_count(j, number, n, 1);
 }
 
 static void nothing_left(struct journal *j, uint32_t number)
@@ -189,14 +189,14 @@ static void event_add(struct journal *j, uint32_t number, int64_t second, int64_
     }
     uint32_t i = j->events_n++;
     j->events[i] = (struct journal_event){.second = second, .id = id, .next = OP_END};
-    if (id == 0) j->events[i].text_at = text_put(j, text);
+    if (id == 0) j->events[i].text_at = journal_text_put(j, text);
     if (id == 0) j->events[i].text_n = (uint32_t)text.n;
     if (op->adds == 0)
         op->first_event = i;
     else
         j->events[op->last_event].next = i;
     op->last_event = i;
-    count(j, number, 0, 1);
+    entry_count(j, number, 0, 1);
 }
 
 void journal_add_event(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
@@ -258,7 +258,7 @@ void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t a
         if (op->adds == 0) op->last_event = last;
         op->first_event = first_event;
     }
-    count(j, number, n, adds);
+    entry_count(j, number, n, adds);
 }
 
 /* --- another process' journal --- */
@@ -279,7 +279,7 @@ static bool read_record(struct journal *j, const struct journal_record *r, uint6
     if (of_events != journal_has_events(op)) return false;
     if (r->mark == JOURNAL_GONE && r->n > op->adds) return false;
     if (r->mark == JOURNAL_ADD && !journal_fits(j, r->number, r->n)) return false;
-    if (r->mark == JOURNAL_ADD) count(j, r->number, r->n, 1);
+    if (r->mark == JOURNAL_ADD) entry_count(j, r->number, r->n, 1);
     if (r->mark == JOURNAL_DONE) nothing_left(j, r->number);
     if (r->mark == JOURNAL_EVENT) event_add(j, r->number, r->at, r->n, r->name);
     if (r->mark == JOURNAL_GONE) events_leave(j, r->number, (uint32_t)r->n);

@@ -35,7 +35,7 @@ static struct frame_op *op_find(const struct group *g, const struct coalesce_op 
     return NULL;
 }
 
-static void slot_take(struct op_slots *s, uint64_t code, uint32_t op)
+static void op_slot_take(struct op_slots *s, uint64_t code, uint32_t op)
 {
     uint32_t i = (uint32_t)code & (s->cap - 1);
     while (s->at[i] != 0)
@@ -44,8 +44,8 @@ static void slot_take(struct op_slots *s, uint64_t code, uint32_t op)
     s->n++;
 }
 
-static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct coalesce_op *op,
-                               const struct op_codes *codes, bool fed)
+static struct frame_op *group_op_add(struct coalesce *c, struct group *g, const struct coalesce_op *op,
+                                     const struct op_codes *codes, bool fed)
 {
     struct op_slots *s = &g->op_slots;
     if (2 * s->n >= s->cap) {
@@ -54,7 +54,7 @@ static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct
         s->at = heap_zalloc(s->cap * sizeof *s->at);
         s->n = 0;
         for (uint32_t i = 0; i < g->frame.ops_n; i++)
-            slot_take(s, g->frame.ops[i].code, i);
+            op_slot_take(s, g->frame.ops[i].code, i);
     }
     struct frame_op *added = frame_add_op(&g->frame, op->kind, op->name, op->type, codes->which);
     added->user_at = (uint32_t)g->frame.bytes.n;
@@ -64,7 +64,7 @@ static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct
     added->name_code = codes->name;
     added->fed = fed;
     added->may_wait = checkpoint_takes(c, added);
-    slot_take(s, codes->all, g->frame.ops_n - 1);
+    op_slot_take(s, codes->all, g->frame.ops_n - 1);
     return added;
 }
 
@@ -73,7 +73,7 @@ struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coale
     struct op_codes codes = {.name = coalesce_name_code(c, op->kind, op->name, op->type), .which = op->at};
     codes.all = coalesce_op_code(c, codes.name, op->at, true);
     struct frame_op *found = op_find(g, op, &codes, true);
-    return found != NULL ? found : op_add(c, g, op, &codes, true);
+    return found != NULL ? found : group_op_add(c, g, op, &codes, true);
 }
 
 /* --- the door --- */
@@ -187,7 +187,7 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, const stru
         return coalesce_full(c, o);
     g->op_quarters += quarters;
     if (into == NULL) {
-        into = op_add(c, g, op, &codes, false);
+        into = group_op_add(c, g, op, &codes, false);
         if (op->kind == OP_UNIQ) op_moves(c, g, into, op->name);
     }
     op_take(c, o, op, into);

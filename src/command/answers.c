@@ -19,7 +19,7 @@ static void made(struct session *s)
 }
 
 /* What clients have read meanwhile is free. */
-static void look(struct command *c)
+static void answers_look(struct command *c)
 {
     struct list *held = &c->shares[SHARE_ANSWERS].held;
     for (struct list *at = held->next, *next; at != held; at = next) {
@@ -73,7 +73,7 @@ bool answer_begin(struct session *s, const struct query *q, struct buf *out)
             out, "TRYAGAIN answers that wait to be read leave no room for this one (limits.memory)");
     }
     if (s->answer.making) return true; /* it has waited */
-    look(c);
+    answers_look(c);
     if (!share_fits(s, SHARE_ANSWERS, bytes)) {
         wait(s, bytes);
         return false;
@@ -117,7 +117,7 @@ void answers_close(struct session *s)
 void answers_tick(struct command *c, uint64_t now_ms)
 {
     if (list_empty(&c->queued)) return;
-    look(c);
+    answers_look(c);
     queue_go_on(c);
     while (!list_empty(&c->queued)) {
         struct session *s = CONTAINER_OF(c->queued.next, struct session, answer.queued);

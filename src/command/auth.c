@@ -117,7 +117,7 @@ static struct auth_words words_kept(const struct session *s)
 static void proof_done(struct proof_ask *a);
 
 /* False: the outcome is already set. */
-static bool prove(struct session *s, const struct auth_words *w)
+static bool auth_prove(struct session *s, const struct auth_words *w)
 {
     const struct command_config *config = &s->command->config;
     char address[160];
@@ -155,7 +155,7 @@ static void proof_done(struct proof_ask *a)
     struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
     struct auth_words w = words_kept(s);
     bool changed = s->ask.auth.users_version != s->command->users_version;
-    if (changed && s->command->config.users->n > 0 && a->outcome == PROOF_RIGHT && prove(s, &w)) return;
+    if (changed && s->command->config.users->n > 0 && a->outcome == PROOF_RIGHT && auth_prove(s, &w)) return;
     auth_end(s, s->ask.auth.proof.outcome);
 }
 
@@ -182,7 +182,7 @@ static enum taken auth_begin(struct session *s, const struct auth_words *w, stru
     if (u != NULL && prover_knows(config->prover, u, w->password)) return auth_right(s, u, w, out), TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
     words_keep(s, w);
-    if (prove(s, w)) {
+    if (auth_prove(s, w)) {
         ask_begin(s);
         return TAKEN;
     }

@@ -81,7 +81,7 @@ enum taken run_unwatch(struct session *s, const struct request *r, struct buf *o
 
 /* ---- names ---- */
 
-static bool is_plain(struct slice text)
+static bool name_is_plain(struct slice text)
 {
     for (size_t i = 0; i < text.n; i++)
         if (text.p[i] < '!' || text.p[i] > '~') return false;
@@ -90,7 +90,7 @@ static bool is_plain(struct slice text)
 
 bool client_name_fits(struct slice name, struct buf *out)
 {
-    if (!is_plain(name))
+    if (!name_is_plain(name))
         return reply_error(out, "ERR Client names cannot contain spaces, newlines or special characters.");
     if (name.n > CLIENT_NAME_MAX)
         return reply_error(out, "ERR Client names cannot be longer than 256 bytes.");
@@ -128,7 +128,7 @@ static enum taken run_setinfo(struct session *s, const struct request *r, struct
     const char *what = is_name ? "lib-name" : "lib-ver";
     if (!is_name && !slice_ieq(r->args[2], SLICE("lib-ver")))
         reply_errorf(out, "ERR Unrecognized option '%s'", SLICE_SHOW(r->args[2], SHOWN_BYTES));
-    else if (!is_plain(r->args[3]))
+    else if (!name_is_plain(r->args[3]))
         reply_errorf(out, "ERR %s cannot contain spaces, newlines or special characters.", what);
     else if (r->args[3].n > CLIENT_NAME_MAX)
         reply_errorf(out, "ERR %s cannot be longer than 256 bytes.", what);

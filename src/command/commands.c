@@ -224,7 +224,7 @@ static bool filter_lets(const struct filter *f, const struct spec *spec, struct 
 }
 
 /* The names of spec and its subcommands; returns how many. */
-static size_t list_put(const struct filter *f, const struct spec *whole, struct buf *out)
+static size_t commands_list_put(const struct filter *f, const struct spec *whole, struct buf *out)
 {
     char text[NAME_BYTES];
     size_t n = 0;
@@ -249,7 +249,7 @@ static enum taken run_command_list(struct session *s, const struct request *r, s
     size_t n = 0;
     if (!filter_read(r, &f)) return words_syntax(out), TAKEN;
     for (const struct spec *at = specs; at->name != NULL; at++)
-        n += list_put(&f, at, &names);
+        n += commands_list_put(&f, at, &names);
     reply_array(out, n);
     buf_put_slice(out, buf_slice(&names));
     buf_free(&names);

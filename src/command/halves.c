@@ -21,7 +21,7 @@ static void end(struct session *s, const char *why)
     session_refuse(s, why);
 }
 
-static struct session *longest(struct session *s)
+static struct session *longest_half(struct session *s)
 {
     struct session *found = s;
     list_for_each (at, &s->command->shares[SHARE_HALVES].held) {
@@ -40,7 +40,7 @@ void half_set(struct session *s, size_t bytes, bool is_new)
     bool more = bytes > *had;
     share_set(s, SHARE_HALVES, bytes);
     while (more && *had > 0 && !share_fits(s, SHARE_HALVES, 0))
-        end(longest(s), "ERR Protocol error: unfinished requests take too much memory (limits.memory)");
+        end(longest_half(s), "ERR Protocol error: unfinished requests take too much memory (limits.memory)");
 }
 
 /* Else it is for us to go on: the client has answers to read first, say. */

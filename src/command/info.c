@@ -66,7 +66,7 @@ static bool is_default(const char *title)
     return strcmp(title, "Commandstats") != 0;
 }
 
-static bool is_asked(const struct info_asked *asked, const char *title)
+static bool section_is_asked(const struct info_asked *asked, const char *title)
 {
     for (uint32_t i = 0; i < asked->n; i++) {
         struct slice section = asked->sections[i];
@@ -80,13 +80,13 @@ static bool is_asked(const struct info_asked *asked, const char *title)
 
 bool info_begins(const struct info_asked *asked, const char *title, struct buf *out)
 {
-    if (!is_asked(asked, title)) return false;
+    if (!section_is_asked(asked, title)) return false;
     if (out->n > 0) BUF_LIT(out, "\r\n");
     buf_printf(out, "# %s\r\n", title);
     return true;
 }
 
-static void put(struct buf *out, const char *name, uint64_t value)
+static void figure_put(struct buf *out, const char *name, uint64_t value)
 {
     buf_printf(out, "%s:%llu\r\n", name, (unsigned long long)value);
 }
@@ -99,20 +99,20 @@ static void info_server(const struct command *c, struct buf *out)
     uname(&os);
     buf_printf(out, "tallyd_version:%s\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", TALLYD_VERSION);
     buf_printf(out, "os:%s %s %s\r\n", os.sysname, os.release, os.machine);
-    put(out, "arch_bits", 8 * sizeof(void *));
-    put(out, "process_id", (uint64_t)getpid());
+    figure_put(out, "arch_bits", 8 * sizeof(void *));
+    figure_put(out, "process_id", (uint64_t)getpid());
     buf_printf(out, "run_id:%s\r\n", c->run_id);
-    put(out, "uptime_in_seconds", uptime_s);
-    put(out, "uptime_in_days", uptime_s / 86400);
+    figure_put(out, "uptime_in_seconds", uptime_s);
+    figure_put(out, "uptime_in_days", uptime_s / 86400);
 }
 
 /* blocked_clients: those that wait for the answer to a slow command (CTR.TOTAL, CTR.SYNC ...), for room, or for their user's
  * rate. A hit that waits for its frame does not block its client. */
 static void info_clients(const struct command *c, struct buf *out)
 {
-    put(out, "connected_clients", (uint64_t)STAT_GET(connections_open));
-    put(out, "maxclients", c->config.clients_max);
-    put(out, "blocked_clients", c->blocked_n);
+    figure_put(out, "connected_clients", (uint64_t)STAT_GET(connections_open));
+    figure_put(out, "maxclients", c->config.clients_max);
+    figure_put(out, "blocked_clients", c->blocked_n);
 }
 
 /* As Redis writes bytes for people: "1.50M". */
@@ -132,22 +132,22 @@ static void info_memory(struct buf *out)
 {
     uint64_t resident, own;
     if (memory_held(&resident, &own)) {
-        put(out, "used_memory", own);
+        figure_put(out, "used_memory", own);
         put_human(out, "used_memory_human", own);
-        put(out, "used_memory_rss", resident);
+        figure_put(out, "used_memory_rss", resident);
         put_human(out, "used_memory_rss_human", resident);
     }
-    put(out, "maxmemory", 0);
+    figure_put(out, "maxmemory", 0);
 }
 
 static void info_stats(const struct command *c, struct buf *out)
 {
-    put(out, "total_connections_received", (uint64_t)STAT_GET(connections_accepted));
-    put(out, "total_commands_processed", calls_all(c));
-    put(out, "instantaneous_ops_per_sec", calls_per_s(c));
-    put(out, "rejected_connections", (uint64_t)STAT_GET(connections_refused));
-    put(out, "total_net_input_bytes", (uint64_t)STAT_GET(net_input_bytes));
-    put(out, "total_net_output_bytes", (uint64_t)STAT_GET(net_output_bytes));
+    figure_put(out, "total_connections_received", (uint64_t)STAT_GET(connections_accepted));
+    figure_put(out, "total_commands_processed", calls_all(c));
+    figure_put(out, "instantaneous_ops_per_sec", calls_per_s(c));
+    figure_put(out, "rejected_connections", (uint64_t)STAT_GET(connections_refused));
+    figure_put(out, "total_net_input_bytes", (uint64_t)STAT_GET(net_input_bytes));
+    figure_put(out, "total_net_output_bytes", (uint64_t)STAT_GET(net_output_bytes));
 #define X(name, meaning) buf_printf(out, #name ":%lld\r\n", (long long)STAT_GET(name));
     STATS(X)
 #undef X

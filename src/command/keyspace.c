@@ -13,7 +13,7 @@ static const struct counter *key_counter(const struct session *s, struct slice k
 enum { OPTION_NX = 1, OPTION_XX = 2, OPTION_GT = 4, OPTION_LT = 8, OPTIONS = 4 };
 
 /* 0, and the error in out: there is no such option. */
-static unsigned option_of(struct slice word, struct buf *out)
+static unsigned expire_option(struct slice word, struct buf *out)
 {
     static const char *const names[OPTIONS] = {"NX", "XX", "GT", "LT"};
     for (unsigned i = 0; i < OPTIONS; i++)
@@ -26,7 +26,7 @@ static bool expire_options(const struct request *r, struct buf *out)
 {
     unsigned all = 0;
     for (uint32_t i = 3; i < r->args_n; i++) {
-        unsigned option = option_of(r->args[i], out);
+        unsigned option = expire_option(r->args[i], out);
         if (option == 0) return false;
         all |= option;
     }

@@ -84,7 +84,7 @@ void order_local(struct order *o, struct outlet *client, struct slice reply)
 
 /* ---- the head ---- */
 
-static inline int64_t value_take(struct outlet *way)
+static inline int64_t order_value_take(struct outlet *way)
 {
     int64_t v;
     memcpy(&v, way->out.p + way->taken, sizeof v);
@@ -101,7 +101,7 @@ static void values_take(struct order *o, struct outlet *client)
     for (; n > 0; n--, first++) {
         struct outlet *way = &o->ways[ring[first & mask]].outlet;
         if (way->taken == way->values) break;
-        to += head_write(':', value_take(way), to);
+        to += head_write(':', order_value_take(way), to);
     }
     client->out.n = (size_t)(to - client->out.p);
     client->counted += first - o->first;
@@ -140,7 +140,7 @@ static void text_take(struct way *w, struct outlet *client)
     memcpy(&text, texts->p + w->texts_taken, sizeof text);
     buf_put(&client->out, texts->p + w->texts_taken + sizeof text, text.n);
     client->counted += text.counts;
-    (void)value_take(&w->outlet);
+    (void)order_value_take(&w->outlet);
     w->texts_taken += sizeof text + text.n;
     texts_next(w);
     texts_drop(texts, &w->texts_taken);

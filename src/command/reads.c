@@ -37,7 +37,7 @@ static void values_reply(const struct query_answer *a, struct buf *out)
     }
 }
 
-static void read_done(struct read_request *q)
+static void reads_done(struct read_request *q)
 {
     struct session *s = CONTAINER_OF(q, struct session, ask.read);
     if (ask_answers(s, q->outcome, q->text)) {
@@ -67,7 +67,7 @@ static enum taken read_ask(struct session *s, enum op_kind kind, const struct qu
     if (q->kind != QUERY_NAMES && !names_fit(s, kind, q->name, q->type, q->from, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
     if (!answer_begin(s, q, out)) return s->state == SESSION_QUEUED ? LEFT : TAKEN;
-    s->ask.read = (struct read_request){.who = s->user, .query = *q, .done = read_done};
+    s->ask.read = (struct read_request){.who = s->user, .query = *q, .done = reads_done};
     names_keep(s, &s->ask.read.query);
     if (q->kind != QUERY_NAMES) (void)lane_of_op(s, kind, q->name);
     ask_begin(s);

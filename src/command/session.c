@@ -175,7 +175,7 @@ static void strange_log(struct session *s, const char *why)
     log_event(LOG_WARN, "cross_protocol", "peer=%s times=%u why=%s", peer, times, LOGQ(why));
 }
 
-static enum taken run(struct session *s, const struct request *r)
+static enum taken request_run(struct session *s, const struct request *r)
 {
     if (r->args_n == 0) return TAKEN;
     const char *strange = spec_is_strange(r);
@@ -309,7 +309,7 @@ void session_refuse(struct session *s, const char *error)
 static enum taken run_of_user(struct session *s, const struct request *r)
 {
     struct user *before = s->user;
-    enum taken taken = run(s, r);
+    enum taken taken = request_run(s, r);
     if (taken != TAKEN || s->door == DOOR_OPEN || s->user != before) return taken;
     if (s->multi != NULL)
         guard_queued(s);
@@ -358,7 +358,7 @@ size_t session_bytes(struct session *s, struct slice in)
             return in.n;
         }
         size_t n = r->raw.n;
-        if ((s->door == DOOR_OPEN ? run(s, r) : run_of_user(s, r)) == TAKEN) used += n;
+        if ((s->door == DOOR_OPEN ? request_run(s, r) : run_of_user(s, r)) == TAKEN) used += n;
     }
     if (half != s->share[SHARE_HALVES].bytes) half_set(s, half, used > 0);
     return s->state == SESSION_ENDING || s->last ? in.n : used;

@@ -109,7 +109,7 @@ void spec_put_name(const struct spec *spec, struct buf *out)
 }
 
 /* As Redis' printf("%.*s") of a C string: ends at a NUL byte. */
-static void put_text(struct buf *b, struct slice s, size_t most)
+static void table_text_put(struct buf *b, struct slice s, size_t most)
 {
     size_t n = s.n < most ? s.n : most;
     buf_put(b, s.p, strnlen(s.p, n));
@@ -119,13 +119,13 @@ static void reply_unknown(const struct request *r, struct buf *out)
 {
     struct buf line = {0};
     BUF_LIT(&line, "ERR unknown command '");
-    put_text(&line, r->args[0], 128);
+    table_text_put(&line, r->args[0], 128);
     BUF_LIT(&line, "', with args beginning with: ");
     size_t args_at = line.n;
     for (uint32_t i = 1; i < r->args_n && line.n - args_at < 128; i++) {
         size_t most = 128 - (line.n - args_at);
         buf_put_char(&line, '\'');
-        put_text(&line, r->args[i], most);
+        table_text_put(&line, r->args[i], most);
         BUF_LIT(&line, "' ");
     }
     reply_error_slice(out, buf_slice(&line));
@@ -141,7 +141,7 @@ static void reply_unknown_sub(const struct spec *whole, struct slice sub, struct
         upper[i] = whole->name[i] >= 'a' ? (char)(whole->name[i] - 'a' + 'A') : whole->name[i];
     struct buf line = {0};
     BUF_LIT(&line, "ERR unknown subcommand '");
-    put_text(&line, sub, 128);
+    table_text_put(&line, sub, 128);
     buf_printf(&line, "'. Try %s HELP.", upper);
     reply_error_slice(out, buf_slice(&line));
     buf_free(&line);

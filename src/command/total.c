@@ -72,7 +72,7 @@ void lasts_close(struct command *c)
     buf_free(&c->lasts.name);
 }
 
-static void name_add(struct buf *b, struct slice part)
+static void total_name_add(struct buf *b, struct slice part)
 {
     uint16_t n = (uint16_t)part.n;
     buf_put(b, (const char *)&n, sizeof n);
@@ -80,13 +80,13 @@ static void name_add(struct buf *b, struct slice part)
 }
 
 /* Of the i-th total; no two have the same name. */
-static struct slice last_name(struct command *c, const struct total_request *t, uint32_t i)
+static struct slice total_last_name(struct command *c, const struct total_request *t, uint32_t i)
 {
     struct buf *name = &c->lasts.name;
     buf_reset(name);
-    name_add(name, t->key);
-    name_add(name, t->fields[i]);
-    if (t->sums) name_add(name, t->fields[t->fields_n - 1]);
+    total_name_add(name, t->key);
+    total_name_add(name, t->fields[i]);
+    if (t->sums) total_name_add(name, t->fields[t->fields_n - 1]);
     return buf_slice(name);
 }
 
@@ -114,7 +114,7 @@ static bool lasts_find(struct command *c, const struct total_request *t, uint32_
                        uint64_t *since_ms)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const struct last *l = map_get(&c->lasts.all, last_name(c, t, i));
+        const struct last *l = map_get(&c->lasts.all, total_last_name(c, t, i));
         if (l == NULL) return false;
         totals[i] = l->total;
         if (l->at_ms < *since_ms) *since_ms = l->at_ms;
@@ -130,7 +130,7 @@ static void total_or_stale_done(struct total_request *t)
     uint32_t n = t->sums ? 1 : t->fields_n;
     uint64_t now_ms = mono_ms(), since_ms = now_ms;
     for (uint32_t i = 0; i < n && t->outcome == ASK_DONE; i++)
-        last_keep(c, last_name(c, t, i), t->totals[i]);
+        last_keep(c, total_last_name(c, t, i), t->totals[i]);
     if (t->outcome != ASK_DONE && lasts_find(c, t, n, last, &since_ms)) {
         STAT_ADD(totals_stale, 1);
         t->outcome = ASK_DONE;

@@ -21,8 +21,8 @@ static bool redirect_read(struct session *s, struct slice word, struct options *
     return reply_error(out, "ERR The client ID you want redirect to does not exist");
 }
 
-static bool option_read(struct session *s, const struct request *r, uint32_t *i, struct options *o,
-                        struct buf *out)
+static bool tracking_option_read(struct session *s, const struct request *r, uint32_t *i, struct options *o,
+                                 struct buf *out)
 {
     struct slice word = r->args[*i];
     bool more = *i + 1 < r->args_n;
@@ -78,7 +78,7 @@ enum taken run_tracking(struct session *s, const struct request *r, struct buf *
 {
     struct options o = {0};
     for (uint32_t i = 3; i < r->args_n; i++)
-        if (!option_read(s, r, &i, &o, out)) return TAKEN;
+        if (!tracking_option_read(s, r, &i, &o, out)) return TAKEN;
     bool on = word_is(r->args[2], "ON");
     const char *why = on ? conflict(s, &o) : NULL;
     if (!on && !word_is(r->args[2], "OFF")) return words_syntax(out), TAKEN;

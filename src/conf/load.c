@@ -190,7 +190,7 @@ static bool same_counters(const struct conf *a, const struct conf *b)
     return true;
 }
 
-static void name_add(struct buf *out, const char *name, size_t *n)
+static void changed_add(struct buf *out, const char *name, size_t *n)
 {
     buf_printf(out, "%s%s", *n == 0 ? "" : ", ", name);
     (*n)++;
@@ -202,13 +202,13 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         const struct conf_row *row = &conf_rows[i];
         if (row->owner == OWNER_ALL && !row->reload && !same_value(row, now, wanted))
-            name_add(out, row->path, &n);
+            changed_add(out, row->path, &n);
     }
-    if (!same_text(now->redis_password, wanted->redis_password)) name_add(out, "Redis' password", &n);
+    if (!same_text(now->redis_password, wanted->redis_password)) changed_add(out, "Redis' password", &n);
     if (!same_text(now->sentinel_password, wanted->sentinel_password))
-        name_add(out, "the sentinels' password", &n);
-    if (!same_text(now->mysql_password, wanted->mysql_password)) name_add(out, "MySQL's password", &n);
-    if (!same_counters(now, wanted)) name_add(out, "counters", &n);
+        changed_add(out, "the sentinels' password", &n);
+    if (!same_text(now->mysql_password, wanted->mysql_password)) changed_add(out, "MySQL's password", &n);
+    if (!same_counters(now, wanted)) changed_add(out, "counters", &n);
     return n;
 }
 

@@ -45,7 +45,7 @@ struct spot {
     struct conf_place *places; /* and its places */
 };
 
-static struct conf_place place_of(const yaml_mark_t *mark)
+static struct conf_place mark_place(const yaml_mark_t *mark)
 {
     return (struct conf_place){(uint32_t)mark->line + 1, (uint32_t)mark->column + 1};
 }
@@ -168,7 +168,7 @@ static void scalar_read(struct reader *r, const struct conf_row *row, const stru
     bool scalar = node->type == YAML_SCALAR_NODE && !is_null(node);
     if (scalar && value_read(row, scalar_of(node), is_quoted(node), at->of, &why)) return;
     describe(node, row, what, sizeof(what));
-    problem_expected(r, place_of(&node->start_mark), at->shown, row, why != NULL ? why : what);
+    problem_expected(r, mark_place(&node->start_mark), at->shown, row, why != NULL ? why : what);
 }
 
 /* The pair's key as a name; a key that is no text, or exists twice, is a problem. */
@@ -176,7 +176,7 @@ static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair
 {
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
     if (key->type != YAML_SCALAR_NODE) {
-        problem(r, place_of(&key->start_mark), "there is a list or a map where a name was expected");
+        problem(r, mark_place(&key->start_mark), "there is a list or a map where a name was expected");
         return false;
     }
     *name = scalar_of(key);
@@ -184,8 +184,8 @@ static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair
         yaml_node_t *before = yaml_document_get_node(r->doc, p->key);
         if (before->type != YAML_SCALAR_NODE || !slice_eq(scalar_of(before), *name)) continue;
         char shown[64];
-        problem(r, place_of(&key->start_mark), "%s is given again here, expected once (first at line %u)",
-                show_name(*name, shown, sizeof(shown)), place_of(&before->start_mark).line);
+        problem(r, mark_place(&key->start_mark), "%s is given again here, expected once (first at line %u)",
+                show_name(*name, shown, sizeof(shown)), mark_place(&before->start_mark).line);
         return false;
     }
     return true;
@@ -213,10 +213,10 @@ static void lookup_pair_read(struct reader *r, const struct conf_row *row, const
     char shown[64], what[128];
     if (!name_read(r, map, pair, &name)) return;
     yaml_node_t *value = yaml_document_get_node(r->doc, pair->value);
-    struct conf_place place = place_of(&value->start_mark);
+    struct conf_place place = mark_place(&value->start_mark);
     size_t i = lookup_place(row, name);
     if (i == CONF_LOOKUP_NAMES) {
-        problem(r, place_of(&yaml_document_get_node(r->doc, pair->key)->start_mark),
+        problem(r, mark_place(&yaml_document_get_node(r->doc, pair->key)->start_mark),
                 "unknown option %s under %s, expected %s", show_name(name, shown, sizeof(shown)), at->shown,
                 row->expect);
         return;
@@ -231,7 +231,7 @@ static void lookup_read(struct reader *r, const struct conf_row *row, const stru
                         yaml_node_t *node)
 {
     bool given[CONF_LOOKUP_NAMES] = {false};
-    struct conf_place here = place_of(&node->start_mark);
+    struct conf_place here = mark_place(&node->start_mark);
     char what[128];
     if (node->type != YAML_MAPPING_NODE) {
         describe(node, row, what, sizeof(what));
@@ -263,7 +263,7 @@ static void named_read(struct reader *r, const struct conf_row *row, const struc
     if (good) return;
     char what[128], shown[64];
     describe(one == NULL ? value : one, row, what, sizeof(what));
-    problem(r, place_of(&value->start_mark), "%s of %s is %s, expected one of %s",
+    problem(r, mark_place(&value->start_mark), "%s of %s is %s, expected one of %s",
             show_name(name, shown, sizeof(shown)), at->shown, what, row->expect);
 }
 
@@ -273,7 +273,7 @@ static void names_read(struct reader *r, const struct conf_row *row, const struc
     char what[128];
     if (node->type != YAML_MAPPING_NODE) {
         describe(node, row, what, sizeof(what));
-        problem_expected(r, place_of(&node->start_mark), at->shown, row, what);
+        problem_expected(r, mark_place(&node->start_mark), at->shown, row, what);
         return;
     }
     for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++)
@@ -284,7 +284,7 @@ static void names_read(struct reader *r, const struct conf_row *row, const struc
 static void option_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                         yaml_node_t *node)
 {
-    at->places[row - conf_rows] = place_of(&node->start_mark);
+    at->places[row - conf_rows] = mark_place(&node->start_mark);
     if (row->kind == KIND_LOOKUP) {
         lookup_read(r, row, at, node);
         return;
@@ -298,7 +298,7 @@ static void option_read(struct reader *r, const struct conf_row *row, const stru
         return;
     }
     yaml_node_item_t *item = node->data.sequence.items.start, *end = node->data.sequence.items.top;
-    if (item == end) problem_expected(r, place_of(&node->start_mark), at->shown, row, "an empty list");
+    if (item == end) problem_expected(r, mark_place(&node->start_mark), at->shown, row, "an empty list");
     for (; item < end; item++)
         scalar_read(r, row, at, yaml_document_get_node(r->doc, *item));
 }
@@ -330,7 +330,7 @@ static const struct section {
 
 static void entry_read(struct reader *r, const struct section *s, yaml_node_t *map, yaml_node_pair_t *pair)
 {
-    struct conf_place here = place_of(&yaml_document_get_node(r->doc, pair->key)->start_mark);
+    struct conf_place here = mark_place(&yaml_document_get_node(r->doc, pair->key)->start_mark);
     struct spot at = {.path = ""};
     struct slice name;
     char shown[64];
@@ -358,7 +358,7 @@ static void counters_read(struct reader *r, yaml_node_t *node)
     if (n == 0) {
         char what[128];
         describe(node, NULL, what, sizeof(what));
-        problem(r, place_of(&node->start_mark), "counters is %s, " COUNTERS_WANTED,
+        problem(r, mark_place(&node->start_mark), "counters is %s, " COUNTERS_WANTED,
                 node->type == YAML_MAPPING_NODE ? "an empty map" : what);
         return;
     }
@@ -372,7 +372,7 @@ static void users_read(struct reader *r, yaml_node_t *node)
 {
     size_t n = pairs_of(node);
     if (n == 0) {
-        problem(r, place_of(&node->start_mark),
+        problem(r, mark_place(&node->start_mark),
                 "users is not a map or is empty, expected a map with a user's name at each; without users "
                 "anyone who can connect has full access");
         return;
@@ -407,7 +407,7 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
     bool own =
         plain && strcmp(in->path, COLUMNS_PATH) == 0 && (row == NULL || value->type == YAML_SEQUENCE_NODE);
     if (own) {
-        at.places[CONF_COUNTER_COLUMN_MORE] = place_of(&key->start_mark);
+        at.places[CONF_COUNTER_COLUMN_MORE] = mark_place(&key->start_mark);
         named_read(r, &conf_rows[CONF_COUNTER_COLUMN_MORE], in, name, value);
     } else if (row != NULL)
         option_read(r, row, &at, value);
@@ -418,7 +418,7 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
     else if (plain && conf_group_exists(slice_str(at.path)))
         group_read(r, &at, value);
     else
-        problem_unknown(r, place_of(&key->start_mark), in, name);
+        problem_unknown(r, mark_place(&key->start_mark), in, name);
 }
 
 /* Options that must be given, directly under this map. */
@@ -440,7 +440,7 @@ static void missing_check(struct reader *r, const struct spot *in, struct conf_p
 
 static void map_read(struct reader *r, const struct spot *in, yaml_node_t *node)
 {
-    struct conf_place at = place_of(&node->start_mark);
+    struct conf_place at = mark_place(&node->start_mark);
     if (node->type != YAML_MAPPING_NODE && !is_null(node)) {
         char what[128];
         describe(node, NULL, what, sizeof(what));
@@ -531,8 +531,8 @@ static char *instance_default(void)
 }
 
 /* From the environment, else systemd's credentials, else the option's file. NULL: nowhere. */
-static char *password_read(struct reader *r, const char *variable, const char *credential, const char *path,
-                           enum conf_option option)
+static char *conf_password_read(struct reader *r, const char *variable, const char *credential,
+                                const char *path, enum conf_option option)
 {
     struct error e = {0};
     const char *value = getenv(variable);
@@ -544,7 +544,7 @@ static char *password_read(struct reader *r, const char *variable, const char *c
     return secret;
 }
 
-static void finish(struct reader *r)
+static void reader_finish(struct reader *r)
 {
     struct conf *c = r->conf;
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
@@ -564,12 +564,13 @@ static void finish(struct reader *r)
                 CONF_INSTANCE_ENVIRONMENT " in the environment is \"%s\", expected %s", named,
                 conf_rows[CONF_INSTANCE].expect);
     if (c->instance == NULL) c->instance = instance_default();
-    c->redis_password = password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password", c->redis_password_file,
-                                      CONF_REDIS_PASSWORD_FILE);
-    c->sentinel_password = password_read(r, "TALLYD_SENTINEL_PASSWORD", "sentinel.password",
-                                         c->redis_sentinel_password_file, CONF_REDIS_SENTINEL_PASSWORD_FILE);
-    c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
-                                      CONF_MYSQL_PASSWORD_FILE);
+    c->redis_password = conf_password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password",
+                                           c->redis_password_file, CONF_REDIS_PASSWORD_FILE);
+    c->sentinel_password =
+        conf_password_read(r, "TALLYD_SENTINEL_PASSWORD", "sentinel.password",
+                           c->redis_sentinel_password_file, CONF_REDIS_SENTINEL_PASSWORD_FILE);
+    c->mysql_password = conf_password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password",
+                                           c->mysql_password_file, CONF_MYSQL_PASSWORD_FILE);
     struct error e;
     if (r->conf->http_tokens_file != NULL) {
         char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
@@ -595,15 +596,15 @@ static void document_read(struct reader *r)
         counters |= key->type == YAML_SCALAR_NODE && slice_eq(scalar_of(key), SLICE(COUNTERS_PATH));
     }
     if (!counters) problem(r, (struct conf_place){1, 1}, "counters is missing, " COUNTERS_WANTED);
-    finish(r);
+    reader_finish(r);
 }
 
 static void syntax_problem(struct reader *r, const yaml_parser_t *parser)
 {
-    struct conf_place at = place_of(&parser->problem_mark);
+    struct conf_place at = mark_place(&parser->problem_mark);
     if (parser->error == YAML_MEMORY_ERROR) heap_exhausted(0);
     if (parser->error == YAML_READER_ERROR)
-        problem(r, place_of(&parser->mark), "bytes that are not UTF-8 text, expected YAML");
+        problem(r, mark_place(&parser->mark), "bytes that are not UTF-8 text, expected YAML");
     else
         problem(r, at, "%s, expected YAML (are the indents spaces, and the same in one map?)",
                 parser->problem == NULL ? "this cannot be read" : parser->problem);
@@ -624,7 +625,7 @@ static void parser_read(struct reader *r, yaml_parser_t *parser)
     } else {
         yaml_node_t *root = yaml_document_get_root_node(&second);
         if (root != NULL)
-            problem(r, place_of(&second.start_mark), "a second document begins here, expected one");
+            problem(r, mark_place(&second.start_mark), "a second document begins here, expected one");
         yaml_document_delete(&second);
     }
     yaml_document_delete(&document);

@@ -43,7 +43,7 @@ static bool fit_to_read(int fd, struct error *e)
 }
 
 /* The text of fd, at most `most` bytes; line: one line, whose end is taken off. NULL: e->text is fault. */
-static char *text_read(int fd, size_t most, bool line, const char *fault, struct error *e)
+static char *secret_text_read(int fd, size_t most, bool line, const char *fault, struct error *e)
 {
     char *text = heap_alloc(most + 1);
     ssize_t n = read(fd, text, most);
@@ -59,15 +59,16 @@ static char *text_read(int fd, size_t most, bool line, const char *fault, struct
     return NULL;
 }
 
-static char *line_read(int fd, struct error *e)
+static char *secret_line_read(int fd, struct error *e)
 {
-    return text_read(fd, SECRET_BYTES_MAX, true,
-                     "is a file without a password, expected one line of text of at most 1000 bytes", e);
+    return secret_text_read(fd, SECRET_BYTES_MAX, true,
+                            "is a file without a password, expected one line of text of at most 1000 bytes",
+                            e);
 }
 
 static char *lines_read(int fd, struct error *e)
 {
-    return text_read(fd, LINES_BYTES_MAX, false, "is not a file of text of at most 64 KiB", e);
+    return secret_text_read(fd, LINES_BYTES_MAX, false, "is not a file of text of at most 64 KiB", e);
 }
 
 static char *secret_read(const char *conf_file, const char *path, char *(*read_fd)(int fd, struct error *e),
@@ -89,7 +90,7 @@ static char *secret_read(const char *conf_file, const char *path, char *(*read_f
 
 char *secret_read_file(const char *conf_file, const char *path, struct error *e)
 {
-    return secret_read(conf_file, path, line_read, e);
+    return secret_read(conf_file, path, secret_line_read, e);
 }
 
 char *secret_read_lines(const char *conf_file, const char *path, struct error *e)
@@ -114,7 +115,7 @@ char *secret_read_credential(const char *name, struct error *e)
     if (fd < 0) return NULL;
     char begin[2]; /* an empty line is what a unit passes for a password that was not set */
     ssize_t n = pread(fd, begin, sizeof begin, 0);
-    char *secret = n == 0 || (n == 1 && begin[0] == '\n') ? NULL : line_read(fd, e);
+    char *secret = n == 0 || (n == 1 && begin[0] == '\n') ? NULL : secret_line_read(fd, e);
     close(fd);
     return secret;
 }

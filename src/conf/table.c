@@ -123,7 +123,7 @@ static const struct structure *structure_of(const struct conf_row *row)
 }
 
 /* "{ ca, cert, key, verify }" and the defaults that are not empty; returns the row after its last member. */
-static size_t members_put(const struct structure *s, size_t i, struct conf_text *t, struct buf *out)
+static size_t structure_put(const struct structure *s, size_t i, struct conf_text *t, struct buf *out)
 {
     BUF_LIT(out, "{ ");
     for (size_t first = i; i < CONF_OPTION_COUNT && structure_of(&conf_rows[i]) == s; i++) {
@@ -151,7 +151,7 @@ void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *a
         buf_reset(&expected);
         if (s != NULL) {
             t.path = s->path, t.help = s->help, t.standard = "";
-            i = members_put(s, i, &t, &expected);
+            i = structure_put(s, i, &t, &expected);
         } else {
             conf_expected(row, &expected);
             i++;
@@ -209,23 +209,23 @@ static bool without_star(struct slice path, struct slice wanted)
 }
 
 /* Is it this option, one of its section, or the structure of which it is a member? */
-static bool is_at(const struct conf_text *t, struct slice wanted)
+static bool option_is_at(const struct conf_text *t, struct slice wanted)
 {
     struct slice path = slice_str(t->path);
     bool member = conf_row_find(wanted) != NULL && below(wanted, path).p != NULL;
     return slice_eq(path, wanted) || without_star(path, wanted) || below(path, wanted).p != NULL || member;
 }
 
-static const char *last_name(const char *path)
+static const char *option_last_name(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot == NULL ? path : dot + 1;
 }
 
 /* A last name alone, "clients". */
-static bool is_named(const struct conf_text *t, struct slice wanted)
+static bool option_is_named(const struct conf_text *t, struct slice wanted)
 {
-    return slice_eq(slice_str(last_name(t->path)), wanted);
+    return slice_eq(slice_str(option_last_name(t->path)), wanted);
 }
 
 static bool speaks_of(const struct conf_text *t, struct slice wanted)
@@ -244,7 +244,8 @@ static void wanted_help(void *arg, const struct conf_text *t)
 
 bool conf_help_of(struct slice path, struct buf *out, const char **nearest)
 {
-    static bool (*const ways[])(const struct conf_text *, struct slice) = {is_at, is_named, speaks_of};
+    static bool (*const ways[])(const struct conf_text *, struct slice) = {option_is_at, option_is_named,
+                                                                           speaks_of};
     struct help h = {.out = out, .path = path, .section = slice_of("", 0)};
     for (size_t i = 0; !h.found && i < sizeof(ways) / sizeof(*ways); i++) {
         h.is_wanted = ways[i];
@@ -253,7 +254,7 @@ bool conf_help_of(struct slice path, struct buf *out, const char **nearest)
     }
     *nearest = h.found ? NULL : near_name(path, h.near, h.near_n);
     for (size_t i = 0; !h.found && i < h.near_n && *nearest == NULL; i++) {
-        const char *last = last_name(h.near[i]);
+        const char *last = option_last_name(h.near[i]);
         if (near_name(path, &last, 1) != NULL) *nearest = h.near[i];
     }
     return h.found;
@@ -288,7 +289,7 @@ size_t near_distance(struct slice a, struct slice b)
 }
 
 /* Is word a whole part of name, as "busy" is of "busy_timeout"? */
-static bool is_part(struct slice word, const char *name)
+static bool word_is_part(struct slice word, const char *name)
 {
     size_t n = strlen(name);
     if (word.n == 0 || n <= word.n) return false;
@@ -308,6 +309,6 @@ const char *near_name(struct slice word, const char *const *names, size_t n)
         nearest = names[i];
     }
     for (size_t i = 0; nearest == NULL && i < n; i++)
-        if (is_part(word, names[i])) nearest = names[i];
+        if (word_is_part(word, names[i])) nearest = names[i];
     return nearest;
 }

@@ -87,7 +87,7 @@ static struct slice spaces_trim(struct slice s)
 }
 
 /* Takes the text before the first sep, or all of it, off rest. False: there was no sep, so nothing is left. */
-static bool cut(struct slice *rest, char sep, struct slice *head)
+static bool value_cut(struct slice *rest, char sep, struct slice *head)
 {
     const char *at = rest->n == 0 ? NULL : memchr(rest->p, sep, rest->n);
     size_t n = at == NULL ? rest->n : (size_t)(at - rest->p);
@@ -123,7 +123,7 @@ static bool numbers_read(const struct conf_row *row, struct slice text, struct c
     bool good, more;
     do {
         struct slice number;
-        more = cut(&text, ',', &number);
+        more = value_cut(&text, ',', &number);
         good = number_add(row, number, out, why);
     } while (good && more);
     return good;
@@ -132,7 +132,7 @@ static bool numbers_read(const struct conf_row *row, struct slice text, struct c
 static bool tier_read(const struct conf_row *row, struct slice text, struct conf_tier *out)
 {
     struct slice window;
-    cut(&text, ' ', &window);
+    value_cut(&text, ' ', &window);
     return unit_read_seconds(window, &out->window_s) && unit_read_seconds(spaces_trim(text), &out->keep_s) &&
            out->window_s >= row->least && out->window_s <= out->keep_s && out->keep_s <= row->most;
 }
@@ -162,7 +162,7 @@ static bool tiers_read(const struct conf_row *row, struct slice text, struct con
     do {
         struct slice part;
         struct conf_tier tier;
-        more = cut(&text, ',', &part);
+        more = value_cut(&text, ',', &part);
         good = tier_read(row, part, &tier) && tier_follows(&tiers, &tier, why);
         if (good) tiers.all[tiers.n++] = tier;
     } while (good && more);
@@ -243,7 +243,7 @@ static bool word_read(const struct conf_row *row, struct slice text, int *out)
 }
 
 /* 1..64 letters, digits and the other characters. */
-static bool name_valid(struct slice text, const char *others)
+static bool text_name_valid(struct slice text, const char *others)
 {
     if (text.n == 0 || text.n > 64) return false;
     for (size_t i = 0; i < text.n; i++)
@@ -256,9 +256,9 @@ static bool text_valid(const struct conf_row *row, struct slice text)
 {
     switch (row->kind) {
     case KIND_INSTANCE:
-        return name_valid(text, "._-");
+        return text_name_valid(text, "._-");
     case KIND_IDENTIFIER:
-        return name_valid(text, "_$");
+        return text_name_valid(text, "_$");
     case KIND_HASH:
         return text.n > 0 && text.p[0] == '$' && text_printable(text);
     case KIND_PATTERN:
@@ -285,7 +285,7 @@ bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, v
 {
     struct conf_lookup *to = conf_member(row, base);
     PRE(row->kind == KIND_LOOKUP && i < CONF_LOOKUP_NAMES);
-    if (!name_valid(text, "_$")) return false;
+    if (!text_name_valid(text, "_$")) return false;
     heap_free(to->names[i]);
     to->names[i] = heap_strndup(text.p, text.n);
     return true;
@@ -296,10 +296,10 @@ bool value_map_add(const struct conf_row *row, struct slice name, struct slice t
 {
     struct conf_map *to = conf_member(row, base);
     PRE(row->kind == KIND_MAP);
-    if (!name_valid(name, "_$") || !text_printable(text) || text.n > TEXT_MOST) return false;
+    if (!text_name_valid(name, "_$") || !text_printable(text) || text.n > TEXT_MOST) return false;
     if (to->n > 0 && slice_eq(slice_str(to->all[to->n - 1].name), name)) {
         struct buf joined = {0};
-        if (!name_valid(text, "_$")) return false;
+        if (!text_name_valid(text, "_$")) return false;
         buf_printf(&joined, "%s," SLICE_FMT, to->all[to->n - 1].value, SLICE_ARG(text));
         heap_free(to->all[to->n - 1].value);
         to->all[to->n - 1].value = heap_strndup(joined.p, joined.n);

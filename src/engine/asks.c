@@ -161,7 +161,7 @@ struct wait_task {
     struct sync_request *request;
 };
 
-static void wait_done(struct sync_wait *w)
+static void asked_sync_done(struct sync_wait *w)
 {
     struct wait_task *task = CONTAINER_OF(w, struct wait_task, wait);
     struct sync_request *q = task->request;
@@ -176,7 +176,7 @@ void ask_sync(struct core *c, struct sync_request *q)
     struct wait_task *task = heap_zalloc(sizeof *task);
     task->request = q;
     task->wait.key = q->key;
-    task->wait.done = wait_done;
+    task->wait.done = asked_sync_done;
     sync_wait_for(c->sync, &task->wait);
 }
 
@@ -239,7 +239,7 @@ struct recover_task {
     size_t lines;
 };
 
-static void recover_found(void *arg, const char *kind, struct slice name)
+static void asked_recover_found(void *arg, const char *kind, struct slice name)
 {
     struct recover_task *task = arg;
     buf_printf(&task->bytes, "%s ", kind);
@@ -248,7 +248,7 @@ static void recover_found(void *arg, const char *kind, struct slice name)
     task->lines++;
 }
 
-static void recover_done(void *arg, const struct recovered *r)
+static void asked_recover_done(void *arg, const struct recovered *r)
 {
     struct recover_task *task = arg;
     struct recover_request *q = task->request;
@@ -284,7 +284,7 @@ void ask_recover(struct core *c, struct recover_request *q)
     struct recover_task *task = heap_zalloc(sizeof *task);
     task->request = q;
     struct recovery_how how = {
-        .dry_run = q->dry_run, .found = recover_found, .done = recover_done, .arg = task};
+        .dry_run = q->dry_run, .found = asked_recover_found, .done = asked_recover_done, .arg = task};
     if (recovery_start(c, &how)) return;
     heap_free(task);
     q->outcome = ASK_FAILED;

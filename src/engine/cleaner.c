@@ -110,7 +110,7 @@ static void page_done(struct redis_page *page)
 
 /* --- cleaning it --- */
 
-static void clean_done(struct redis_clean *done)
+static void cleaner_cleaned(struct redis_clean *done)
 {
     struct cleaner *c = done->arg;
     struct cleaner_list *list = done->kind == REDIS_CLEAN_WINDOWS ? &c->windows : &c->names;
@@ -136,7 +136,7 @@ static void clean_ask(struct cleaner *c, const struct cleaner_list *list)
     clean->names = list->all + list->done;
     clean->names_n = left < REDIS_CLEAN_NAMES_MAX ? left : REDIS_CLEAN_NAMES_MAX;
     clean->now_most_s = c->now_s;
-    clean->done = clean_done;
+    clean->done = cleaner_cleaned;
     clean->arg = c;
     redis_clean(&c->link, clean);
 }

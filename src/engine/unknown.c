@@ -45,7 +45,7 @@ static void unknown_fail(struct unknown_task *t, const char *what, const char *t
     unknown_end(t);
 }
 
-static void on_discarded(struct discard *d)
+static void unknown_discarded(struct discard *d)
 {
     struct unknown_task *t = CONTAINER_OF(d, struct unknown_task, discard);
     if (!d->done_ok)
@@ -69,11 +69,11 @@ static void on_moved(struct db_job *job)
         return;
     }
     t->result.rows += (int64_t)t->rows;
-    t->discard = (struct discard){.batch = &t->batch, .done = on_discarded};
+    t->discard = (struct discard){.batch = &t->batch, .done = unknown_discarded};
     redis_discard(&t->core->sync_link, &t->discard);
 }
 
-static void on_fenced(struct fence *f)
+static void unknown_fenced(struct fence *f)
 {
     struct unknown_task *t = CONTAINER_OF(f, struct unknown_task, fence);
     bool same = strcmp(f->run_id, t->scan.run_id) == 0 && strcmp(f->run_id, t->epoch.run_id) == 0 &&
@@ -88,12 +88,12 @@ static void on_fenced(struct fence *f)
 }
 
 /* (!) A scan is sealed on a thread, so this may come after the links were closed: a fence would never be answered. */
-static void on_scanned(struct scan *s)
+static void unknown_scanned(struct scan *s)
 {
     struct unknown_task *t = CONTAINER_OF(s, struct unknown_task, scan);
     bool sealed = s->outcome == SCAN_SEALED;
     if (sealed && t->core->stage != STAGE_CLOSING) {
-        t->fence = (struct fence){.done = on_fenced};
+        t->fence = (struct fence){.done = unknown_fenced};
         redis_fence(t->core->fences, &t->fence);
     } else if (s->outcome == SCAN_GONE) {
         unknown_next(t);
@@ -112,7 +112,7 @@ static void unknown_next(struct unknown_task *t)
     batch_init(&t->batch, &t->ids[t->at++]);
     t->epoch = t->core->gate.epoch;
     t->scan = (struct scan){
-        .batch = &t->batch, .counters = t->core->config.counters, .raw = true, .done = on_scanned};
+        .batch = &t->batch, .counters = t->core->config.counters, .raw = true, .done = unknown_scanned};
     redis_scan(&t->core->scans, &t->scan);
 }
 

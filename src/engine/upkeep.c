@@ -35,7 +35,7 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
     CONTAINER_OF(w, struct upkeep, walk)->leftovers_seen++;
 }
 
-static void on_restored(struct redis_restore *r)
+static void upkeep_restored(struct redis_restore *r)
 {
     struct upkeep *u = CONTAINER_OF(r, struct upkeep, restore);
     if (r->lost || u->core->stage != STAGE_RUNNING) {
@@ -87,7 +87,7 @@ void upkeep_tick(struct upkeep *u, uint64_t now_ms)
     if (!u->walking && now_ms >= u->walk_at_ms) {
         /* First held names that a counter of ours matches: another tallyd may have put them there. */
         u->walking = u->restoring = true;
-        u->restore = (struct redis_restore){.counters = u->core->config.counters, .done = on_restored};
+        u->restore = (struct redis_restore){.counters = u->core->config.counters, .done = upkeep_restored};
         redis_restore(&u->core->sync_link, &u->restore);
     }
     prune_tick(&u->prune);

@@ -28,7 +28,8 @@ static void rows_end(struct db_job *job)
     r->done(r);
 }
 
-static void rows_ask(struct core *c, struct prune_rows *r, void (*work)(struct db *db, struct db_job *job))
+static void ledger_rows_ask(struct core *c, struct prune_rows *r,
+                            void (*work)(struct db *db, struct db_job *job))
 {
     struct rows_task *t = heap_zalloc(sizeof *t);
     t->rows = r;
@@ -50,7 +51,7 @@ static void cutoff_work(struct db *db, struct db_job *job)
 static void port_cutoff(void *arg, struct prune_rows *r)
 {
     r->ok = false;
-    rows_ask(arg, r, cutoff_work);
+    ledger_rows_ask(arg, r, cutoff_work);
 }
 
 static void prune_work(struct db *db, struct db_job *job)
@@ -70,7 +71,7 @@ static void prune_work(struct db *db, struct db_job *job)
 static void port_prune_rows(void *arg, struct prune_rows *r)
 {
     r->ok = false;
-    rows_ask(arg, r, prune_work);
+    ledger_rows_ask(arg, r, prune_work);
 }
 
 /* --- complete_until --- */

@@ -65,7 +65,7 @@ struct known_series { /* of SERIES.LIST, a "<precision>:<name>" */
     int64_t precision;
 };
 
-static int by_name(const void *a, const void *b)
+static int series_by_name(const void *a, const void *b)
 {
     const struct known_series *x = a, *y = b;
     int order = slice_cmp_bytes(x->name, y->name);
@@ -94,7 +94,7 @@ static struct known_series *series_choose(struct exchange *x, const redisReply *
         if (!series_split(reply->element[i], s) || !slice_starts(s->name, prefix)) continue;
         *n += bound.p == NULL || name_is_of(counters, OP_SERIES, s->name, NO_TYPE, bound);
     }
-    qsort(all, *n, sizeof *all, by_name);
+    qsort(all, *n, sizeof *all, series_by_name);
     return all;
 }
 

@@ -12,7 +12,7 @@
 #define HOURS_STANDARD 48
 #define TOP_STANDARD 10
 
-static bool given(const struct figures *f, const char *name, struct slice *value)
+static bool parameter_given(const struct figures *f, const char *name, struct slice *value)
 {
     *value = slice_of(NULL, 0);
     return target_arg(&f->x->target, name, value);
@@ -42,8 +42,9 @@ static bool count_read(struct figures *f)
 {
     struct slice name;
     uint32_t count = 0;
-    if (given(f, "count", &name) && (f->counter->field != FIELD_COUNT ||
-                                     (count = counter_count_of(f->counter, name)) == f->counter->counts_n))
+    if (parameter_given(f, "count", &name) &&
+        (f->counter->field != FIELD_COUNT ||
+         (count = counter_count_of(f->counter, name)) == f->counter->counts_n))
         return exchange_refuse(f->x, 400, "see /api/counters for its counts",
                                "\"%s\" is no count of this counter", SLICE_SHOW(name, 50));
     parts_init(&f->parts, f->counter, count);
@@ -51,7 +52,7 @@ static bool count_read(struct figures *f)
 }
 
 /* key[<column>]=<value> */
-static bool part_read(struct figures *f, struct slice name, struct slice value)
+static bool range_part_read(struct figures *f, struct slice name, struct slice value)
 {
     struct slice column = name.n > 5 ? slice_of(name.p + 4, name.n - 5) : SLICE("");
     for (uint32_t i = 0; i < f->parts.n; i++) {
@@ -66,14 +67,14 @@ static bool part_read(struct figures *f, struct slice name, struct slice value)
                            SLICE_SHOW(name, 70));
 }
 
-static bool parts_read(struct figures *f)
+static bool range_parts_read(struct figures *f)
 {
     const struct target *t = &f->x->target;
     for (size_t i = 0; i < t->args_n; i++) {
         struct slice name = target_arg_name(t, i), value;
         if (!slice_starts(name, SLICE("key"))) continue;
         value = slice_of(t->bytes.p + t->values[i].at, t->values[i].n);
-        if (!part_read(f, name, value)) return false;
+        if (!range_part_read(f, name, value)) return false;
     }
     f->one = true;
     for (uint32_t i = 0; i < f->parts.n; i++)
@@ -108,7 +109,7 @@ static bool field_read(struct figures *f, struct slice field, struct slice *from
 /* --- times --- */
 
 /* Fields are days and hours of the store's zone. */
-static bool range_of(struct figures *f, struct slice from, struct slice to)
+static bool figures_range(struct figures *f, struct slice from, struct slice to)
 {
     static const size_t standards[] = {
         [FIELD_DATE] = DAYS_STANDARD, [FIELD_HOUR] = HOURS_STANDARD, [FIELD_MONTH] = MONTHS_STANDARD};
@@ -131,27 +132,28 @@ static const char *unfit(const struct figures *f, bool ranged, bool topped)
     return topped && timed && f->parts.n == 1 ? "top is for integer and text" : NULL;
 }
 
-static bool ask_read(struct figures *f)
+static bool redis_ask_read(struct figures *f)
 {
     struct slice from, to, top, field;
-    bool has_from = given(f, "from", &from), has_to = given(f, "to", &to), topped = given(f, "top", &top);
+    bool has_from = parameter_given(f, "from", &from), has_to = parameter_given(f, "to", &to),
+         topped = parameter_given(f, "top", &top);
     bool ranged = has_from || has_to;
     const char *fault = unfit(f, ranged, topped);
-    if (given(f, "field", &field) && (ranged || topped))
+    if (parameter_given(f, "field", &field) && (ranged || topped))
         return exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
     if (fault != NULL)
         return exchange_refuse(f->x, 400, ranged ? "ask with top or field" : "ask with from and to",
                                "%s; this counter's field is %s", fault, field_kind_name(f->counter->field));
     if (field.p != NULL && !field_read(f, field, &from, &to)) return false;
     f->by_time = figures_timed(f) && !topped;
-    return parts_read(f) && (!figures_timed(f) || range_of(f, from, to)) &&
+    return range_parts_read(f) && (!figures_timed(f) || figures_range(f, from, to)) &&
            exchange_number(f->x, "top", 1, RANGE_MAX, TOP_STANDARD, &f->top);
 }
 
 /* False: refused. */
 static bool figures_question(struct figures *f)
 {
-    if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !ask_read(f))
+    if (!counter_read(f) || !exchange_wants_csv(f->x, &f->csv) || !count_read(f) || !redis_ask_read(f))
         return false;
     struct buf *q = &f->question;
     buf_printf(q, SLICE_FMT " %zu ", SLICE_ARG(f->counter->name), f->store.n);
@@ -166,7 +168,7 @@ static bool figures_question(struct figures *f)
 }
 
 /* Does column i stand in a row's name? */
-static bool is_named(const struct figures *f, uint32_t i)
+static bool row_is_named(const struct figures *f, uint32_t i)
 {
     return (i == f->parts.time) == f->by_time;
 }
@@ -195,7 +197,7 @@ static void time_put(struct json *j, const char *key, int64_t at_s)
 }
 
 /* "field", or "key" with each column by its name. */
-static void name_put(struct json *j, const struct figures *f, size_t i)
+static void row_name_put(struct json *j, const struct figures *f, size_t i)
 {
     char column[65];
     struct slice values[PARTS_MAX];
@@ -203,7 +205,7 @@ static void name_put(struct json *j, const struct figures *f, size_t i)
     figures_values(f, i, values);
     json_open(j, "key", '{');
     for (uint32_t k = 0; k < f->parts.n; k++) {
-        if (!is_named(f, k)) continue;
+        if (!row_is_named(f, k)) continue;
         slice_show(f->parts.all[k].column, sizeof column - 1, column, sizeof column);
         json_slice(j, column, values[k]);
     }
@@ -216,7 +218,7 @@ static void rows_put(struct json *j, const struct figures *f, const struct label
     json_open(j, "rows", '[');
     for (size_t i = 0; i < f->answer.rows.n; i++) {
         json_open(j, NULL, '{');
-        name_put(j, f, i);
+        row_name_put(j, f, i);
         if (names->all != NULL) json_slice_or_null(j, "label", names->all[i]);
         figure_json(j, "stored", f->answer.rows.all[i].stored);
         figure_json(j, "live", f->answer.rows.all[i].live);
@@ -264,7 +266,7 @@ static void heading_put(struct csv *c, const struct figures *f, bool named)
 {
     static const char *const times[] = {[FIELD_DATE] = "day", [FIELD_HOUR] = "hour", [FIELD_MONTH] = "month"};
     for (uint32_t i = 0; i < f->parts.n; i++)
-        if (is_named(f, i))
+        if (row_is_named(f, i))
             csv_text(c, f->by_time  ? slice_str(times[f->range.kind])
                         : f->simple ? SLICE("item")
                                     : f->parts.all[i].column);
@@ -283,7 +285,7 @@ static void figures_put_csv(struct figures *f)
     for (size_t i = 0; i < f->answer.rows.n; i++) {
         figures_values(f, i, values);
         for (uint32_t k = 0; k < f->parts.n; k++)
-            if (is_named(f, k)) value_put_csv(&c, &f->parts.all[k], values[k]);
+            if (row_is_named(f, k)) value_put_csv(&c, &f->parts.all[k], values[k]);
         if (names.all != NULL) csv_text(&c, names.all[i].p == NULL ? SLICE("") : names.all[i]);
         csv_figure(&c, f->answer.rows.all[i].live);
         csv_figure(&c, f->answer.rows.all[i].stored);

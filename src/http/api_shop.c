@@ -103,8 +103,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /* A table that cannot be read in time, as a large one whose keys do not begin with the store, has no names here, unless none can. */
-static enum err names_read(struct exchange *x, struct worker *w, struct slice prefix, uint32_t n,
-                           struct names *out, struct error *e)
+static enum err shop_names_read(struct exchange *x, struct worker *w, struct slice prefix, uint32_t n,
+                                struct names *out, struct error *e)
 {
     const struct counters *counters = x->http->where->counters;
     enum err code = ERR_NONE;
@@ -177,7 +177,7 @@ void run_stores(struct exchange *x, struct worker *w)
     if (!exchange_number(x, "limit", 1, 1000, 100, &limit)) return;
     if (bound.p != NULL) {
         if (slice_starts(bound, prefix)) names_add(&names, bound);
-    } else if (up && names_read(x, w, prefix, (uint32_t)limit + 1, &names, &e) == ERR_UNAVAILABLE) {
+    } else if (up && shop_names_read(x, w, prefix, (uint32_t)limit + 1, &names, &e) == ERR_UNAVAILABLE) {
         up = false;
     }
     if (e.code == ERR_NONE || !up)

@@ -68,7 +68,7 @@ void run_books(struct exchange *x, struct worker *w)
 /* --- what moves --- */
 
 /* The same for the same fields and counts in any order. */
-static uint64_t digest_of(const redisReply *reply)
+static uint64_t reply_digest(const redisReply *reply)
 {
     uint64_t sum = reply->elements;
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
@@ -84,7 +84,7 @@ static struct mark mark_read(struct worker *w, struct slice key, uint64_t of)
     redisReply *reply = door_ask(&w->door, words, 2);
     struct mark m = {.of = of};
     if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
-        m.digest = digest_of(reply);
+        m.digest = reply_digest(reply);
         m.until_ms = mono_ms() + reply->elements / 2 / FIELDS_A_MS;
     }
     freeReplyObject(reply);
@@ -308,8 +308,8 @@ static void reject_put(void *arg, const struct reject *r)
     reject_json(&l->j, r, l->counters);
 }
 
-static enum err list_put(struct exchange *x, struct db *db, const struct rejects_which *which, uint32_t limit,
-                         struct error *e)
+static enum err rejects_list_put(struct exchange *x, struct db *db, const struct rejects_which *which,
+                                 uint32_t limit, struct error *e)
 {
     uint64_t waiting = 0;
     struct rejects_which all = {0};
@@ -333,7 +333,7 @@ void run_rejects(struct exchange *x, struct worker *w)
     struct db *db = db_for(x, w);
     if (db == NULL) return;
     target_arg(&x->target, "store", &which.store);
-    if (list_put(x, db, &which, (uint32_t)limit, &e) != ERR_NONE) refuse_error(x, &e);
+    if (rejects_list_put(x, db, &which, (uint32_t)limit, &e) != ERR_NONE) refuse_error(x, &e);
     db_destroy(&db);
 }
 
@@ -362,7 +362,8 @@ static struct db *one_for(struct exchange *x, struct worker *w, struct reject_id
     return NULL;
 }
 
-static void done_put(struct exchange *x, const struct reject_id *id, const char *outcome, const char *reason)
+static void reject_done_put(struct exchange *x, const struct reject_id *id, const char *outcome,
+                            const char *reason)
 {
     char text[REJECT_ID_BYTES];
     reject_id_write(id, text);
@@ -396,7 +397,7 @@ void run_replay(struct exchange *x, struct worker *w)
     else if (replay.replayed + replay.refused == 0)
         exchange_refuse(x, 404, "see /api/rejects", "another request replayed or dropped it just now");
     else
-        done_put(x, &id, replay.refused > 0 ? "refused" : "replayed", reason);
+        reject_done_put(x, &id, replay.refused > 0 ? "refused" : "replayed", reason);
     db_destroy(&db);
 }
 
@@ -413,6 +414,6 @@ void run_drop(struct exchange *x, struct worker *w)
     else if (dropped == 0)
         exchange_refuse(x, 404, "see /api/rejects", "another request replayed or dropped it just now");
     else
-        done_put(x, &id, "dropped", "");
+        reject_done_put(x, &id, "dropped", "");
     db_destroy(&db);
 }

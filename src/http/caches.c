@@ -66,7 +66,7 @@ void answer_cache_close(struct answer_cache *c)
     pthread_mutex_destroy(&c->lock);
 }
 
-static struct cached_answer *entry_of(struct answer_cache *c, struct slice question)
+static struct cached_answer *answer_of(struct answer_cache *c, struct slice question)
 {
     for (size_t i = 0; i < CACHED_ANSWERS_MAX; i++) {
         struct cached_answer *e = &c->entries[i];
@@ -81,7 +81,7 @@ void answer_cache_put(struct answer_cache *c, struct slice question, const struc
     pthread_mutex_lock(&c->lock);
     for (size_t i = 1; i < CACHED_ANSWERS_MAX; i++)
         if (c->entries[i].used < oldest->used) oldest = &c->entries[i];
-    struct cached_answer *e = entry_of(c, question);
+    struct cached_answer *e = answer_of(c, question);
     if (e == NULL) e = oldest;
     entry_free(e);
     e->question = heap_strndup(question.p, question.n);
@@ -94,7 +94,7 @@ void answer_cache_put(struct answer_cache *c, struct slice question, const struc
 bool answer_cache_get(struct answer_cache *c, struct slice question, struct rows_answer *out)
 {
     pthread_mutex_lock(&c->lock);
-    struct cached_answer *e = entry_of(c, question);
+    struct cached_answer *e = answer_of(c, question);
     if (e != NULL) {
         e->used = ++c->clock;
         answer_copy(&e->answer, out);

@@ -69,7 +69,7 @@ static void stored_take(void *arg, const struct slice *values, int64_t count)
     row->stored = (struct figure){true, count};
 }
 
-static enum err stored_select(struct figures *f, struct error *e)
+static enum err figures_stored_select(struct figures *f, struct error *e)
 {
     char first[RANGE_FIELD_BYTES], last[RANGE_FIELD_BYTES];
     struct panel_rows rows = {.counter = f->counter,
@@ -88,13 +88,13 @@ static enum err stored_select(struct figures *f, struct error *e)
 }
 
 /* complete_until first: what it says is then in the table. False: refused. */
-static bool stored_read(struct figures *f)
+static bool figures_stored_read(struct figures *f)
 {
     struct error e;
     int64_t until_ms = 0;
     if (!f->mysql_up) return true;
     enum err code = panel_until(&f->w->panel, f->counter, &until_ms, &e);
-    if (code == ERR_NONE) code = stored_select(f, &e);
+    if (code == ERR_NONE) code = figures_stored_select(f, &e);
     /* What is not in the table is 0. */
     if (code == ERR_NONE) {
         f->answer.stored_s = wall_ms() / 1000;
@@ -179,7 +179,7 @@ static void totals_take(struct totals_asked *t, const redisReply *reply)
         f->redis_up = pulse_beat(&f->x->http->pulse).redis_up;
 }
 
-static void totals_ask(struct totals_asked *t)
+static void figures_totals_ask(struct totals_asked *t)
 {
     struct slice words[TOTAL_FIELDS_ASKED_MAX + 2] = {SLICE("CTR.TOTAL"), buf_slice(&t->key)};
     if (t->n == 0 || t->failed) return;
@@ -206,7 +206,7 @@ static void totals_add(struct totals_asked *t, size_t row, const struct slice *v
         return;
     }
     if (t->n == TOTAL_FIELDS_ASKED_MAX || !slice_eq(buf_slice(&t->next_key), buf_slice(&t->key))) {
-        totals_ask(t);
+        figures_totals_ask(t);
         buf_reset(&t->key);
         buf_put_slice(&t->key, buf_slice(&t->next_key));
     }
@@ -243,7 +243,7 @@ static void totals_read(struct figures *f)
             totals_add(t, i, values);
         }
     }
-    totals_ask(t);
+    figures_totals_ask(t);
     for (size_t i = 0; t->failed && i < rows; i++)
         f->answer.rows.all[i].live = (struct figure){0};
     buf_free(&t->key), buf_free(&t->bytes), buf_free(&t->next_key), buf_free(&t->next_field);
@@ -280,7 +280,7 @@ bool figures_read(struct figures *f)
 {
     struct answer_cache *cache = &f->x->http->answer_cache;
     rows_zero(f);
-    if (!stored_read(f)) return false;
+    if (!figures_stored_read(f)) return false;
     if (f->mysql_up && f->simple && !f->by_time && !f->one) pending_read(f);
     if (f->mysql_up && f->redis_up) totals_read(f);
     if (!f->mysql_up) {

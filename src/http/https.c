@@ -70,8 +70,8 @@ void *https_no_certificate(void)
     return (void *)(uintptr_t)none;
 }
 
-static int on_step(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
-                   const gnutls_datum_t *message)
+static int handshake_stepped(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                             const gnutls_datum_t *message)
 {
     struct handshake *k = gnutls_session_get_ptr(session);
     (void)when, (void)message;
@@ -89,7 +89,7 @@ static void handshake_begin(struct handshake *k, const struct https *s, struct M
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
     *k = (struct handshake){.of = s, .files = files, .session = session, .began_ms = mono_ms()};
     gnutls_session_set_ptr(session, k);
-    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST, on_step);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST, handshake_stepped);
     gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, files->credentials);
     /* Nothing counts as a move on a connection before its handshake is done: so this bounds all of it. */
     MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (s->handshake_ms + 999) / 1000);
@@ -156,7 +156,7 @@ void heads_close(struct heads *h)
     pthread_mutex_destroy(&h->lock);
 }
 
-static void leave(struct awaited *head) /* under the lock */
+static void awaited_leave(struct awaited *head) /* under the lock */
 {
     if (!list_linked(&head->link)) return;
     list_remove(&head->link);
@@ -172,7 +172,7 @@ static void oldest_end(struct heads *h) /* under the lock */
     if (log_seldom(&line, &times))
         log_event(LOG_WARN, "http_closed", "awaited=%u most=%u times=%u why=%s", h->n, h->most, times,
                   LOGQ("a client's request did not come whole"));
-    leave(oldest);
+    awaited_leave(oldest);
     shutdown(oldest->fd, SHUT_RDWR);
 }
 
@@ -180,7 +180,7 @@ static void head_await(struct awaited *head)
 {
     struct heads *h = head->of;
     pthread_mutex_lock(&h->lock);
-    leave(head);
+    awaited_leave(head);
     head->since_ms = mono_ms();
     list_push(&h->awaited, &head->link);
     h->n++;
@@ -198,7 +198,7 @@ static struct awaited *head_of(struct MHD_Connection *connection)
 static void leave_now(struct awaited *head)
 {
     pthread_mutex_lock(&head->of->lock);
-    leave(head);
+    awaited_leave(head);
     pthread_mutex_unlock(&head->of->lock);
 }
 

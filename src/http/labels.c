@@ -112,7 +112,7 @@ static void kept_look(struct label_cache *c, struct asking *a, struct labels *ou
     buf_free(&key);
 }
 
-static void name_take(void *arg, struct slice id, struct slice name)
+static void label_take(void *arg, struct slice id, struct slice name)
 {
     struct asking *a = arg;
     if (!map_has(&a->said, id)) map_put(&a->said, id, label_make(a->now_ms, name));
@@ -136,13 +136,13 @@ static void asked_keep(struct label_cache *c, struct asking *a, struct labels *o
     buf_free(&key);
 }
 
-static void mysql_ask(struct label_cache *c, struct panel *p, struct asking *a, struct labels *out)
+static void labels_ask(struct label_cache *c, struct panel *p, struct asking *a, struct labels *out)
 {
     static struct log_seldom line;
     unsigned times;
     struct error e;
     map_init(&a->said);
-    if (panel_labels(p, a->counter, a->fields, a->n, name_take, a, &e) == ERR_NONE)
+    if (panel_labels(p, a->counter, a->fields, a->n, label_take, a, &e) == ERR_NONE)
         asked_keep(c, a, out);
     else if (log_seldom(&line, &times))
         log_event(LOG_WARN, "labels_unread", "counter=" SLICE_FMT " times=%u why=%s",
@@ -158,7 +158,7 @@ struct labels labels_read(struct label_cache *cache, struct panel *p, const stru
     a.wanted = heap_alloc((n + 1) * sizeof *a.wanted);
     a.fields = heap_alloc((n + 1) * sizeof *a.fields);
     kept_look(cache, &a, &out);
-    if (a.n > 0 && p != NULL) mysql_ask(cache, p, &a, &out);
+    if (a.n > 0 && p != NULL) labels_ask(cache, p, &a, &out);
     heap_free(a.wanted);
     heap_free(a.fields);
     return out;

@@ -145,7 +145,7 @@ static void histogram_put(struct buf *out, const char *name, const struct histog
     buf_printf(out, "\ntallyd_%s_seconds_count %llu\n", name, (unsigned long long)count);
 }
 
-static void lanes_put(const struct values *v)
+static void lanes_metrics(const struct values *v)
 {
     const struct status_figures *seen = v->seen;
     if (seen->lanes_n == 0) return;
@@ -165,7 +165,7 @@ static void lanes_put(const struct values *v)
     }
 }
 
-static void refusals_put(const struct values *v)
+static void refusals_metrics(const struct values *v)
 {
     head_put(v->out, "tallyd_hits_refused_by_reason_total", "counter",
              "Increments refused with an error, by its reason");
@@ -190,8 +190,8 @@ static void metrics_put(void *arg, const struct status_figures *seen)
     }
     retries_put(v);
     differences_put(v);
-    lanes_put(v);
-    refusals_put(v);
+    lanes_metrics(v);
+    refusals_metrics(v);
 }
 
 #define SEEN_AGE_MS 1000

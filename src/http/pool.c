@@ -38,7 +38,7 @@ redisContext *door_link(struct door *d)
     return d->link;
 }
 
-static void append(redisContext *link, const struct slice *words, size_t n)
+static void words_append(redisContext *link, const struct slice *words, size_t n)
 {
     const char **texts = heap_alloc(n * sizeof *texts);
     size_t *sizes = heap_alloc(n * sizeof *sizes);
@@ -72,7 +72,7 @@ bool door_ask_all(struct door *d, const struct slice *const *words, const size_t
     redisContext *link = door_link(d);
     if (link == NULL) return false;
     for (size_t i = 0; i < n; i++)
-        append(link, words[i], ns[i]);
+        words_append(link, words[i], ns[i]);
     if (take_all(link, n, answers)) return true;
     door_close(d);
     return false;
@@ -262,7 +262,7 @@ static void beat_ask(struct pulse *p)
 /* --- the thread --- */
 
 /* True: it is to end. */
-static bool pause_until(struct pulse *p, uint64_t when_ms)
+static bool pulse_pause_until(struct pulse *p, uint64_t when_ms)
 {
     struct timespec until = {(time_t)(when_ms / 1000), (long)(when_ms % 1000) * 1000000};
     pthread_mutex_lock(&p->lock);
@@ -277,7 +277,7 @@ static void *pulse_main(void *arg)
 {
     struct pulse *p = arg;
     uint64_t next_ms = mono_ms();
-    while (!pause_until(p, next_ms)) {
+    while (!pulse_pause_until(p, next_ms)) {
         beat_ask(p);
         history_tick(p->http);
         next_ms += TICK_MS;

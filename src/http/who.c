@@ -94,7 +94,8 @@ struct slice who_store(const struct who *w)
     return w->bearer == NULL || w->bearer->store == NULL ? slice_of(NULL, 0) : slice_str(w->bearer->store);
 }
 
-static bool is_of(const struct pattern *p, enum store_kind kind, struct slice name, struct slice store)
+static bool pattern_is_of(const struct pattern *p, enum store_kind kind, struct slice name,
+                          struct slice store)
 {
     struct slice found;
     return p->has_store && pattern_match(p, kind, name, &found) && slice_eq(found, store);
@@ -103,7 +104,7 @@ static bool is_of(const struct pattern *p, enum store_kind kind, struct slice na
 static bool feeds_it(const struct counters *counters, enum feed feed, struct slice name, struct slice store)
 {
     for (size_t i = 0; i < counters->n; i++)
-        if (is_of(&counters->all[i].feeds[feed], counters->all[i].store, name, store)) return true;
+        if (pattern_is_of(&counters->all[i].feeds[feed], counters->all[i].store, name, store)) return true;
     return false;
 }
 
@@ -118,7 +119,8 @@ bool name_is_of(const struct counters *counters, enum op_kind kind, struct slice
     case OP_TIMEBOX:
         return feeds_it(counters, FEED_TIMEBOX, name, store);
     case OP_UNIQ:
-        return ops->uniq_counter != NULL && is_of(&ops->uniq_name, ops->uniq_counter->store, name, store);
+        return ops->uniq_counter != NULL &&
+               pattern_is_of(&ops->uniq_name, ops->uniq_counter->store, name, store);
     case OP_EVENT:
         break;
     }
@@ -155,7 +157,7 @@ const struct conf_bearers *bearers_now(const struct bearers *s)
     return __atomic_load_n(&s->now, __ATOMIC_ACQUIRE);
 }
 
-static bool same_text(const char *a, const char *b)
+static bool token_same(const char *a, const char *b)
 {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
@@ -165,9 +167,9 @@ void bearers_take(struct bearers *s, struct conf_bearers *bearers)
     const struct conf_bearers *a = s->now;
     bool same = a->n == bearers->n;
     for (size_t i = 0; same && i < a->n; i++)
-        same = same_text(a->all[i].name, bearers->all[i].name) &&
-               same_text(a->all[i].secret, bearers->all[i].secret) &&
-               same_text(a->all[i].store, bearers->all[i].store);
+        same = token_same(a->all[i].name, bearers->all[i].name) &&
+               token_same(a->all[i].secret, bearers->all[i].secret) &&
+               token_same(a->all[i].store, bearers->all[i].store);
     if (same) {
         bearers_free(bearers);
         return;

@@ -131,7 +131,7 @@ static void chunk_end(struct unsent *chunk)
     heap_free(chunk);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void conn_closed(uv_handle_t *handle)
 {
     struct conn *c = handle->data;
     struct listen *l = c->listen;
@@ -183,7 +183,7 @@ void conn_drop(struct conn *c)
         c->listen->refused_n--;
     else
         session_end(c);
-    uv_close(&c->s.handle, on_closed);
+    uv_close(&c->s.handle, conn_closed);
 }
 
 static void finish_if_said(struct conn *c)

@@ -54,7 +54,7 @@ void linger_begin(struct conn *c)
     listen_watch(l);
 }
 
-static struct conn *longest(struct list *lingering)
+static struct conn *longest_lingering(struct list *lingering)
 {
     return list_empty(lingering) ? NULL : CONTAINER_OF(lingering->next, struct conn, in_lingering);
 }
@@ -62,12 +62,13 @@ static struct conn *longest(struct list *lingering)
 void linger_check(struct listen *l, uint64_t now_ms)
 {
     for (int refused = 0; refused < 2; refused++)
-        for (struct conn *c; (c = longest(&l->lingering[refused])) != NULL && c->linger_until_ms <= now_ms;)
+        for (struct conn *c;
+             (c = longest_lingering(&l->lingering[refused])) != NULL && c->linger_until_ms <= now_ms;)
             conn_drop(c);
 }
 
 void linger_make_room(struct listen *l)
 {
-    struct conn *c = longest(&l->lingering[false]);
+    struct conn *c = longest_lingering(&l->lingering[false]);
     if (l->clients >= l->limits.clients_max && c != NULL) conn_drop(c);
 }

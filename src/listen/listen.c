@@ -48,7 +48,7 @@ static void clients_fit_files(struct listen_limits *limits)
 }
 
 /* For what came up between turns, in a timer for example. */
-static void on_again(uv_idle_t *idle)
+static void listen_turn_again(uv_idle_t *idle)
 {
     listen_turn(idle->data);
     listen_flush_all(idle->data);
@@ -138,7 +138,7 @@ static void accept_failed(struct listen *l, int status)
               LOGQ(uv_strerror(status)), l->clients);
 }
 
-static void take(struct listener *ls, int fd)
+static void listener_take(struct listener *ls, int fd)
 {
     ls->listen->accepted++;
     linger_make_room(ls->listen);
@@ -157,7 +157,7 @@ static void on_connection(uv_stream_t *stream, int status)
     if (status != 0) {
         accept_failed(l, status);
     } else if (l->accepted < ACCEPTS_A_TURN) {
-        take(ls, -1);
+        listener_take(ls, -1);
     } else {
         ls->held = true;
         l->held++;
@@ -172,7 +172,7 @@ static void accept_turn(struct listen *l)
         if (!ls->held) continue;
         ls->held = false;
         l->held--;
-        take(ls, -1);
+        listener_take(ls, -1);
     }
 }
 
@@ -247,7 +247,7 @@ bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler
 
 void listen_again(struct listen *l)
 {
-    if (!uv_is_active((uv_handle_t *)&l->again)) uv_idle_start(&l->again, on_again);
+    if (!uv_is_active((uv_handle_t *)&l->again)) uv_idle_start(&l->again, listen_turn_again);
 }
 
 void listen_watch(struct listen *l)
@@ -286,11 +286,11 @@ static void listener_leave(struct listener *ls, int fd)
     if (ls->held) {
         ls->held = false;
         ls->listen->held--;
-        take(ls, -1);
+        listener_take(ls, -1);
     }
     uint32_t most = ls->listen->limits.backlog + 1; /* the queue has no more, however fast others come */
     for (int next; most > 0 && (next = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; most--)
-        take(ls, next);
+        listener_take(ls, next);
     listener_close(ls);
 }
 

@@ -59,7 +59,7 @@ static bool client_read(struct slice family, const char *host, int64_t port, uni
 }
 
 /* PROXY TCP4 192.0.2.1 192.0.2.9 56324 7370, or PROXY UNKNOWN and anything. */
-static enum header text_read(struct slice in, union client *out, size_t *length)
+static enum header header_text_read(struct slice in, union client *out, size_t *length)
 {
     char line[TEXT_MOST + 1], family[8], host[46], at[46], port[6], its[6];
     int64_t number;
@@ -100,7 +100,7 @@ static enum header bytes_read(struct slice in, union client *out, size_t *length
 static enum header header_read(struct slice in, union client *out, size_t *length)
 {
     if (begins(in, MARK, MARK_BYTES)) return bytes_read(in, out, length);
-    if (begins(in, "PROXY ", 6)) return text_read(in, out, length);
+    if (begins(in, "PROXY ", 6)) return header_text_read(in, out, length);
     return HEADER_WRONG;
 }
 

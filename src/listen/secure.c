@@ -54,7 +54,7 @@ static void write_once(struct conn *c)
 
 /* The alert says why. It is tried once. In a handshake nothing else is on its way, so a client that sends on can read it:
  * with TLS 1.3 a client sends requests before it hears that its certificate is refused. */
-static void failed(struct conn *c)
+static void secure_failed(struct conn *c)
 {
     bool greets = secure_greets(c->secure);
     if (greets) refused(c, tls_session_why(c->secure->tls));
@@ -81,7 +81,7 @@ void secure_bytes(struct conn *c, const char *in, size_t n)
     if (got > 0) conn_take(c, text, got);
     if (c->outlet.gone) return;
     if (tls_session_state(tls) == TLS_FAILED)
-        failed(c);
+        secure_failed(c);
     else if (tls_session_state(tls) == TLS_ENDED)
         conn_take_end(c);
 }

@@ -35,7 +35,7 @@ static int64_t cell_int(struct slice cell)
     return (int64_t)(negative ? -v : v);
 }
 
-static void counter_put(struct books *b, const struct slice cell[6])
+static void books_counter_put(struct books *b, const struct slice cell[6])
 {
     b->counters = heap_realloc(b->counters, (b->counters_n + 1) * sizeof *b->counters);
     struct books_counter *c = &b->counters[b->counters_n++];
@@ -47,8 +47,8 @@ static void counter_put(struct books *b, const struct slice cell[6])
     memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
 }
 
-static enum code_class counters_read(struct db *db, const struct batch_id *realm, uint64_t gen,
-                                     struct books *out)
+static enum code_class books_counters_read(struct db *db, const struct batch_id *realm, uint64_t gen,
+                                           struct books *out)
 {
     struct buf sql = {0};
     struct slice cell[6];
@@ -65,7 +65,7 @@ static enum code_class counters_read(struct db *db, const struct batch_id *realm
     BUF_LIT(&sql, " ORDER BY c.counter");
     enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, 6))
-        counter_put(out, cell);
+        books_counter_put(out, cell);
     return class;
 }
 
@@ -125,7 +125,7 @@ enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, c
                     size_t n, struct books *out, struct error *e)
 {
     enum code_class class = snapshot_begin(db);
-    if (class == CODE_OK) class = counters_read(db, realm, gen, out);
+    if (class == CODE_OK) class = books_counters_read(db, realm, gen, out);
     if (class == CODE_OK) class = chunks_read(db, ids, n, out);
     if (class == CODE_OK) class = ledger_highest(db, realm, &out->highest);
     if (class == CODE_OK) class = realm_known(db, realm, &out->known);

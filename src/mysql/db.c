@@ -147,7 +147,7 @@ static const char *advice(unsigned code)
     }
 }
 
-static enum code_class fail(struct db *db, unsigned code, const char *said)
+static enum code_class db_fail(struct db *db, unsigned code, const char *said)
 {
     db->code = code;
     snprintf(db->text, sizeof db->text, "MySQL error %u: %s%s", code, said,
@@ -156,10 +156,10 @@ static enum code_class fail(struct db *db, unsigned code, const char *said)
 }
 
 /* The library's own error. On CODE_LINK the session is gone or in an unknown state, on CODE_AWAY of no use: closed. */
-static enum code_class failed(struct db *db)
+static enum code_class db_failed(struct db *db)
 {
     unsigned code = mysql_errno(db->mysql);
-    enum code_class class = fail(db, code == 0 ? 2000 : code, mysql_error(db->mysql));
+    enum code_class class = db_fail(db, code == 0 ? 2000 : code, mysql_error(db->mysql));
     if (class == CODE_LINK || class == CODE_AWAY) db_close(db);
     db->left = class == CODE_AWAY;
     return class;
@@ -170,7 +170,7 @@ static enum code_class connect_server(struct db *db)
     const struct db_config *c = db->config;
     const struct db_host *h = &c->hosts[db->host];
     db->mysql = mysql_init(NULL);
-    if (db->mysql == NULL) return fail(db, 2008, "out of memory");
+    if (db->mysql == NULL) return db_fail(db, 2008, "out of memory");
     MYSQL *mysql = db->mysql;
     unsigned connect_s = c->connect_timeout_s, read_s = c->read_timeout_s, write_s = c->write_timeout_s,
              no = 0;
@@ -183,9 +183,9 @@ static enum code_class connect_server(struct db *db)
     const char *host =
         c->socket != NULL ? "localhost" : h->name; /* else the library looks for a pipe or TCP */
     if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, h->port, c->socket, 0) == NULL)
-        return failed(db);
+        return db_failed(db);
     if (c->tls != DB_TLS_NONE && mysql_get_ssl_cipher(db->mysql) == NULL)
-        return db_close(db), fail(db, 2026, "the connection has no TLS");
+        return db_close(db), db_fail(db, 2026, "the connection has no TLS");
     cut_fd_set(db, fcntl((int)db->mysql->net.fd, F_DUPFD_CLOEXEC, 0));
     return CODE_OK;
 }
@@ -213,7 +213,7 @@ static enum code_class server_read(struct db *db)
     struct slice cells[3];
     enum code_class class = DB_QUERY(db, "SELECT @@max_allowed_packet, @@version, @@version_comment");
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not show its settings");
+    if (!db_row(db, cells, 3)) return db_fail(db, 2000, "it does not show its settings");
     uint64_t v = 0;
     db->packet_bytes = cells[0].p != NULL && num_parse_u64(cells[0], &v) ? v : 0;
     snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[1]));
@@ -229,7 +229,7 @@ static enum code_class server_name(struct db *db)
     struct slice cells[2];
     enum code_class class = DB_QUERY(db, "SELECT @@global.hostname, @@global.port FOR UPDATE");
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 2)) return fail(db, 2000, "it does not show its settings");
+    if (!db_row(db, cells, 2)) return db_fail(db, 2000, "it does not show its settings");
     db_host_text(db->config, (size_t)db->host, host, sizeof host);
     snprintf(db->server, sizeof db->server, "%s (" SLICE_FMT ":" SLICE_FMT ")", host, SLICE_ARG(cells[0]),
              SLICE_ARG(cells[1]));
@@ -267,7 +267,7 @@ static enum code_class look(struct db *db)
     struct slice cells[3];
     enum code_class class = db_query(db, slice_str(db->look));
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not show its settings");
+    if (!db_row(db, cells, 3)) return db_fail(db, 2000, "it does not show its settings");
     const char *why = !is_off(cells[0])   ? "read_only is on"
                       : !is_off(cells[1]) ? "innodb_read_only is on"
                       : is_off(cells[2])  ? "this node is not part of its Galera cluster"
@@ -308,7 +308,7 @@ bool db_probe_row_alias(struct db *db)
 }
 
 /* CODE_AWAY with the session open: all is well, except that it takes no writes. */
-static enum code_class session_begin(struct db *db, int host)
+static enum code_class db_session_begin(struct db *db, int host)
 {
     db->host = host;
     enum code_class class = connect_server(db);
@@ -337,7 +337,7 @@ static enum code_class hosts_try(struct db *db)
     unsigned code = 0;
     int standby = -1;
     for (int i = 0; i < (int)db->config->hosts_n; i++) {
-        enum code_class class = session_begin(db, host_at(db, i));
+        enum code_class class = db_session_begin(db, host_at(db, i));
         if (class == CODE_OK) return buf_free(&said), CODE_OK;
         if (class == CODE_AWAY && db->mysql != NULL && standby < 0) standby = db->host;
         db_close(db);
@@ -358,7 +358,7 @@ static enum code_class hosts_try(struct db *db)
     enum code_class class = code_class(code);
     buf_free(&said);
     if (standby < 0 || !db->config->reads) return class;
-    class = session_begin(db, standby);
+    class = db_session_begin(db, standby);
     return class == CODE_AWAY && db->mysql != NULL ? CODE_OK : class;
 }
 
@@ -366,7 +366,7 @@ enum code_class db_open(struct db *db)
 {
     db_close(db);
     db->open_failed = true;
-    if (atomic_load(&db->interrupted)) return fail(db, 2006, "tallyd is stopping");
+    if (atomic_load(&db->interrupted)) return db_fail(db, 2006, "tallyd is stopping");
     enum code_class class = hosts_try(db);
     if (class != CODE_OK) return db_close(db), class;
     db->opened++;
@@ -429,9 +429,9 @@ static enum code_class sql_send(struct db *db, struct slice sql)
     db->code = 0;
     if (db->mysql == NULL || atomic_load(&db->interrupted)) {
         db_close(db);
-        return fail(db, 2006, "the connection is closed");
+        return db_fail(db, 2006, "the connection is closed");
     }
-    return mysql_real_query(db->mysql, sql.p, (unsigned long)sql.n) == 0 ? CODE_OK : failed(db);
+    return mysql_real_query(db->mysql, sql.p, (unsigned long)sql.n) == 0 ? CODE_OK : db_failed(db);
 }
 
 enum code_class db_exec(struct db *db, struct slice sql)
@@ -451,7 +451,7 @@ enum code_class db_query(struct db *db, struct slice sql)
     enum code_class class = sql_send(db, sql);
     if (class != CODE_OK) return class;
     db->result = mysql_store_result(db->mysql);
-    if (db->result == NULL && mysql_errno(db->mysql) != 0) return failed(db);
+    if (db->result == NULL && mysql_errno(db->mysql) != 0) return db_failed(db);
     return CODE_OK;
 }
 

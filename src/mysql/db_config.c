@@ -71,26 +71,26 @@ void db_config_set_password(struct db_config *c, struct slice password)
 }
 
 /* False: it cannot be decoded. */
-static bool text_read(struct slice s, char **out)
+static bool part_copy(struct slice s, char **out)
 {
     return s.p == NULL || (*out = percent_string(s)) != NULL;
 }
 
-static bool host_read(const struct url *u, struct db_config *c)
+static bool db_host_read(const struct url *u, struct db_config *c)
 {
     int port = 0;
     if (u->port.p != NULL && !url_port(u->port, &port)) return false;
     c->hosts = heap_realloc(c->hosts, (c->hosts_n + 1) * sizeof *c->hosts);
     struct db_host *h = &c->hosts[c->hosts_n++];
     *h = (struct db_host){.port = (uint16_t)port};
-    return u->host.n == 0 || text_read(u->host, &h->name);
+    return u->host.n == 0 || part_copy(u->host, &h->name);
 }
 
 static bool hosts_read(struct url *u, struct db_config *c)
 {
-    bool several = u->more.p != NULL, good = host_read(u, c) && !(several && c->socket != NULL);
+    bool several = u->more.p != NULL, good = db_host_read(u, c) && !(several && c->socket != NULL);
     while (good && u->more.p != NULL)
-        good = url_host_next(u) == NULL && host_read(u, c);
+        good = url_host_next(u) == NULL && db_host_read(u, c);
     for (size_t i = 0; several && i < c->hosts_n; i++)
         good &= c->hosts[i].name != NULL;
     return good;
@@ -103,13 +103,13 @@ static const char *url_read(struct slice text, struct db_config *c)
     const char *expected = url_split(text, &u);
     if (!slice_eq(u.scheme, SLICE("mysql"))) return "it does not begin with mysql://";
     if (u.query.p != NULL && (!slice_starts(u.query, socket) || u.query.n == socket.n ||
-                              !text_read(slice_of(u.query.p + socket.n, u.query.n - socket.n), &c->socket)))
+                              !part_copy(slice_of(u.query.p + socket.n, u.query.n - socket.n), &c->socket)))
         return "after the question mark only socket=/path is known";
     if (u.path.n < 2 || memchr(u.path.p + 1, '/', u.path.n - 1) != NULL)
         return "the name of the database is expected after one slash";
-    if (!text_read(slice_of(u.path.p + 1, u.path.n - 1), &c->database))
+    if (!part_copy(slice_of(u.path.p + 1, u.path.n - 1), &c->database))
         return "the name of the database has a bad percent escape";
-    if (!text_read(u.user, &c->user) || !text_read(u.password, &c->password))
+    if (!part_copy(u.user, &c->user) || !part_copy(u.password, &c->password))
         return "user or password has a bad percent escape";
     return expected == NULL && hosts_read(&u, c) ? NULL : "host or port is wrong";
 }

@@ -137,7 +137,7 @@ void merge_where(struct work *w)
 }
 
 /* While a part of it is left, each bit is inverted: a tallyd that knows of no parts leaves it alone. */
-static void digest_of(const struct work *w, bool part, char digest[16])
+static void work_digest(const struct work *w, bool part, char digest[16])
 {
     chunk_digest(w->chunk, (uint8_t *)digest);
     for (int i = 0; part && i < 16; i++)
@@ -147,7 +147,7 @@ static void digest_of(const struct work *w, bool part, char digest[16])
 static void put_digest(struct work *w, const struct buf *left)
 {
     char digest[16];
-    digest_of(w, left->n > 0, digest);
+    work_digest(w, left->n > 0, digest);
     sql_hex(&w->sql, slice_of(digest, sizeof digest));
 }
 
@@ -251,7 +251,7 @@ static enum verdict ledger_compare(struct work *w)
         locks_forget(w);
         return TRY_AGAIN;
     }
-    digest_of(w, cell[3].p != NULL, digest);
+    work_digest(w, cell[3].p != NULL, digest);
     bool same = slice_eq(cell[0], slice_of(digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
                 chunks == w->chunk->chunks && num_parse(cell[2], &rows);
     if (same && cell[3].p != NULL) return ledger_part(w, cell[3]);

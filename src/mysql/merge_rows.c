@@ -11,7 +11,7 @@
 #define REASON_BYTES_MAX 300 /* tally_rejects.reason */
 
 /* delta NULL: not counted. */
-static void refuse(struct plan *p, uint32_t seq, const int64_t *delta, const char *reason)
+static void item_refuse(struct plan *p, uint32_t seq, const int64_t *delta, const char *reason)
 {
     char shown[REASON_BYTES_MAX];
     slice_show(slice_str(reason), sizeof shown - 4, shown, sizeof shown);
@@ -33,11 +33,12 @@ static void plan_row(struct plan *p, uint32_t seq, const struct counter *counter
     struct table_row row;
     int64_t delta = 0;
     p->rows_n++;
-    if (!num_parse(batch_value(b, r), &delta)) return refuse(p, seq, NULL, "the value is not an integer");
+    if (!num_parse(batch_value(b, r), &delta))
+        return item_refuse(p, seq, NULL, "the value is not an integer");
     p->total = num_add(p->total, delta);
-    if (counter == NULL) return refuse(p, seq, &delta, reason);
+    if (counter == NULL) return item_refuse(p, seq, &delta, reason);
     enum row_fault fault = counter_row(counter, batch_hash_name(b, r->hash), batch_field(b, r), &row);
-    if (fault != ROW_FITS) return refuse(p, seq, &delta, row_fault_text(fault));
+    if (fault != ROW_FITS) return item_refuse(p, seq, &delta, row_fault_text(fault));
     struct plan_item *i = &p->items[p->items_n++];
     *i = (struct plan_item){.key_at = (uint32_t)p->keys.n,
                             .seq = seq,
@@ -87,13 +88,13 @@ void plan_again(struct plan *p)
 static void plan_refuse(struct plan *p, struct plan_item *i, const char *reason)
 {
     i->refused = true;
-    refuse(p, i->seq, &i->delta, reason);
+    item_refuse(p, i->seq, &i->delta, reason);
 }
 
 /* Its row is not there */
 static void plan_miss(struct plan *p, struct plan_item *i, bool drop)
 {
-    refuse(p, i->seq, &i->delta, ROW_MISSING);
+    item_refuse(p, i->seq, &i->delta, ROW_MISSING);
     p->refused[p->refused_n - 1].dropped = drop;
     p->refused[p->refused_n - 1].missing = true;
     p->missing_n++;
@@ -164,7 +165,7 @@ static bool makes_rows(const struct work *w)
 }
 
 /* Is it to be written in this pass? */
-static bool is_part(const struct work *w, const struct plan_item *i)
+static bool item_is_part(const struct work *w, const struct plan_item *i)
 {
     return i->count == w->count && !i->missing;
 }
@@ -177,14 +178,14 @@ static size_t rows_statement(struct work *w, size_t first, size_t n)
     sql_rows_begin(&w->rows, &w->as);
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
-        if (!is_part(w, item)) continue;
+        if (!item_is_part(w, item)) continue;
         sql_rows_add(&w->rows, &w->forms, i, plan_key(&w->plan, item), item->delta, rows++ == 0);
     }
     return rows;
 }
 
 /* (!) Rows that are there are locked until the end, so that what is said of a row here holds when it is updated. */
-static enum verdict rows_find(struct work *w, size_t first, size_t n)
+static enum verdict work_rows_find(struct work *w, size_t first, size_t n)
 {
     struct slice cell;
     uint64_t at;
@@ -200,8 +201,8 @@ static enum verdict rows_find(struct work *w, size_t first, size_t n)
         return row_refused(w, one, class);
     }
     enum verdict v = code_refuses(class) ? still_open(w, class) : merge_judge(w, class);
-    if (v == GO_ON && code_refuses(class)) v = rows_find(w, first, n / 2);
-    if (v == GO_ON && code_refuses(class)) return rows_find(w, first + n / 2, n - n / 2);
+    if (v == GO_ON && code_refuses(class)) v = work_rows_find(w, first, n / 2);
+    if (v == GO_ON && code_refuses(class)) return work_rows_find(w, first + n / 2, n - n / 2);
     if (v != GO_ON) return v;
     for (size_t i = first; i < first + n; i++)
         if (w->plan.items[i].count == w->count) w->plan.items[i].missing = true;
@@ -225,7 +226,7 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
     sql_upsert_head(&w->sql, &w->as);
     for (size_t i = first; i < first + n; i++) {
         const struct plan_item *item = &w->plan.items[i];
-        if (!is_part(w, item)) continue;
+        if (!item_is_part(w, item)) continue;
         sql_upsert_row(&w->sql, &w->as, &w->forms, plan_key(&w->plan, item), item->delta, !any);
         any = true;
     }
@@ -237,7 +238,7 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
 
 /* (!) A count with bounds, a CHECK or a trigger may take the sum though it does not take the negative delta, which an upsert would
  * insert. */
-static enum verdict lower(struct work *w, struct plan_item *i)
+static enum verdict item_lower(struct work *w, struct plan_item *i)
 {
     bool missing;
     enum code_class class = row_add(w->db, &w->as, &w->forms, plan_key(&w->plan, i), i->delta, &missing);
@@ -262,7 +263,7 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     if (n == 1 && code_refuses(class)) {
         if (!makes_rows(w) || one->delta >= 0) return row_refused(w, one, class);
         enum verdict v = still_open(w, class);
-        return v == GO_ON ? lower(w, one) : v;
+        return v == GO_ON ? item_lower(w, one) : v;
     }
     if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
         one->too_big = true;
@@ -300,7 +301,7 @@ static enum verdict update(struct work *w, size_t first, size_t n)
     enum verdict v = GO_ON;
     bool updated = false;
     if (n > 1 && w->shape->looks == 0) v = update_all(w, first, n, &updated);
-    if (v == GO_ON && !updated) v = rows_find(w, first, n);
+    if (v == GO_ON && !updated) v = work_rows_find(w, first, n);
     return v == GO_ON && !updated ? upsert(w, first, n) : v;
 }
 
@@ -309,7 +310,7 @@ static bool is_lowered(const struct work *w, const struct plan_item *i)
     return makes_rows(w) && i->count == w->count && w->forms.bounded && i->delta < 0 && !i->too_big;
 }
 
-static uint32_t hash_of(const struct work *w, size_t item)
+static uint32_t item_hash(const struct work *w, size_t item)
 {
     return w->chunk->batch->rows[w->chunk->first + w->plan.items[item].seq].hash;
 }
@@ -321,7 +322,7 @@ static size_t upsert_rows(const struct work *w, size_t first)
     size_t n = 0, most = merge_statement_most(w);
     for (size_t bytes = UPSERT_BYTES; first + n < p->items_n; n++) {
         if (n > 0 && is_lowered(w, &p->items[first + n])) break;
-        if (w->locks.by_hash && hash_of(w, first + n) != hash_of(w, first)) break;
+        if (w->locks.by_hash && item_hash(w, first + n) != item_hash(w, first)) break;
         bytes += p->items[first + n].key_n + ROW_BYTES;
         if (n > 0 && bytes > most) break;
     }
@@ -334,8 +335,8 @@ static enum verdict upsert_pass(struct work *w)
     for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
         bool lowered = is_lowered(w, &w->plan.items[first]);
         n = lowered ? 1 : upsert_rows(w, first);
-        w->locks.at = hash_of(w, first);
-        v = lowered         ? lower(w, &w->plan.items[first])
+        w->locks.at = item_hash(w, first);
+        v = lowered         ? item_lower(w, &w->plan.items[first])
             : makes_rows(w) ? upsert(w, first, n)
                             : update(w, first, n);
     }

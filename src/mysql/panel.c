@@ -28,7 +28,7 @@ void panel_close(struct panel *p)
 }
 
 /* The server, too, ends a statement that takes too long. */
-static enum code_class session_open(struct panel *p)
+static enum code_class panel_session_open(struct panel *p)
 {
     enum code_class class = db_open(p->db);
     if (class != CODE_OK) return class;
@@ -41,7 +41,7 @@ static enum code_class ask(struct panel *p, const struct buf *sql)
     enum code_class class = CODE_LINK;
     if (db_is_open(p->db)) class = db_query(p->db, buf_slice(sql));
     if (class != CODE_LINK) return class;
-    class = session_open(p);
+    class = panel_session_open(p);
     return class == CODE_OK ? db_query(p->db, buf_slice(sql)) : class;
 }
 
@@ -57,13 +57,13 @@ static enum err forms_of(struct panel *p, const struct counter *c, const struct 
 {
     size_t i = (size_t)(c - p->counters->all);
     PRE(i < p->counters->n);
-    enum code_class class = db_is_open(p->db) ? CODE_OK : session_open(p);
+    enum code_class class = db_is_open(p->db) ? CODE_OK : panel_session_open(p);
     if (class == CODE_OK && p->opened != db_opened(p->db)) {
         memset(p->formed, 0, p->counters->n * sizeof *p->formed);
         p->opened = db_opened(p->db);
     }
     if (class == CODE_OK && !p->formed[i]) class = columns_read(p->db, c, &p->forms[i]);
-    if (class == CODE_LINK && session_open(p) == CODE_OK) class = columns_read(p->db, c, &p->forms[i]);
+    if (class == CODE_LINK && panel_session_open(p) == CODE_OK) class = columns_read(p->db, c, &p->forms[i]);
     if (class != CODE_OK) return db_error(p->db, e);
     p->formed[i] = columns_fit(&p->forms[i], c);
     *out = &p->forms[i];
@@ -131,7 +131,7 @@ static void part_name(struct buf *sql, const struct parts *parts, const struct c
         sql_name(sql, part->column);
 }
 
-static void where_put(struct buf *sql, const struct panel_rows *r, const struct columns *forms)
+static void panel_where_put(struct buf *sql, const struct panel_rows *r, const struct columns *forms)
 {
     const struct parts *parts = r->parts;
     BUF_LIT(sql, " WHERE ");
@@ -190,7 +190,7 @@ static void select_put(struct buf *sql, const struct selection *s)
     if (s->summed) BUF_LIT(sql, ")");
     BUF_LIT(sql, " FROM ");
     sql_name(sql, r->counter->table);
-    where_put(sql, r, s->forms);
+    panel_where_put(sql, r, s->forms);
     for (uint32_t i = 0; s->summed && i < s->n; i++)
         buf_printf(sql, "%s %u", i == 0 ? " GROUP BY" : ",", i + 1);
     if (r->by_time || s->n == 0) return;

@@ -440,7 +440,7 @@ static bool group_replay(struct db *db, struct replay_group *g)
     return done;
 }
 
-static size_t group_size(const struct page *p, size_t at)
+static size_t cause_size(const struct page *p, size_t at)
 {
     size_t n = 1;
     while (at + n < p->n && slice_eq(p->rows[at + n].counter, p->rows[at].counter) &&
@@ -453,7 +453,7 @@ static enum err page_replay(struct db *db, const struct page *p, struct rejects_
 {
     enum err err = ERR_NONE;
     for (size_t at = 0, n; err == ERR_NONE && at < p->n; at += n) {
-        n = group_size(p, at);
+        n = cause_size(p, at);
         struct replay_group g = {
             .c = counters_find(run->counters, p->rows[at].counter), .rows = &p->rows[at], .n = n};
         bool done = n > 1 && group_replay(db, &g);

@@ -199,7 +199,7 @@ static void alter(struct buf *mend, const struct counter *c, const char *what)
     buf_printf(mend, " %s ", what);
 }
 
-static bool is_named(const char *name, struct slice wanted)
+static bool column_is_named(const char *name, struct slice wanted)
 {
     return slice_ieq(slice_str(name), wanted);
 }
@@ -207,14 +207,15 @@ static bool is_named(const char *name, struct slice wanted)
 bool table_key_has(const struct counter *c, const char *name)
 {
     for (uint32_t i = 0; i < c->more_n; i++)
-        if (is_named(name, c->more[i].name)) return true;
-    return is_named(name, c->column_field) || (c->key.has_store && is_named(name, c->column_store));
+        if (column_is_named(name, c->more[i].name)) return true;
+    return column_is_named(name, c->column_field) ||
+           (c->key.has_store && column_is_named(name, c->column_store));
 }
 
 static bool is_count(const struct counter *c, const char *name)
 {
     for (uint32_t i = 0; i < counter_counts_n(c); i++)
-        if (is_named(name, counter_of_count(c, i).column_count)) return true;
+        if (column_is_named(name, counter_of_count(c, i).column_count)) return true;
     return false;
 }
 
@@ -270,7 +271,7 @@ static bool store_fits(const struct need *n, enum column_form form)
     return column_fits_store(form, n->store);
 }
 
-static bool field_fits(const struct need *n, enum column_form form)
+static bool form_fits(const struct need *n, enum column_form form)
 {
     return column_fits(form, n->kind);
 }
@@ -368,7 +369,7 @@ static void columns_check(struct table_judging *j)
     if (c->column_field.n > 0) {
         enum value_kind kind = counter_field_kind(c);
         column_check(j, &(struct need){"columns.field", c->column_field, field_kind_expected(c->field),
-                                       .fits = field_fits, .kind = kind});
+                                       .fits = form_fits, .kind = kind});
         if (kind == VALUE_TEXT) fold_check(j, c->column_field);
     }
     for (uint32_t i = 0; i < c->more_n; i++) {
@@ -422,7 +423,7 @@ static void keys_check(struct table_judging *j, bool columns_good)
 static bool is_set_at_insert(const struct counter *c, const char *name)
 {
     for (uint32_t i = 0; i < c->sets_n; i++)
-        if (c->sets[i].at_insert && is_named(name, c->sets[i].name)) return true;
+        if (c->sets[i].at_insert && column_is_named(name, c->sets[i].name)) return true;
     return false;
 }
 
@@ -456,7 +457,7 @@ static uint64_t most_of(const struct column *col)
         unsigned bits;
     } types[] = {{"tinyint", 8}, {"smallint", 16}, {"mediumint", 24}, {"int", 32}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (is_named(col->data_type, slice_str(types[i].type)))
+        if (column_is_named(col->data_type, slice_str(types[i].type)))
             return (UINT64_C(1) << (types[i].bits - (strstr(col->type, "unsigned") == NULL))) - 1;
     return 0;
 }

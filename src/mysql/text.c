@@ -118,7 +118,7 @@ bool columns_fit(const struct columns *forms, const struct counter *c)
 }
 
 /* A time of 6, 8 or 10 digits becomes 'YYYY-MM-01', 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'. */
-static void time_put(struct buf *b, enum column_form form, struct slice digits)
+static void time_text_put(struct buf *b, enum column_form form, struct slice digits)
 {
     const char *d = digits.p;
     BUF_LIT(b, "'");
@@ -140,7 +140,7 @@ void sql_value(struct buf *b, enum column_form form, struct slice value)
     if (form == FORM_INTEGER) return buf_put_slice(b, value);
     if (form == FORM_TEXT) BUF_LIT(b, "_utf8mb4 "); /* so that it compares as the column does */
     if (form_is_text(form)) return sql_hex(b, value);
-    time_put(b, form, value);
+    time_text_put(b, form, value);
 }
 
 void sql_store_is(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store)
@@ -281,7 +281,7 @@ void sql_upsert_row(struct buf *b, const struct counter *c, const struct columns
 }
 
 /* `table`.`count`, a NULL as 0. */
-static void count_put(struct buf *b, const struct counter *c, const struct columns *forms)
+static void count_column_put(struct buf *b, const struct counter *c, const struct columns *forms)
 {
     if (forms->nullable) BUF_LIT(b, "COALESCE(");
     sql_name(b, c->table);
@@ -297,7 +297,7 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, const struct column
     BUF_LIT(b, " ON DUPLICATE KEY UPDATE ");
     sql_name(b, c->column_count);
     BUF_LIT(b, " = ");
-    count_put(b, c, forms);
+    count_column_put(b, c, forms);
     BUF_LIT(b, " + ");
     if (dialect == DB_ROW_ALIAS)
         BUF_LIT(b, "tallyd_row.");
@@ -426,7 +426,7 @@ void sql_rows_update(struct buf *b, const struct counter *c, const struct column
     BUF_LIT(b, ".");
     sql_name(b, c->column_count);
     BUF_LIT(b, " = ");
-    count_put(b, c, forms);
+    count_column_put(b, c, forms);
     BUF_LIT(b, " + d.d");
     sets_put(b, c, forms);
 }
@@ -439,7 +439,7 @@ void sql_update_row(struct buf *b, const struct counter *c, const struct columns
     BUF_LIT(b, " SET ");
     sql_name(b, c->column_count);
     BUF_LIT(b, " = ");
-    count_put(b, c, forms);
+    count_column_put(b, c, forms);
     buf_printf(b, " + (%lld)", (long long)delta);
     sets_put(b, c, forms);
     BUF_LIT(b, " WHERE (");

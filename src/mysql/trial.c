@@ -50,7 +50,7 @@ static void variable_add(struct trial *t, struct slice name, const struct value_
     v->type = *type;
 }
 
-static void places_add(struct trial *t, const struct places *p)
+static void trial_places_add(struct trial *t, const struct places *p)
 {
     for (uint32_t i = 0; i < p->n; i++)
         variable_add(t, p->at[i].name, &p->at[i].type);
@@ -61,13 +61,13 @@ static void variables_find(struct trial *t)
     const struct counter *c = t->c;
     struct value_type type = {.kind = c->store == STORE_INTEGER ? VALUE_INTEGER : VALUE_TEXT};
     if (c->key.places != NULL)
-        places_add(t, c->key.places);
+        trial_places_add(t, c->key.places);
     else if (c->key.has_store)
         variable_add(t, SLICE("store"), &type);
     t->key_n = t->all_n;
     if (c->field == FIELD_COUNT || c->field == FIELD_NONE) return;
     if (c->field == FIELD_PLACES) {
-        places_add(t, c->field_places);
+        trial_places_add(t, c->field_places);
         return;
     }
     type = c->spelled;
@@ -75,7 +75,7 @@ static void variables_find(struct trial *t)
     variable_add(t, SLICE("field"), &type);
 }
 
-static void value_write(const struct variable *v, int64_t ordinal, struct buf *out)
+static void variable_write(const struct variable *v, int64_t ordinal, struct buf *out)
 {
     char digits[PLAIN_BYTES];
     int64_t day = v->type.kind >= VALUE_DATE ? day_of_number(ordinal) : 0;
@@ -108,7 +108,7 @@ static bool statement_write(const struct trial *t, const struct variable *moved,
     struct table_row row;
     for (uint32_t i = 0; i < t->all_n; i++) {
         const struct variable *v = &t->all[i];
-        value_write(v, v == moved ? ordinal : v->base, &texts[i]);
+        variable_write(v, v == moved ? ordinal : v->base, &texts[i]);
         values[i] = buf_slice(&texts[i]);
     }
     if (t->c->key.places != NULL)
@@ -180,7 +180,7 @@ static void bound_tell(struct trial *t, const struct variable *v, int64_t refuse
     if (v->type.kind == VALUE_TEXT)
         buf_printf(&shown, "%lld", (long long)bound);
     else
-        value_write(v, bound, &shown);
+        variable_write(v, bound, &shown);
     if (code_refuses(t->class))
         finding_add(t->r, SCHEMA_WARN, t->c, NULL,
                     "tried in " SLICE_FMT ": hits with <" SLICE_FMT "> %s " SLICE_FMT

@@ -169,7 +169,7 @@ static void probe(struct writer *w, bool write)
     health_set(w, opened && there, db_text(w->db));
 }
 
-static bool ready(struct writer *w)
+static bool writer_ready(struct writer *w)
 {
     era_follow(w);
     if (db_is_open(w->db) && mono_ms() - w->used_ms > FRESH_MS) {
@@ -213,7 +213,7 @@ static void chunk_run(struct writer *w, struct list *link)
 {
     struct chunk *c = CONTAINER_OF(link, struct chunk, link);
     uint64_t since_us = mono_us();
-    if (ready(w))
+    if (writer_ready(w))
         merge_chunk(&w->merger, c);
     else
         chunk_down(link, why_not(w));
@@ -238,7 +238,7 @@ static void job_down(struct list *link, const char *why)
 static void job_run(struct writer *w, struct list *link)
 {
     struct db_job *job = CONTAINER_OF(link, struct db_job, link);
-    job->ran = ready(w);
+    job->ran = writer_ready(w);
     job->text[0] = 0;
     if (job->ran)
         job->work(w->db, job);
@@ -412,7 +412,7 @@ static void deadline_passed(uv_timer_t *timer)
         db_interrupt(p->writers[i].db);
 }
 
-static void pool_stop(struct writer_pool *p)
+static void writers_stop(struct writer_pool *p)
 {
     uv_mutex_lock(&p->lock);
     p->stopping = true;
@@ -420,7 +420,7 @@ static void pool_stop(struct writer_pool *p)
     uv_mutex_unlock(&p->lock);
 }
 
-static int pool_init(struct writer_pool *p, struct uv_loop_s *loop)
+static int writers_init(struct writer_pool *p, struct uv_loop_s *loop)
 {
     int rc = uv_mutex_init(&p->lock);
     if (rc == 0) rc = uv_cond_init(&p->wake);
@@ -449,7 +449,7 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
     PRE(config->probe_ms > 0 && config->idle_probe_ms > 0);
     struct writer_pool *p = *pool = heap_zalloc(sizeof *p);
     p->config = *config;
-    int rc = pool_init(p, loop);
+    int rc = writers_init(p, loop);
     if (rc != 0) {
         heap_free(p);
         return *pool = NULL, rc;
@@ -459,7 +459,7 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
     while (made < config->threads && rc == 0)
         if ((rc = uv_thread_create(&p->writers[made].thread, writer_main, &p->writers[made])) == 0) made++;
     if (rc == 0) return 0;
-    pool_stop(p);
+    writers_stop(p);
     pool_dispose(p, made);
     return *pool = NULL, rc;
 }
@@ -498,7 +498,7 @@ void writer_pool_close(struct writer_pool *p, uint32_t deadline_ms, void (*close
     PRE(p->closed == NULL && closed != NULL);
     p->closed = closed;
     p->closed_arg = arg;
-    pool_stop(p);
+    writers_stop(p);
     uv_timer_start(&p->deadline, deadline_passed, deadline_ms, 0);
     uv_async_send(&p->results);
 }

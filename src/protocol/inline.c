@@ -10,16 +10,9 @@ static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
-static void put(struct inline_reader *in, char c)
+static void inline_put(struct inline_reader *in, char c)
 {
     in->out->p[in->out->n++] = c;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    char low = (char)(c | 0x20);
-    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
 static char escaped(char c)
@@ -46,12 +39,12 @@ static void take_escape(struct inline_reader *in)
     if (in->end - in->p >= 4 && in->p[1] == 'x') {
         int high = hex_digit(in->p[2]), low = hex_digit(in->p[3]);
         if (high >= 0 && low >= 0) {
-            put(in, (char)(high * 16 + low));
+            inline_put(in, (char)(high * 16 + low));
             in->p += 4;
             return;
         }
     }
-    put(in, escaped(in->p[1]));
+    inline_put(in, escaped(in->p[1]));
     in->p += 2;
 }
 
@@ -61,7 +54,7 @@ static bool take_double_quoted(struct inline_reader *in)
         if (*in->p == '\\' && in->end - in->p >= 2)
             take_escape(in);
         else
-            put(in, *in->p++);
+            inline_put(in, *in->p++);
     }
     return in->p++ < in->end;
 }
@@ -70,7 +63,7 @@ static bool take_single_quoted(struct inline_reader *in)
 {
     for (in->p++; in->p < in->end && *in->p != '\'';) {
         if (*in->p == '\\' && in->end - in->p >= 2 && in->p[1] == '\'') in->p++;
-        put(in, *in->p++);
+        inline_put(in, *in->p++);
     }
     return in->p++ < in->end;
 }
@@ -79,7 +72,7 @@ static bool take_word(struct inline_reader *in)
 {
     while (in->p < in->end && memchr(" \n\r\t", *in->p, 4) == NULL) {
         if (*in->p != '"' && *in->p != '\'') {
-            put(in, *in->p++);
+            inline_put(in, *in->p++);
             continue;
         }
         if (!(*in->p == '"' ? take_double_quoted(in) : take_single_quoted(in))) return false;

@@ -12,7 +12,7 @@
 /* What the next look is. NO_FORK: if no child began since look 2. */
 enum step { LOOK_1, LOOK_2, LOOK_3_NO_FORK, LOOK_3 };
 
-static int64_t number_of(struct slice info, const char *key)
+static int64_t info_number(struct slice info, const char *key)
 {
     struct slice text;
     int64_t n;
@@ -24,9 +24,9 @@ bool aof_look_read(struct aof_look *l, struct slice info)
     struct slice valkey;
     if (!info_facts(info, &l->facts)) return false;
     l->answered_ms = mono_ms();
-    l->time_us = number_of(info, "server_time_usec");
-    l->rewrites = number_of(info, "aof_rewrites");
-    l->forks = number_of(info, "total_forks");
+    l->time_us = info_number(info, "server_time_usec");
+    l->rewrites = info_number(info, "aof_rewrites");
+    l->forks = info_number(info, "total_forks");
     l->rewriting = !info_is(info, "aof_rewrite_in_progress", "0");
     l->rewritten_ok = info_is(info, "aof_last_bgrewrite_status", "ok");
     l->at_rest = !l->rewriting && info_is(info, "aof_rewrite_scheduled", "0");
@@ -122,7 +122,7 @@ static int64_t due_us(const struct aof_look *l)
 }
 
 /* At the step that l allows, and when to look again. */
-static void wait_step(struct aof_wait *a, const struct aof_look *l, enum step step, uint64_t wait_ms)
+static void aof_wait_step(struct aof_wait *a, const struct aof_look *l, enum step step, uint64_t wait_ms)
 {
     a->step = step;
     a->forks = l->forks;
@@ -131,7 +131,7 @@ static void wait_step(struct aof_wait *a, const struct aof_look *l, enum step st
 
 static void wait_second(struct aof_wait *a, const struct aof_look *l)
 {
-    wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
+    aof_wait_step(a, l, LOOK_2, (uint64_t)(a->due_us - l->time_us + 999) / 1000);
 }
 
 enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, const struct aof_look *l)
@@ -143,7 +143,7 @@ enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, co
     a->why = obstacle(w, l);
     if (w->loadable && l->rewritten_ok && l->rewrites - l->rewriting > a->first_rewrites) return AOF_SYNCED;
     if (a->why != NULL)
-        wait_step(a, l, LOOK_1, SLOW_MS);
+        aof_wait_step(a, l, LOOK_1, SLOW_MS);
     else if (is_always(l) && !lax)
         return AOF_SYNCED;
     else if (a->step <= LOOK_2 && !l->pushed && aof_look_wants_push(l))
@@ -153,20 +153,20 @@ enum aof_verdict aof_wait_look(struct aof_wait *a, const struct aof_watch *w, co
         a->rewrites = l->rewrites;
         a->due_us = due_us(l);
         if (l->syncing)
-            wait_step(a, l, LOOK_1, AGAIN_MS);
+            aof_wait_step(a, l, LOOK_1, AGAIN_MS);
         else
             wait_second(a, l);
     } else if (a->step == LOOK_2) {
         /* Look 2 is over when a second is, or an fsync has begun. */
         if (l->syncing)
-            wait_step(a, l, LOOK_3, AGAIN_MS);
+            aof_wait_step(a, l, LOOK_3, AGAIN_MS);
         else if (l->time_us < a->due_us)
             wait_second(a, l);
         else
-            wait_step(a, l, LOOK_3_NO_FORK, 0);
+            aof_wait_step(a, l, LOOK_3_NO_FORK, 0);
     } else if (!l->syncing)
         return AOF_SYNCED;
     else
-        wait_step(a, l, LOOK_3, AGAIN_MS);
+        aof_wait_step(a, l, LOOK_3, AGAIN_MS);
     return AOF_WAITS;
 }

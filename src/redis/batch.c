@@ -45,7 +45,7 @@ static void adopt_done(struct redis_link *l, void *arg, const struct redis_answe
 }
 
 /* live: RESP of live_n owners */
-static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, size_t live_n)
+static void adopt_put(struct redis_link *l, struct adopt *a, struct slice live, size_t live_n)
 {
     static const char *const modes[] = {
         [ADOPT_INSTANCE] = "instance", [ADOPT_OWN] = "own", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
@@ -71,7 +71,7 @@ static void adopt_list_done(struct redis_link *l, void *arg, const struct redis_
     if (!answer_is(r, REDIS_STRING)) return adopt_done(l, a, r, at);
     for (struct slice clients = r->str; client_next(&clients, &c); n++)
         request_slice(&live, c.owner);
-    adopt_ask(l, a, buf_slice(&live), n);
+    adopt_put(l, a, buf_slice(&live), n);
     buf_free(&live);
 }
 
@@ -81,7 +81,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
     a->ids_n = a->unknown = 0;
     a->lost = false;
     a->text[0] = '\0';
-    if (a->mode != ADOPT_DEAD) return adopt_ask(l, a, slice_of(NULL, 0), 0);
+    if (a->mode != ADOPT_DEAD) return adopt_put(l, a, slice_of(NULL, 0), 0);
     redis_write(l, "CLIENT LIST");
     redis_link_ask(l, 1, adopt_list_done, a);
 }

@@ -78,7 +78,7 @@ bool info_facts(struct slice info, struct redis_facts *f)
 
 static const struct slice name_mark = {" name=tallyd:", 13};
 
-static bool line_read(struct slice line, struct redis_client *c)
+static bool client_line_read(struct slice line, struct redis_client *c)
 {
     if (!slice_starts(line, SLICE("id="))) return false;
     const char *space = memchr(line.p, ' ', line.n), *end = line.p + line.n;
@@ -96,7 +96,7 @@ static bool line_read(struct slice line, struct redis_client *c)
 bool client_next(struct slice *rest, struct redis_client *c)
 {
     while (rest->n > 0)
-        if (line_read(text_part(rest, '\n'), c)) return true;
+        if (client_line_read(text_part(rest, '\n'), c)) return true;
     return false;
 }
 

@@ -37,7 +37,7 @@ void redis_page(struct redis_link *l, struct redis_page *p)
 
 /* --- requests --- */
 
-static void name_put(struct buf *out, struct slice tag, struct buf *name)
+static void clean_name_put(struct buf *out, struct slice tag, struct buf *name)
 {
     request_key(out, tag, buf_slice(name));
     buf_reset(name);
@@ -60,7 +60,7 @@ static void clean_series_put(struct buf *out, struct slice tag, struct buf *name
     REQUEST_KEY(out, tag, KEY_KNOWN);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_samples_of(name, c->names[i]);
-        name_put(out, tag, name);
+        clean_name_put(out, tag, name);
     }
     clean_args_put(out, c);
     request_int(out, c->limits->samples);
@@ -79,7 +79,7 @@ static void clean_events_put(struct buf *out, struct slice tag, struct buf *name
             name_windows(name, type);
         else
             buf_put_slice(name, c->names[i]);
-        name_put(out, tag, name);
+        clean_name_put(out, tag, name);
     }
     clean_args_put(out, c);
     request_int(out, c->limits->events_keep_s);
@@ -95,7 +95,7 @@ static void clean_windows_put(struct buf *out, struct slice tag, struct buf *nam
     request_eval(out, lua_clean_windows, c->names_n, CLEAN_ARGS + 2 * (size_t)l->tiers_n);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_windows(name, c->names[i]);
-        name_put(out, tag, name);
+        clean_name_put(out, tag, name);
     }
     clean_args_put(out, c);
     for (uint32_t i = 0; i < l->tiers_n; i++) {

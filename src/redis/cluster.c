@@ -73,7 +73,7 @@ static bool endpoint_read(const struct redis_answer *r, const struct redis_targe
 }
 
 /* range: [first, last, [host, port, id, ...] of the master, ... of each replica] */
-static const struct redis_answer *range_of(const struct redis_answer *r, int64_t slot)
+static const struct redis_answer *slot_range(const struct redis_answer *r, int64_t slot)
 {
     for (size_t i = 0; answer_is(r, REDIS_ARRAY) && i < r->n; i++) {
         const struct redis_answer *range = &r->elements[i], *ends = range->elements;
@@ -87,7 +87,7 @@ static const struct redis_answer *range_of(const struct redis_answer *r, int64_t
 bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct redis_target *asked,
                    struct redis_target *owner, struct slice *id)
 {
-    const struct redis_answer *range = range_of(r, slot);
+    const struct redis_answer *range = slot_range(r, slot);
     if (range == NULL || !endpoint_read(&range->elements[2], asked, owner)) return false;
     *id = range->elements[2].elements[2].str;
     return true;
@@ -271,7 +271,7 @@ static void nodes_found(struct cluster *c, const struct redis_answer *slots, con
     static const struct redis_target none;
     uint64_t now_ms = mono_ms();
     for (uint32_t i = 0; i < c->seats_n; i++)
-        range_found(c, range_of(slots, c->seats[i].place->slot), asked);
+        range_found(c, slot_range(slots, c->seats[i].place->slot), asked);
     for (size_t i = 0; i < slots->n; i++)
         range_found(c, &slots->elements[i], asked);
     for (struct node *n = c->all + c->configured_n; slots->n > 0 && n < c->all + c->n; n++)

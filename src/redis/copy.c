@@ -348,8 +348,8 @@ static bool rounds_copy(struct copy *c)
 /* --- members --- */
 
 /* Those of the page that belong into this lane: n, with one command. */
-static void members_put(struct copy *c, struct slice key, bool hash, const struct redis_answer *page,
-                        const uint16_t *lane_of, unsigned lane, size_t n)
+static void copy_members_put(struct copy *c, struct slice key, bool hash, const struct redis_answer *page,
+                             const uint16_t *lane_of, unsigned lane, size_t n)
 {
     struct buf *out =
         redis_write(lane_next(c, lane), "%s {}%.*s +%zu", hash ? "HSET" : "ZADD", SLICE_ARG(key), 2 * n);
@@ -370,7 +370,7 @@ static bool members_share(struct copy *c, struct slice key, bool hash, const str
         n[lane]++;
     }
     for (uint32_t lane = 0; lane < c->lanes; lane++)
-        if (n[lane] > 0) members_put(c, key, hash, page, lane_of, lane, n[lane]);
+        if (n[lane] > 0) copy_members_put(c, key, hash, page, lane_of, lane, n[lane]);
     heap_free(lane_of);
     heap_free(n);
     return lanes_send(c);

@@ -596,7 +596,7 @@ static void on_count(struct redis_link *l, void *arg, const struct redis_answer 
     if (!list_empty(&ws->fresh)) uv_timer_start(&ws->timer, ws->timer.timer_cb, 0, WAIT_MS);
 }
 
-static void on_polled(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void waits_polled(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_waits *ws = arg;
     on_replication(l, arg, r, at);
@@ -607,7 +607,7 @@ static void on_polled(struct redis_link *l, void *arg, const struct redis_answer
 /* --- asking --- */
 
 /* The least numbers with which one more client can get its answer. */
-static void count_put(struct redis_waits *ws)
+static void wanted_put(struct redis_waits *ws)
 {
     const struct list *lists[] = {&ws->sent, &ws->written};
     bool first = true;
@@ -661,8 +661,8 @@ static void waits_tick(uv_timer_t *timer)
         list_append(&ws->sent, &ws->fresh);
         mark_put(&ws->mark, ws->link, on_wait_write, ws);
     }
-    if (!ws->aof) replication_put(ws, begins ? on_replication : on_polled);
-    if (ws->aof || begins) count_put(ws);
+    if (!ws->aof) replication_put(ws, begins ? on_replication : waits_polled);
+    if (ws->aof || begins) wanted_put(ws);
     redis_link_flush(ws->link);
 }
 

@@ -165,7 +165,7 @@ void timeboxes_file(struct redis_frames *fr, struct frame *f, const struct redis
     op_script_file(f, next_scripted, fr->limits, r, bucket_take);
 }
 
-static bool is_plain(const struct frame_op *op)
+static bool op_is_plain(const struct frame_op *op)
 {
     return op->kind == OP_TIMEBOX && op->stands && !op->silent;
 }
@@ -174,7 +174,7 @@ uint32_t timebox_hits_put(struct redis_frames *fr, struct buf *out, const struct
 {
     uint32_t n = 0;
     for (const struct frame_op *op = f->ops; op < f->ops + f->ops_n; op++) {
-        if (!is_plain(op)) continue;
+        if (!op_is_plain(op)) continue;
         BUF_LIT(out, "*4\r\n$7\r\nZINCRBY\r\n");
         OP_KEY(out, fr->tag, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
         request_int(out, op->delta);
@@ -188,7 +188,7 @@ void timebox_hits_file(struct redis_frames *fr, struct frame *f, const struct re
 {
     (void)fr, (void)n;
     for (struct frame_op *op = f->ops; op < f->ops + f->ops_n; op++) {
-        if (!is_plain(op)) continue;
+        if (!op_is_plain(op)) continue;
         if (answer_integer(r, &op->value))
             op->fresh = op->value == op->delta;
         else

@@ -321,7 +321,7 @@ static const struct frame_part {
     {ALWAYS, false, seq_put, seq_file},
 };
 
-static bool has_part(const struct frame *f, const struct frame_part *part)
+static bool frame_has_part(const struct frame *f, const struct frame_part *part)
 {
     return part->of == ALWAYS || *(const uint32_t *)((const char *)f + part->of) > 0;
 }
@@ -332,7 +332,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
     uint32_t lines = 0;
     fr->bounded = false;
     for (int i = 0; i < FRAME_PARTS; i++) {
-        fr->sent[i] = has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
+        fr->sent[i] = frame_has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
         fr->ends[i] = out->n;
         lines += fr->sent[i];
     }
@@ -384,7 +384,7 @@ static void again_without_failed(struct redis_frames *fr, struct frame *f)
     f->again_lines = 0;
     fr->again = true;
     for (int i = 0; i < FRAME_PARTS; i++)
-        if (parts[i].again && has_part(&good, &parts[i]))
+        if (parts[i].again && frame_has_part(&good, &parts[i]))
             f->again_lines += parts[i].put(fr, &f->again, &good);
     fr->again = false;
     heap_free(good.cells);
@@ -566,7 +566,7 @@ static uint32_t errors_of(const struct redis_answer *r)
     return n;
 }
 
-static uint32_t sum_of(const struct redis_answer *r)
+static uint32_t reply_sum(const struct redis_answer *r)
 {
     int64_t n = 0;
     for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
@@ -597,7 +597,7 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
     k->failed = 0;
     for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
         k->failed += errors_of(&r->elements[i]);
-    k->renumbered = applied && fr->kept_events ? sum_of(&r->elements[r->n - 2]) : 0;
+    k->renumbered = applied && fr->kept_events ? reply_sum(&r->elements[r->n - 2]) : 0;
     fr->on_kept(fr->arg, k, applied ? FRAME_APPLIED : FRAME_REFUSED);
 }
 

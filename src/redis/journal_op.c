@@ -140,7 +140,7 @@ static void take_list_done(struct redis_link *l, void *arg, const struct redis_a
         take_ended_ask(l, t);
 }
 
-static void take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void journal_take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct journal_take *t = arg;
     (void)at;
@@ -168,5 +168,5 @@ void redis_journal_take(struct redis_link *l, struct journal_take *t)
                 "%.*s %.*s %.*s " OWNER_FMT,
                 SLICE_ARG(lua_journal_take), SLICE_ARG(t->owner), SLICE_ARG(t->name), SLICE_ARG(t->owner),
                 OWNER_ARG(l->config.life));
-    redis_link_ask(l, 1, take_done, t);
+    redis_link_ask(l, 1, journal_take_done, t);
 }

@@ -27,7 +27,7 @@ static const struct sm_state link_states[LINK_STATES] = {
 };
 
 static void on_soon(uv_timer_t *timer);
-static void on_tick(uv_timer_t *timer);
+static void link_tick(uv_timer_t *timer);
 static void link_maybe_gone(struct redis_link *l);
 
 static bool link_is_trying(const struct redis_link *l)
@@ -65,7 +65,7 @@ void redis_link_start(struct redis_link *l)
     if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
     sm_move(&l->sm, LINK_WAITING);
     l->wait_until_ms = l->tick_ms = mono_ms();
-    uv_timer_start(&l->tick, on_tick, LINK_MS, LINK_MS);
+    uv_timer_start(&l->tick, link_tick, LINK_MS, LINK_MS);
     link_soon(l);
 }
 
@@ -377,7 +377,7 @@ static void up_look(struct redis_link *l, uint64_t now_ms, bool late)
 
 /* A tick that comes late means that our own loop was blocked: Redis' answers of that time are not read yet, so no limit
  * is checked by this tick. */
-static void on_tick(uv_timer_t *timer)
+static void link_tick(uv_timer_t *timer)
 {
     struct redis_link *l = timer->data;
     uint64_t now_ms = mono_ms();

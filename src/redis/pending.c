@@ -27,7 +27,7 @@ static bool total_file(struct total_read *t, const struct redis_answer *r)
     return true;
 }
 
-static void total_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void total_read_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct total_read *t = arg;
     (void)at;
@@ -49,7 +49,7 @@ void redis_total(struct redis_link *l, struct total_read *t)
                     SLICE_ARG(lua_total), SLICE_ARG(t->key), OWNER_ARG(l->config.life), (size_t)t->fields_n);
     for (uint32_t i = 0; i < t->fields_n; i++)
         request_slice(out, t->fields[i]);
-    redis_link_ask(l, 1, total_done, t);
+    redis_link_ask(l, 1, total_read_done, t);
 }
 
 /* --- HSCAN. A claim takes the hash out of the dirty index, and the next hit puts it there with a later time. --- */
@@ -86,7 +86,7 @@ struct hash_place {
     uint32_t hash, at;
 };
 
-static struct hash_place *place_of(const struct redis_hash *h, uint32_t hash, struct slice field)
+static struct hash_place *hash_place_of(const struct redis_hash *h, uint32_t hash, struct slice field)
 {
     for (uint32_t i = hash;; i++) {
         struct hash_place *p = &h->places[i & (h->places_n - 1)];
@@ -114,7 +114,7 @@ static void hash_field_file(struct redis_hash *h, struct slice field, struct sli
         heap_free(before);
     }
     uint32_t hash = (uint32_t)XXH3_64bits_withSeed(field.n > 0 ? field.p : "", field.n, h->seed);
-    struct hash_place *place = place_of(h, hash, field);
+    struct hash_place *place = hash_place_of(h, hash, field);
     uint32_t at = place->at;
     if (at == 0) query_put_text(&h->answer, field);
     query_put_text(&h->answer, value);

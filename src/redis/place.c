@@ -16,7 +16,7 @@ static bool db_read(struct slice s, int *out)
     return true;
 }
 
-static const char *user_read(const struct url *u, struct redis_url *out)
+static const char *redis_user_read(const struct url *u, struct redis_url *out)
 {
     if (u->user.p == NULL) return NULL;
     if (u->password.p == NULL) return "user:password before the '@'";
@@ -27,7 +27,7 @@ static const char *user_read(const struct url *u, struct redis_url *out)
     return NULL;
 }
 
-static const char *host_read(const struct url *u, struct redis_url *out)
+static const char *redis_host_read(const struct url *u, struct redis_url *out)
 {
     struct redis_host *host = &out->hosts[out->hosts_n];
     host->port = REDIS_PORT_DEFAULT;
@@ -39,23 +39,23 @@ static const char *host_read(const struct url *u, struct redis_url *out)
     return NULL;
 }
 
-static const char *tcp_read(const struct url *u, struct redis_url *out)
+static const char *redis_tcp_read(const struct url *u, struct redis_url *out)
 {
-    const char *expected = user_read(u, out);
+    const char *expected = redis_user_read(u, out);
     if (expected != NULL) return expected;
     if (u->query.p != NULL || (u->path.n > 1 && !db_read(slice_of(u->path.p + 1, u->path.n - 1), &out->db)))
         return "a database number after the '/'";
     if (out->cluster && out->db != 0) return "no database number: a Redis Cluster has only 0";
-    expected = host_read(u, out);
+    expected = redis_host_read(u, out);
     for (struct url next = *u; expected == NULL && next.more.p != NULL;) {
         if (out->hosts_n == REDIS_HOSTS_MAX) return "at most 8 hosts";
         expected = url_host_next(&next);
-        if (expected == NULL) expected = host_read(&next, out);
+        if (expected == NULL) expected = redis_host_read(&next, out);
     }
     return expected;
 }
 
-static const char *unix_read(const struct url *u, struct redis_url *out)
+static const char *redis_unix_read(const struct url *u, struct redis_url *out)
 {
     const struct slice db = SLICE("db=");
     if (u->query.p != NULL && !slice_starts(u->query, db)) return "only db=<number> after the '?'";
@@ -75,13 +75,13 @@ enum err redis_url_parse(struct slice text, struct redis_url *out, struct error 
     *out = (struct redis_url){.secure = secure_cluster || slice_eq(u.scheme, SLICE("rediss")),
                               .cluster = secure_cluster || slice_eq(u.scheme, SLICE("redis+cluster"))};
     if (slice_eq(u.scheme, SLICE("unix")))
-        expected = unix_read(&u, out);
+        expected = redis_unix_read(&u, out);
     else if (!out->secure && !out->cluster && !slice_eq(u.scheme, SLICE("redis")))
         expected = "redis://[user:password@]host:port[,host:port...]/db (rediss:// with TLS), "
                    "redis+cluster://host:port[,host:port...]/ (rediss+cluster:// with TLS) or "
                    "unix:///path?db=n";
     else if (expected == NULL)
-        expected = tcp_read(&u, out);
+        expected = redis_tcp_read(&u, out);
     if (expected == NULL) return ERR_NONE;
     redis_url_close(out);
     return error_set(e, ERR_CONFIG, "the Redis URL cannot be read: expected %s", expected);

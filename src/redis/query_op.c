@@ -155,7 +155,7 @@ static void query_samples(struct redis_query *r)
 static void query_names(struct redis_query *r);
 
 /* False: a name does not sort after the previous one, so the scores cannot all be 0. */
-static bool page_file(struct redis_query *r, const struct redis_answer *page)
+static bool names_page_file(struct redis_query *r, const struct redis_answer *page)
 {
     for (size_t i = 0; i < page->n; i++) {
         struct slice name = page->elements[i].str;
@@ -174,7 +174,7 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_answer *
     (void)l, (void)at;
     if (!answer_is(reply, REDIS_ARRAY))
         query_fail(r, reply);
-    else if (!page_file(r, reply))
+    else if (!names_page_file(r, reply))
         query_refuse(r, "ERR a name in '" KEY_KNOWN "' has a score other than 0; ZADD it again with 0");
     else if (reply->n < NAMES_A_PAGE)
         query_end(r, ASK_DONE);

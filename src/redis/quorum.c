@@ -130,23 +130,23 @@ static void move_if_most_say(struct quorum *q, uint64_t now_ms)
     move_to(q, best, why);
 }
 
-static bool is_known(const struct quorum *q, const struct redis_target *at)
+static bool target_is_known(const struct quorum *q, const struct redis_target *at)
 {
     for (uint32_t i = 0; i < q->known_n && i < REPLICAS_MAX; i++)
         if (target_is(&q->known[i], at)) return true;
     return false;
 }
 
-static void known_add(struct quorum *q, const struct redis_target *at)
+static void target_add(struct quorum *q, const struct redis_target *at)
 {
-    if (!is_known(q, at)) q->known[q->known_n++ % REPLICAS_MAX] = *at;
+    if (!target_is_known(q, at)) q->known[q->known_n++ % REPLICAS_MAX] = *at;
 }
 
 /* One sentinel names it: tallyd looks at it for QUORUM_FRESH_MS. It sends a password only to a server that our
  * primaries have named. */
 static void candidate_offer(struct quorum *q, const struct redis_target *at, uint64_t now_ms)
 {
-    if (!q->seen || target_is(at, &q->now) || !is_known(q, at)) return;
+    if (!q->seen || target_is(at, &q->now) || !target_is_known(q, at)) return;
     q->candidate_ms = now_ms + QUORUM_FRESH_MS;
     if (target_is(at, &q->candidate)) return;
     q->candidate = *at;
@@ -263,9 +263,9 @@ void quorum_primary(struct quorum *q, const struct replication *r)
     if (!r->master) return;
     q->seen = true;
     q->primary = *r;
-    known_add(q, &q->now);
+    target_add(q, &q->now);
     for (uint32_t i = 0; i < r->replicas_n; i++)
-        known_add(q, &r->replicas[i]);
+        target_add(q, &r->replicas[i]);
 }
 
 void quorum_looked(struct quorum *q, const struct replication *r, uint64_t now_ms)

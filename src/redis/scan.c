@@ -103,14 +103,14 @@ struct sealing { /* on a thread of the pool */
     size_t short_hash;
 };
 
-static void finish(struct scan *s, enum scan_outcome outcome)
+static void scan_finish(struct scan *s, enum scan_outcome outcome)
 {
     s->outcome = outcome;
     buf_free(&s->reading.name);
     s->done(s); /* last line: s may be gone after it */
 }
 
-static void fail(struct scan *s, const struct redis_answer *r)
+static void scan_fail(struct scan *s, const struct redis_answer *r)
 {
     if (!s->reading.failed) answer_why(r, s->text, sizeof s->text);
     s->reading.failed = true;
@@ -135,14 +135,14 @@ static void seal_done(uv_work_t *work, int status)
     CRASH(scan_done);
     if (sealed) {
         histogram_add(&latencies.scan, mono_us() - s->reading.asked_us);
-        finish(s, SCAN_SEALED);
+        scan_finish(s, SCAN_SEALED);
         return;
     }
     const struct batch_hash *h = &s->batch->hashes[short_hash];
     slice_show(batch_hash_name(s->batch, short_hash), 100, key, sizeof key);
     snprintf(s->text, sizeof s->text, "%s has %llu of %llu registered fields", key,
              (unsigned long long)h->seen, (unsigned long long)h->hlen);
-    finish(s, SCAN_SHORT);
+    scan_finish(s, SCAN_SHORT);
 }
 
 static void on_still_there(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -151,12 +151,12 @@ static void on_still_there(struct redis_link *l, void *arg, const struct redis_a
     int64_t exists = 0;
     (void)at;
     if (!answer_is(r, REDIS_INTEGER) || !answer_integer(r, &exists)) {
-        fail(s, r);
-        finish(s, SCAN_LOST);
+        scan_fail(s, r);
+        scan_finish(s, SCAN_LOST);
         return;
     }
     if (exists == 0) {
-        finish(s, SCAN_GONE);
+        scan_finish(s, SCAN_GONE);
         return;
     }
     struct sealing *g = heap_zalloc(sizeof *g);
@@ -252,7 +252,7 @@ static void rows_go_on(struct scan *s)
         rows_ask_next(s);
     if (s->reading.out > 0) return; /* another answer goes on */
     if (s->reading.failed) {
-        finish(s, SCAN_LOST);
+        scan_finish(s, SCAN_LOST);
     } else if (!left) {
         struct redis_link *l = ss->link;
         struct buf *out = redis_link_begin(l), *name = &s->reading.name;
@@ -281,7 +281,7 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
     CRASH(scan_mid);
     /* Another program put another type there: no field is left, so batch_seal will report it as short. */
     bool no_hash = answer_error_is(r, "WRONGTYPE");
-    if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) fail(s, r);
+    if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) scan_fail(s, r);
     if (cursor != 0) {
         s->reading.begun[s->reading.begun_n].hash = hash;
         s->reading.begun[s->reading.begun_n++].cursor = cursor;
@@ -299,7 +299,7 @@ static void on_scans_rested(uv_timer_t *timer)
         /* (!) The cursor of another connection may be that of another server. */
         struct scan *s = CONTAINER_OF(node, struct scan, reading.link);
         const struct redis_link *l = s->reading.of->link;
-        if (!redis_link_is_up(l) || l->client_id != s->reading.client_id) fail(s, NULL);
+        if (!redis_link_is_up(l) || l->client_id != s->reading.client_id) scan_fail(s, NULL);
         rows_go_on(s);
     }
 }
@@ -362,15 +362,15 @@ static void on_registry(struct redis_link *l, void *arg, const struct redis_answ
     struct scan *s = arg;
     (void)l, (void)at;
     if (!answer_is(r, REDIS_ARRAY)) {
-        fail(s, r);
-        finish(s, SCAN_LOST);
+        scan_fail(s, r);
+        scan_finish(s, SCAN_LOST);
     } else if (r->n == 0) {
-        finish(s, SCAN_GONE);
+        scan_finish(s, SCAN_GONE);
     } else if (!registry_file(s, r)) {
         snprintf(s->text, sizeof s->text, "its registry holds a value that tallyd would not write");
-        finish(s, SCAN_UNKNOWN);
+        scan_finish(s, SCAN_UNKNOWN);
     } else if (!registry_known(s) && !s->raw) {
-        finish(s, SCAN_UNKNOWN);
+        scan_finish(s, SCAN_UNKNOWN);
     } else {
         CRASH(scan_mid);
         rows_go_on(s);

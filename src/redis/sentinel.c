@@ -204,7 +204,7 @@ static uint64_t other_hash(struct slice id, const struct redis_target *at)
     return h;
 }
 
-static bool is_asked(const struct sentinels *s, struct slice id, const struct redis_target *at)
+static bool sentinel_is_asked(const struct sentinels *s, struct slice id, const struct redis_target *at)
 {
     for (uint32_t i = 0; i < s->quorum.words_n; i++)
         if (slice_eq(slice_str(s->quorum.words[i].id), id) || target_is(&s->all[i].ask.at, at)) return true;
@@ -234,7 +234,8 @@ static void others_done(struct redis_link *l, void *arg, const struct redis_answ
     quorum_others(&s->quorum, index_of(a), hashes, n);
     if (mono_ms() - s->quorum.began_ms < FOUND_MS) return; /* the configured ones first give their ids */
     for (uint32_t i = 0; i < n; i++) {
-        if (is_asked(s, ids[i], &other[i]) || !quorum_believes(&s->quorum, hashes[i], mono_ms())) continue;
+        if (sentinel_is_asked(s, ids[i], &other[i]) || !quorum_believes(&s->quorum, hashes[i], mono_ms()))
+            continue;
         uint32_t slot = quorum_add(&s->quorum);
         if (slot == SENTINELS_MAX) return;
         quorum_id(&s->quorum, slot, ids[i]);

@@ -157,7 +157,7 @@ const char *link_tls_end_why(const struct redis_link *l, const char *why)
     return "it does not complete the TLS handshake: is this its port for TLS?";
 }
 
-static void on_written(uv_write_t *req, int status)
+static void wire_written(uv_write_t *req, int status)
 {
     struct redis_link *l = req->data;
     l->write_busy = false;
@@ -179,7 +179,7 @@ static void rest_write(struct redis_link *l, struct buf *out, size_t done)
     l->writing = full;
     uv_buf_t rest = uv_buf_init(full.p + done, (unsigned)(full.n - done));
     l->write.data = l;
-    int status = uv_write(&l->write, &l->io.stream, &rest, 1, on_written);
+    int status = uv_write(&l->write, &l->io.stream, &rest, 1, wire_written);
     if (status < 0)
         link_doom_io(l, uv_strerror(status));
     else
@@ -266,7 +266,7 @@ static void answers_judge(struct redis_link *l)
     }
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void wire_heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct redis_link *l = stream->data;
     if (n == 0) return;
@@ -319,7 +319,7 @@ bool wire_start(struct redis_link *l)
     l->crash_after = 0;
     l->read_ms = mono_ms();
     link_tls_start(l);
-    int status = uv_read_start(&l->io.stream, on_room_needed, on_read);
+    int status = uv_read_start(&l->io.stream, on_room_needed, wire_heard);
     if (status < 0) link_doom_io(l, uv_strerror(status));
     return status == 0;
 }

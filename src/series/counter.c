@@ -198,7 +198,7 @@ static bool is_identifier(struct slice s)
     return true;
 }
 
-static enum err refuse(const struct counter *c, const char *why, struct error *e)
+static enum err counter_refuse(const struct counter *c, const char *why, struct error *e)
 {
     char name[NAME_BYTES_MAX + 4];
     return error_set(e, ERR_CONFIG, "counter %s: %s", slice_show(c->name, NAME_BYTES_MAX, name, sizeof name),
@@ -208,13 +208,16 @@ static enum err refuse(const struct counter *c, const char *why, struct error *e
 static enum err names_validate(const struct counter *c, struct error *e)
 {
     if (pattern_can_begin(&c->key, c->store, OWN_PREFIX))
-        return refuse(c, "its key can begin with tally:, as tallyd's own keys do; choose another prefix", e);
+        return counter_refuse(
+            c, "its key can begin with tally:, as tallyd's own keys do; choose another prefix", e);
     if (pattern_can_begin(&c->lock, c->store, OWN_PREFIX))
-        return refuse(c, "its lock can begin with tally:, as tallyd's own keys do; choose another prefix", e);
+        return counter_refuse(
+            c, "its lock can begin with tally:, as tallyd's own keys do; choose another prefix", e);
     if (c->key.places == NULL && !c->key.has_store && claimed_split(c->key.prefix, NULL, NULL))
-        return refuse(c, "its key ends in '_' and 32 hex digits, as claimed hashes do; choose another", e);
+        return counter_refuse(
+            c, "its key ends in '_' and 32 hex digits, as claimed hashes do; choose another", e);
     if (lock_makes_claimed_name(c, lock_family(c)))
-        return refuse(
+        return counter_refuse(
             c,
             "its lock can end in '_' and 32 hex digits, as claimed hashes do; let it end in some other "
             "text, such as :sync",
@@ -227,16 +230,17 @@ static enum err labels_validate(const struct counter *c, struct error *e)
     /* None, or three identifiers */
     const struct lookup *l = &c->labels;
     if (l->table.n != 0 && (!is_identifier(l->table) || !is_identifier(l->key) || !is_identifier(l->value)))
-        return refuse(c, "labels.table, labels.id and labels.name are each 1 to 64 of A-Z a-z 0-9 _ $", e);
+        return counter_refuse(
+            c, "labels.table, labels.id and labels.name are each 1 to 64 of A-Z a-z 0-9 _ $", e);
     struct parts parts;
     if (c->labels.table.n == 0) return ERR_NONE;
     parts_init(&parts, c, 0);
     if (parts.label < parts.n) return ERR_NONE;
-    return refuse(c,
-                  c->labels_of.n > 0 ? "labels_of names no placeholder that is an integer or a text"
-                  : parts.n > 2      ? "labels are names for one placeholder: say with labels_of for which"
-                                     : "labels are names for items, but its field is none; take them out",
-                  e);
+    return counter_refuse(c,
+                          c->labels_of.n > 0 ? "labels_of names no placeholder that is an integer or a text"
+                          : parts.n > 2 ? "labels are names for one placeholder: say with labels_of for which"
+                                        : "labels are names for items, but its field is none; take them out",
+                          e);
 }
 
 /* The i-th of all columns; n = 0: it has none such. */
@@ -256,18 +260,20 @@ static enum err columns_validate(const struct counter *c, struct error *e)
          keyed = c->more_n > 0 || ((counts || c->field == FIELD_NONE) && c->key.has_store);
     if (!is_identifier(c->table) || (!counts && !is_identifier(c->column_count)) ||
         (!keyed && !is_identifier(c->column_field)))
-        return refuse(c, "table, columns.field and columns.count are each 1 to 64 of A-Z a-z 0-9 _ $", e);
+        return counter_refuse(c, "table, columns.field and columns.count are each 1 to 64 of A-Z a-z 0-9 _ $",
+                              e);
     if (c->key.has_store && !is_identifier(c->column_store))
-        return refuse(
+        return counter_refuse(
             c, "its key holds <store>, so columns.store must name a column, 1 to 64 of A-Z a-z 0-9 _ $", e);
     if (!c->key.has_store && c->column_store.n > 0)
-        return refuse(c, "its key holds no <store>, so columns.store would have no value; take it out", e);
+        return counter_refuse(
+            c, "its key holds no <store>, so columns.store would have no value; take it out", e);
     for (size_t i = 0; i < 3 + c->more_n + c->sets_n + c->counts_n; i++) {
         if ((i >= 3 || column_at(c, i).n > 0) && !is_identifier(column_at(c, i)))
-            return refuse(c, "a column is 1 to 64 of A-Z a-z 0-9 _ $", e);
+            return counter_refuse(c, "a column is 1 to 64 of A-Z a-z 0-9 _ $", e);
         for (size_t k = 0; k < i; k++)
             if (column_at(c, i).n > 0 && slice_ieq(column_at(c, i), column_at(c, k)))
-                return refuse(c, "all of columns, constants and set must be different columns", e);
+                return counter_refuse(c, "all of columns, constants and set must be different columns", e);
     }
     return ERR_NONE;
 }
@@ -284,16 +290,16 @@ static bool places_same(const struct pattern *a, const struct pattern *b)
 
 static enum err alone_validate(const struct counter *c, struct error *e)
 {
-    if (!is_name(c->name)) return refuse(c, "a counter's name is 1 to 64 of a-z 0-9 _", e);
-    if (c->hits < 1) return refuse(c, "sync.hits must be at least 1", e);
-    if (c->every_s < 1) return refuse(c, "sync.every must be at least 1s", e);
+    if (!is_name(c->name)) return counter_refuse(c, "a counter's name is 1 to 64 of a-z 0-9 _", e);
+    if (c->hits < 1) return counter_refuse(c, "sync.hits must be at least 1", e);
+    if (c->every_s < 1) return counter_refuse(c, "sync.every must be at least 1s", e);
     if (counter_locks(c) && c->key.has_store && !c->lock.has_store)
-        return refuse(
+        return counter_refuse(
             c, "its key holds <store>, so its lock must hold it, too, or all stores would share one lock", e);
     if (counter_locks(c) && !c->key.has_store && c->lock.has_store)
-        return refuse(c, "its key holds no <store>, so its lock cannot hold it either", e);
+        return counter_refuse(c, "its key holds no <store>, so its lock cannot hold it either", e);
     if (counter_locks(c) && !places_same(&c->key, &c->lock))
-        return refuse(c, "its lock must hold the placeholders of its key", e);
+        return counter_refuse(c, "its lock must hold the placeholders of its key", e);
     enum err code = names_validate(c, e);
     if (code == ERR_NONE) code = columns_validate(c, e);
     return code != ERR_NONE ? code : labels_validate(c, e);
@@ -352,7 +358,7 @@ static bool constants_part(const struct counter *a, const struct counter *b)
 static enum err pair_validate(const struct counter *c, const struct counter *other, struct error *e)
 {
     if (slice_eq(c->name, other->name))
-        return refuse(c, "there is another counter of this name; rename one", e);
+        return counter_refuse(c, "there is another counter of this name; rename one", e);
     /* MySQL takes column names, and on some systems table names, without regard to case. */
     for (uint32_t i = 0; i < counter_counts_n(c) && slice_ieq(c->table, other->table); i++) {
         struct counter one = counter_of_count(c, i);

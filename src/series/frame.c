@@ -75,7 +75,7 @@ struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice ra
     return c;
 }
 
-static struct frame_share *share_of(struct frame *f, const struct counter *c)
+static struct frame_share *frame_share_of(struct frame *f, const struct counter *c)
 {
     for (uint32_t i = 0; i < f->shares_n; i++)
         if (f->shares[i].counter == c) return &f->shares[i];
@@ -87,14 +87,14 @@ static struct frame_share *share_of(struct frame *f, const struct counter *c)
 /* A delta is at most DELTA_MAX and a frame's cells are bounded, so a sum beyond int64 is a bug of ours. */
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta)
 {
-    struct frame_share *s = share_of(f, c);
+    struct frame_share *s = frame_share_of(f, c);
     int64_t sum;
     bool overflow = __builtin_add_overflow(s->delta, delta, &sum);
     INVARIANT(!overflow);
     s->delta = sum;
 }
 
-static uint32_t text_put(struct frame *f, struct slice text)
+static uint32_t frame_text_put(struct frame *f, struct slice text)
 {
     PRE(f->bytes.n + text.n <= UINT32_MAX);
     uint32_t at = (uint32_t)f->bytes.n;
@@ -122,9 +122,9 @@ struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice
     *t = (struct frame_token){.hash = hash, .name_at = (uint32_t)f->bytes.n, .delta = delta};
     name_token(&f->bytes, store, id);
     t->name_n = (uint32_t)f->bytes.n - t->name_at;
-    t->field_at = text_put(f, field);
+    t->field_at = frame_text_put(f, field);
     t->field_n = (uint32_t)field.n;
-    t->user_at = text_put(f, user);
+    t->user_at = frame_text_put(f, user);
     t->user_n = (uint32_t)user.n;
     payload_write(f->hashes[hash].key, field, delta, t->payload);
     return t;
@@ -156,9 +156,9 @@ struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice n
     f->ops = frame_grown(f->ops, f->ops_n, &f->ops_cap, sizeof *f->ops);
     struct frame_op *op = &f->ops[f->ops_n++];
     *op = (struct frame_op){.kind = kind, .which = which, .first_item = OP_END, .last_item = OP_END};
-    op->name_at = text_put(f, name);
+    op->name_at = frame_text_put(f, name);
     op->name_n = (uint32_t)name.n;
-    op->type_at = text_put(f, type);
+    op->type_at = frame_text_put(f, type);
     op->type_n = (uint32_t)type.n;
     return op;
 }
@@ -167,8 +167,8 @@ uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct
 {
     f->items = frame_grown(f->items, f->items_n, &f->items_cap, sizeof *f->items);
     uint32_t i = f->items_n++;
-    f->items[i] =
-        (struct op_item){.next = OP_END, .text_at = text_put(f, text), .text_n = (uint32_t)text.n, .at = at};
+    f->items[i] = (struct op_item){
+        .next = OP_END, .text_at = frame_text_put(f, text), .text_n = (uint32_t)text.n, .at = at};
     if (op->items_n++ == 0)
         op->first_item = i;
     else
@@ -191,7 +191,7 @@ struct frame_append *frame_add_append(struct frame *f, struct slice name, struct
     struct frame_append *a = &f->appends[f->appends_n++];
     *a = (struct frame_append){.bytes_at = (uint32_t)f->records.n, .bytes_n = (uint32_t)records.n};
     buf_put_slice(&f->records, records);
-    a->name_at = text_put(f, name);
+    a->name_at = frame_text_put(f, name);
     a->name_n = (uint32_t)name.n;
     return a;
 }

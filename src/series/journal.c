@@ -20,7 +20,7 @@ static void put_signed(struct buf *out, int64_t v)
     put_unsigned(out, ((uint64_t)v << 1) ^ (uint64_t)(v >> 63));
 }
 
-static void put_text(struct buf *out, struct slice s)
+static void journal_put_text(struct buf *out, struct slice s)
 {
     put_unsigned(out, s.n);
     buf_put_slice(out, s);
@@ -37,8 +37,8 @@ void journal_put_op(struct buf *out, uint32_t number, enum op_kind kind, int64_t
     put_entry(out, number, JOURNAL_OP);
     put_unsigned(out, (uint64_t)kind);
     put_signed(out, at);
-    put_text(out, name);
-    put_text(out, type);
+    journal_put_text(out, name);
+    journal_put_text(out, type);
 }
 
 void journal_put_add(struct buf *out, uint32_t number, int64_t n)
@@ -57,7 +57,7 @@ void journal_put_event(struct buf *out, uint32_t number, int64_t second, int64_t
     put_entry(out, number, JOURNAL_EVENT);
     put_signed(out, second);
     put_signed(out, id);
-    if (id == 0) put_text(out, text);
+    if (id == 0) journal_put_text(out, text);
 }
 
 void journal_put_gone(struct buf *out, uint32_t number, uint32_t n)

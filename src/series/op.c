@@ -37,7 +37,7 @@ bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out)
     return true;
 }
 
-static struct query_value *value_add(struct query_answer *a)
+static struct query_value *answer_value_add(struct query_answer *a)
 {
     if (a->n == a->cap) {
         a->cap = a->cap == 0 ? 64 : 2 * a->cap;
@@ -48,13 +48,14 @@ static struct query_value *value_add(struct query_answer *a)
 
 void query_put_number(struct query_answer *a, int64_t v)
 {
-    *value_add(a) = (struct query_value){.number = v};
+    *answer_value_add(a) = (struct query_value){.number = v};
 }
 
 void query_put_text(struct query_answer *a, struct slice text)
 {
     PRE(text.n <= UINT32_MAX);
-    *value_add(a) = (struct query_value){.is_text = true, .text_n = (uint32_t)text.n, .text_at = a->texts.n};
+    *answer_value_add(a) =
+        (struct query_value){.is_text = true, .text_n = (uint32_t)text.n, .text_at = a->texts.n};
     buf_put_slice(&a->texts, text);
 }
 
@@ -75,7 +76,7 @@ static bool text_fits(struct slice s)
     return true;
 }
 
-static bool is_of(const struct counter *c, struct slice key)
+static bool key_is_of(const struct counter *c, struct slice key)
 {
     struct slice pending = key;
     return pattern_match(&c->key, c->store, key, NULL) ||
@@ -87,7 +88,7 @@ static bool op_key_free(const struct counters *cs, struct slice key, struct buf 
 {
     char shown[SHOWN + 4];
     for (size_t i = 0; i < cs->n; i++) {
-        if (!is_of(&cs->all[i], key)) continue;
+        if (!key_is_of(&cs->all[i], key)) continue;
         buf_printf(why, "ERR that would be the key '%s', which belongs to counter '" SLICE_FMT "'",
                    slice_show(key, SHOWN, shown, sizeof shown), SLICE_ARG(cs->all[i].name));
         return false;

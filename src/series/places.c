@@ -452,7 +452,7 @@ static void node_follow_all(struct search *s, uint32_t at)
     if (memchr(some, of_b, sizeof some) == NULL && of_b != of_a) node_follow(s, at, of_b);
 }
 
-static void name_put(const struct search *s, uint32_t at, struct buf *out)
+static void search_name_put(const struct search *s, uint32_t at, struct buf *out)
 {
     size_t begin = out->n;
     for (; at > 0; at = s->all[at].from)
@@ -480,7 +480,7 @@ bool places_overlap(const struct places *a, const struct places *b, struct buf *
                                        normal(b, (struct overlap_spot){0, 0}), 0, 0});
     for (uint32_t at = 0; at < s.n && !found; at++) {
         found = spot_ends(a, s.all[at].a) && spot_ends(b, s.all[at].b);
-        if (found && both != NULL) name_put(&s, at, both);
+        if (found && both != NULL) search_name_put(&s, at, both);
         if (!found) node_follow_all(&s, at);
     }
     heap_free(s.seen);

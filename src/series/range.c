@@ -23,7 +23,7 @@ static bool in_range_kind(enum field_kind kind, struct slice text)
     return field_valid(kind, text) && field_number(slice_of(text.p, 4)) >= DAY_FIRST / 10000;
 }
 
-static int64_t place_of(enum field_kind kind, struct slice field)
+static int64_t field_place(enum field_kind kind, struct slice field)
 {
     int64_t digits = field_number(field);
     if (kind == FIELD_MONTH) return (digits / 100 - 1970) * 12 + digits % 100 - 1;
@@ -35,7 +35,7 @@ static int64_t place_now(enum field_kind kind, int64_t now_s)
 {
     char text[21];
     if (kind != FIELD_MONTH) return now_s / (kind == FIELD_DATE ? DAY_S : 3600);
-    return place_of(kind, slice_of(text, num_write(day_of_s(now_s) / 100, text)));
+    return field_place(kind, slice_of(text, num_write(day_of_s(now_s) / 100, text)));
 }
 
 static bool end_read(enum field_kind kind, const char *name, struct slice text, int64_t *out, char *why,
@@ -44,7 +44,7 @@ static bool end_read(enum field_kind kind, const char *name, struct slice text, 
     char shown[24];
     if (text.p == NULL) return true;
     if (in_range_kind(kind, text)) {
-        *out = place_of(kind, text);
+        *out = field_place(kind, text);
         return true;
     }
     snprintf(why, size, "%s is \"%s\", expected %s, from 1970 on", name,
@@ -89,7 +89,7 @@ size_t range_field(const struct range *r, size_t i, char out[RANGE_FIELD_BYTES])
 bool range_index(const struct range *r, struct slice field, size_t *i)
 {
     if (!in_range_kind(r->kind, field)) return false;
-    int64_t at = place_of(r->kind, field) - r->first;
+    int64_t at = field_place(r->kind, field) - r->first;
     if (at < 0 || (size_t)at >= r->n) return false;
     *i = (size_t)at;
     return true;

@@ -119,7 +119,7 @@ static void part_add(struct parts *p, enum column_from from, uint32_t at, const 
     }
 }
 
-static void places_add(struct parts *p, enum column_from from, const struct places *places)
+static void parts_places_add(struct parts *p, enum column_from from, const struct places *places)
 {
     for (uint32_t i = 0; places != NULL && i < places->n; i++)
         if (!slice_eq(places->at[i].name, SLICE("store"))) part_add(p, from, i, &places->at[i]);
@@ -140,8 +140,8 @@ static uint32_t label_of(const struct parts *p)
 void parts_init(struct parts *p, const struct counter *c, uint32_t count)
 {
     *p = (struct parts){.counter = c, .count = count};
-    places_add(p, FROM_KEY, c->key.places);
-    places_add(p, FROM_FIELD, c->field_places);
+    parts_places_add(p, FROM_KEY, c->key.places);
+    parts_places_add(p, FROM_FIELD, c->field_places);
     if (c->field <= FIELD_MONTH) {
         struct place whole = {SLICE("field"), c->spelled};
         whole.type.kind = counter_field_kind(c);

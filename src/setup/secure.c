@@ -21,7 +21,7 @@ static bool any_given(const struct given *g)
     return g->cert != NULL || g->key != NULL || g->ca != NULL;
 }
 
-static bool refuse(const struct setup *s, enum conf_option at, struct buf *problems, const char *text)
+static bool start_refuse(const struct setup *s, enum conf_option at, struct buf *problems, const char *text)
 {
     struct error e;
     error_set(&e, ERR_CONFIG, "%s", text);
@@ -60,13 +60,13 @@ bool setup_redis_tls(struct setup *s, struct buf *problems)
     const struct given g = {.cert = c->redis_tls_cert, .key = c->redis_tls_key, .ca = c->redis_tls_ca};
     if (!s->redis.secure) {
         if (!any_given(&g) && c->redis_tls_verify == CONF_VERIFY_ON) return true;
-        return refuse(
+        return start_refuse(
             s, CONF_REDIS_URL, problems,
             "redis.tls is given, but this URL speaks no TLS: write rediss:// with the port of Redis' TLS");
     }
     if ((g.cert == NULL) != (g.key == NULL))
-        return refuse(s, g.cert == NULL ? CONF_REDIS_TLS_KEY : CONF_REDIS_TLS_CERT, problems,
-                      "redis.tls.cert and redis.tls.key are given together or not at all");
+        return start_refuse(s, g.cert == NULL ? CONF_REDIS_TLS_KEY : CONF_REDIS_TLS_CERT, problems,
+                            "redis.tls.cert and redis.tls.key are given together or not at all");
     enum tls_trust trust = c->redis_tls_verify == CONF_VERIFY_ON ? TLS_TRUST_CA : TLS_TRUST_ANYBODY;
     s->redis.tls = context_make(s, TLS_CLIENT, trust, &g, at, problems);
     return s->redis.tls != NULL;
@@ -82,12 +82,12 @@ bool setup_sentinel_tls(struct setup *s, struct buf *problems)
     bool verify = c->redis_sentinel_tls_verify == CONF_VERIFY_ON;
     if (c->redis_sentinel_tls_use == CONF_OFF)
         return (!any_given(&g) && verify) ||
-               refuse(s, CONF_REDIS_SENTINEL_TLS_USE, problems,
-                      "redis.sentinel.tls is given, but not used: write redis.sentinel.tls.use: on");
+               start_refuse(s, CONF_REDIS_SENTINEL_TLS_USE, problems,
+                            "redis.sentinel.tls is given, but not used: write redis.sentinel.tls.use: on");
     if ((g.cert == NULL) != (g.key == NULL))
-        return refuse(s, g.cert == NULL ? CONF_REDIS_SENTINEL_TLS_KEY : CONF_REDIS_SENTINEL_TLS_CERT,
-                      problems,
-                      "redis.sentinel.tls.cert and redis.sentinel.tls.key are given together or not at all");
+        return start_refuse(
+            s, g.cert == NULL ? CONF_REDIS_SENTINEL_TLS_KEY : CONF_REDIS_SENTINEL_TLS_CERT, problems,
+            "redis.sentinel.tls.cert and redis.sentinel.tls.key are given together or not at all");
     s->sentinels.access.secure = true;
     s->sentinels.access.tls =
         context_make(s, TLS_CLIENT, verify ? TLS_TRUST_CA : TLS_TRUST_ANYBODY, &g, at, problems);
@@ -121,7 +121,7 @@ bool setup_mysql_tls(struct setup *s, struct buf *problems)
     const struct given g = {.cert = c->mysql_tls_cert, .key = c->mysql_tls_key, .ca = c->mysql_tls_ca};
     enum conf_option where;
     const char *wrong = mysql_wrong(s, &g, &where);
-    if (wrong != NULL) return refuse(s, where, problems, wrong);
+    if (wrong != NULL) return start_refuse(s, where, problems, wrong);
     if (c->mysql_tls_use == CONF_OFF) return true;
     enum tls_trust trust = c->mysql_tls_verify == CONF_VERIFY_ON ? TLS_TRUST_CA : TLS_TRUST_ANYBODY;
     struct tls_context *tried = context_make(s, TLS_CLIENT, trust, &g, at, problems); /* are the files fit? */
@@ -150,12 +150,13 @@ bool setup_doors(struct setup *s, struct buf *problems)
     const struct given g = {.cert = c->listen_tls_cert, .key = c->listen_tls_key, .ca = c->listen_tls_ca};
     bool resp = has_tls(&c->listen_resp), wanted = resp || has_tls(&c->listen_http);
     if (!wanted && any_given(&g))
-        return refuse(s, CONF_LISTEN_RESP, problems,
-                      "listen.tls is given, but no address speaks TLS: write one as tls://0.0.0.0:7380");
+        return start_refuse(
+            s, CONF_LISTEN_RESP, problems,
+            "listen.tls is given, but no address speaks TLS: write one as tls://0.0.0.0:7380");
     if (!wanted) return true;
     if (g.cert == NULL || g.key == NULL)
-        return refuse(s, resp ? CONF_LISTEN_RESP : CONF_LISTEN_HTTP, problems,
-                      "a tls:// address needs listen.tls.cert and listen.tls.key");
+        return start_refuse(s, resp ? CONF_LISTEN_RESP : CONF_LISTEN_HTTP, problems,
+                            "a tls:// address needs listen.tls.cert and listen.tls.key");
     s->doors = context_make(s, TLS_SERVER, TLS_TRUST_CA, &g, at, problems);
     return s->doors != NULL;
 }

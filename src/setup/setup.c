@@ -214,7 +214,7 @@ static bool feeds_check(struct setup *s, struct buf *problems)
     return false;
 }
 
-static bool lanes_init(struct setup *s, struct buf *problems)
+static bool setup_lanes_init(struct setup *s, struct buf *problems)
 {
     int64_t given = s->conf->redis_lanes;
     struct error e;
@@ -241,7 +241,7 @@ static bool redis_init(struct setup *s, struct buf *problems)
         setup_counter_problem(s->conf, CONF_GLOBAL, CONF_REDIS_DURABILITY, &e, problems);
         return false;
     }
-    return setup_redis_tls(s, problems) && lanes_init(s, problems);
+    return setup_redis_tls(s, problems) && setup_lanes_init(s, problems);
 }
 
 static bool sentinel_add(struct setup *s, const char *text, struct buf *problems)

@@ -37,7 +37,7 @@ static enum err finder_seek(struct finder *f, uv_loop_t *loop, const struct sour
     return cluster_wait(f->cluster, wait_ms, e);
 }
 
-static void finder_closed(void *closed)
+static void ask_finder_closed(void *closed)
 {
     *(bool *)closed = true;
 }
@@ -46,8 +46,8 @@ static void finder_closed(void *closed)
 static void finder_close(struct finder *f, uv_loop_t *loop)
 {
     bool closed = f->sentinels == NULL && f->cluster == NULL;
-    if (f->sentinels != NULL) sentinels_close(f->sentinels, finder_closed, &closed);
-    if (f->cluster != NULL) cluster_close(f->cluster, finder_closed, &closed);
+    if (f->sentinels != NULL) sentinels_close(f->sentinels, ask_finder_closed, &closed);
+    if (f->cluster != NULL) cluster_close(f->cluster, ask_finder_closed, &closed);
     while (!closed)
         uv_run(loop, UV_RUN_ONCE);
     heap_free(f->places);

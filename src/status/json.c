@@ -29,7 +29,7 @@ static void text_or_null(struct json *j, const char *key, const char *text)
     json_slice_or_null(j, key, text[0] == '\0' ? slice_of(NULL, 0) : slice_str(text));
 }
 
-static void refusals_put(struct json *j, const struct status_service *v)
+static void refusals_json(struct json *j, const struct status_service *v)
 {
     json_open(j, "refused", '[');
     for (size_t i = 0; i < v->refusal_n; i++) {
@@ -43,7 +43,7 @@ static void refusals_put(struct json *j, const struct status_service *v)
     json_close(j, ']');
 }
 
-static void sentinels_put(struct json *j, const struct status_service *v)
+static void sentinels_json(struct json *j, const struct status_service *v)
 {
     if (v->sentinels == 0) {
         json_null(j, "sentinels");
@@ -65,7 +65,7 @@ static void sentinels_put(struct json *j, const struct status_service *v)
     json_close(j, '}');
 }
 
-static void service_put(struct json *j, const struct status_service *v)
+static void service_json(struct json *j, const struct status_service *v)
 {
     json_open(j, "service", '{');
     json_bool(j, "up", v->up);
@@ -86,8 +86,8 @@ static void service_put(struct json *j, const struct status_service *v)
         text_or_null(j, "redis_run_id", v->redis_run_id);
         text_or_null(j, "redis_links", v->redis_links);
         seconds_json(j, "redis_moved_s", v->redis_moved_ms);
-        sentinels_put(j, v);
-        refusals_put(j, v);
+        sentinels_json(j, v);
+        refusals_json(j, v);
         json_int(j, "hits", v->stats.hits);
         figure_json(j, "hits_per_s", v->hits_per_s);
         json_open(j, "stats", '{');
@@ -109,7 +109,7 @@ static void replica_put(struct json *j, const struct status_replica *r)
     json_close(j, '}');
 }
 
-static void lanes_put(struct json *j, const struct status_redis *r)
+static void lanes_json(struct json *j, const struct status_redis *r)
 {
     json_int(j, "lanes", r->lanes);
     if (r->lane == NULL) return;
@@ -133,7 +133,7 @@ static void redis_put(struct json *j, const struct status_redis *r)
     static const char *const durabilities[] = {"disk", "replicas", "none"}; /* as enum conf_durability */
     json_open(j, "redis", '{');
     json_bool(j, "up", r->up);
-    lanes_put(j, r);
+    lanes_json(j, r);
     if (!r->up) {
         json_text(j, "error", r->why);
     } else {
@@ -160,7 +160,7 @@ static void redis_put(struct json *j, const struct status_redis *r)
     json_close(j, '}');
 }
 
-static void mysql_put(struct json *j, const struct status_mysql *m)
+static void mysql_json(struct json *j, const struct status_mysql *m)
 {
     json_open(j, "mysql", '{');
     json_bool(j, "up", m->up);
@@ -175,7 +175,7 @@ static void mysql_put(struct json *j, const struct status_mysql *m)
     json_close(j, '}');
 }
 
-static void backlog_put(struct json *j, const struct status *s)
+static void backlog_json(struct json *j, const struct status *s)
 {
     const struct status_redis *r = &s->redis;
     json_open(j, "backlog", '{');
@@ -209,7 +209,7 @@ static void counter_held_put(struct json *j, const struct status *s, const struc
         json_null(j, "held");
 }
 
-static void counters_put(struct json *j, const struct status *s)
+static void counters_json(struct json *j, const struct status *s)
 {
     json_open(j, "counters", '[');
     for (size_t i = 0; i < s->counters_n; i++) {
@@ -232,7 +232,7 @@ static void counters_put(struct json *j, const struct status *s)
     json_close(j, ']');
 }
 
-static void batch_put(struct json *j, const struct status_batch *b)
+static void batch_json(struct json *j, const struct status_batch *b)
 {
     char id[33];
     batch_id_hex(&b->id, id);
@@ -251,13 +251,13 @@ static void batch_put(struct json *j, const struct status_batch *b)
     json_close(j, '}');
 }
 
-static void batches_put(struct json *j, const struct status *s)
+static void batches_json(struct json *j, const struct status *s)
 {
     json_open(j, "batches", '{');
     figure_json(j, "standing", (struct figure){s->redis.up, (int64_t)s->batches_n});
     json_open(j, "oldest", '[');
     for (size_t i = 0; i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
-        batch_put(j, &s->batches[i]);
+        batch_json(j, &s->batches[i]);
     json_close(j, ']');
     json_close(j, '}');
 }
@@ -274,7 +274,7 @@ static void merges_put(struct json *j, const struct status *s)
     json_close(j, '}');
 }
 
-static void books_put(struct json *j, const struct status_books *b)
+static void books_json(struct json *j, const struct status_books *b)
 {
     json_open(j, "books", '{');
     if (b->known) {
@@ -305,14 +305,14 @@ void status_json(struct buf *out, const struct status *s)
     enum err verdict = status_judge(s, problem_json, &j);
     json_close(&j, ']');
     json_bool(&j, "well", verdict == ERR_NONE);
-    service_put(&j, &s->service);
+    service_json(&j, &s->service);
     redis_put(&j, &s->redis);
-    mysql_put(&j, &s->mysql);
-    backlog_put(&j, s);
-    counters_put(&j, s);
-    batches_put(&j, s);
+    mysql_json(&j, &s->mysql);
+    backlog_json(&j, s);
+    counters_json(&j, s);
+    batches_json(&j, s);
     merges_put(&j, s);
-    books_put(&j, &s->books);
+    books_json(&j, &s->books);
     json_close(&j, '}');
 }
 

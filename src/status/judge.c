@@ -114,7 +114,7 @@ static const struct {
 };
 
 /* Apps that look at no reply lose these hits. */
-static void refusals_judge(struct judging *j)
+static void status_refusals_judge(struct judging *j)
 {
     const struct status_service *v = &j->s->service;
     for (size_t i = 0; v->up && i < v->refusal_n; i++) {
@@ -251,7 +251,7 @@ enum err status_judge(const struct status *s, status_problem *problem, void *arg
     struct judging j = {.s = s, .problem = problem, .arg = arg};
     servers_judge(&j);
     service_judge(&j);
-    refusals_judge(&j);
+    status_refusals_judge(&j);
     lanes_judge(&j);
     sentinels_judge(&j);
     holds_judge(&j);

@@ -13,7 +13,7 @@
 
 #define PAGE 1000
 
-static bool failed(struct status *s, bool lost, const char *text)
+static bool probe_failed(struct status *s, bool lost, const char *text)
 {
     if (!lost) return false;
     s->redis.up = false;
@@ -73,7 +73,7 @@ static bool self_probe(struct ask *a, struct status *s)
         r = redis_call(&a->link, "ZRANGE {}" KEY_HELD " 0 %d", STATUS_NAMES_MAX - 1);
     }
     answer_why(r, why, sizeof why);
-    if (failed(s, !told || !answer_is(r, REDIS_ARRAY), why)) return false;
+    if (probe_failed(s, !told || !answer_is(r, REDIS_ARRAY), why)) return false;
     for (; to->held_names_n < r->n && to->held_names_n < STATUS_NAMES_MAX; to->held_names_n++) {
         struct slice name = r->elements[to->held_names_n].str;
         to->held_names[to->held_names_n] = heap_strndup(name.p, name.n);
@@ -88,7 +88,7 @@ static bool backlog_probe(struct ask *a, struct status *s)
     struct dirty_state d = {0};
     redis_dirty_state(&a->link, &d);
     redis_settle(&a->link);
-    if (failed(s, d.lost, "no answer about tally:dirty")) return false;
+    if (probe_failed(s, d.lost, "no answer about tally:dirty")) return false;
     s->redis.dirty = d.dirty;
     s->redis.held = d.held;
     s->redis.now_ms = redis_time_ms(&a->link);
@@ -97,7 +97,7 @@ static bool backlog_probe(struct ask *a, struct status *s)
     return true;
 }
 
-static void page_file(const struct due_poll *page, const struct counters *counters, struct status *s)
+static void due_page_file(const struct due_poll *page, const struct counters *counters, struct status *s)
 {
     for (uint32_t i = 0; i < page->keys_n; i++) {
         const struct counter *c = counters_match(counters, page->keys[i]);
@@ -117,13 +117,13 @@ static bool dirty_sort(struct ask *a, const struct counters *counters, struct st
         struct due_poll page = {.before_ms = DELTA_MAX, .skip = skip, .limit = PAGE};
         redis_due(&a->link, &page);
         redis_settle(&a->link);
-        if (!page.lost) page_file(&page, counters, s);
+        if (!page.lost) due_page_file(&page, counters, s);
         buf_free(&page.names);
         heap_free(page.keys);
         heap_free(page.scores);
         got = page.lost ? -1 : (int64_t)page.keys_n;
     }
-    if (failed(s, got < 0, "no answer about tally:dirty")) return false;
+    if (probe_failed(s, got < 0, "no answer about tally:dirty")) return false;
     s->redis.sorted = got < PAGE;
     for (size_t i = 0; i < s->counters_n; i++)
         s->counters[i].dirty.known = s->redis.sorted;
@@ -165,7 +165,7 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
     struct batch_list list = {.batch = batch_take, .arg = &l};
     redis_batch_list(&a->link, &list);
     redis_settle(&a->link);
-    if (failed(s, list.lost, "no answer about tally:batches")) return false;
+    if (probe_failed(s, list.lost, "no answer about tally:batches")) return false;
     if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, batches_order);
     for (size_t i = 0; !brief && i < s->batches_n && i < STATUS_BATCHES_SIZED; i++) {
         /* Its fields, as its registry counts them. */
@@ -187,7 +187,7 @@ static bool gen_probe(struct ask *a, struct status *s)
     redis_gen(&a->link, &gen);
     redis_settle(&a->link);
     s->redis.gen = gen.gen;
-    return !failed(s, gen.lost, gen.text);
+    return !probe_failed(s, gen.lost, gen.text);
 }
 
 void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s)

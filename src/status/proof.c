@@ -222,7 +222,7 @@ static void problem_tell(struct seen *s, const char *next, const char *what, ...
 
 /* --- Redis --- */
 
-static bool value_read(struct seen *s, struct slice field, struct slice value, int64_t *out)
+static bool proof_value_read(struct seen *s, struct slice field, struct slice value, int64_t *out)
 {
     bool good = num_parse(value, out) && counter_field_valid(s->proof->counter, field);
     s->odd += !good;
@@ -233,7 +233,7 @@ static void store_claimed(struct seen *s, struct slice field, struct slice value
 {
     struct seen_row row = {.batch = s->batches_n - 1, .at = s->bytes.n, .n = field.n};
     s->batches[row.batch].seen++;
-    if (!value_read(s, field, value, &row.value)) return;
+    if (!proof_value_read(s, field, value, &row.value)) return;
     if (s->rows_n == s->rows_cap) {
         s->rows_cap = 2 * s->rows_cap + 64;
         s->rows = heap_realloc(s->rows, s->rows_cap * sizeof *s->rows);
@@ -268,14 +268,15 @@ static bool store_file(struct seen *s, const struct redis_answer *r)
     s->exists = !slice_eq(type->str, SLICE("none"));
     s->other = s->exists && !slice_eq(type->str, SLICE("hash"));
     for (size_t i = 0; i + 1 < pending->n; i += 2)
-        if (value_read(s, pending->elements[i].str, pending->elements[i + 1].str, &v)) s->proof->pending += v;
+        if (proof_value_read(s, pending->elements[i].str, pending->elements[i + 1].str, &v))
+            s->proof->pending += v;
     for (size_t i = 0; i < batches->n; i++)
         if (!store_batch(s, &batches->elements[i])) return false;
     return true;
 }
 
 /* All that Redis has of it, by one script: nothing changes between two of its reads. */
-static enum err redis_read(struct seen *s, struct ask *a, struct error *e)
+static enum err proof_redis_read(struct seen *s, struct ask *a, struct error *e)
 {
     struct buf lock = {0};
     counter_lock_name(s->proof->counter, s->proof->key, &lock);
@@ -366,7 +367,7 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
     for (int reads = 0; code == ERR_NONE && newer && reads < READS_MOST; reads++) {
         struct seen s = {.proof = p, .problem = problem, .arg = arg};
         p->pending = p->claimed = 0;
-        code = redis_read(&s, a, e);
+        code = proof_redis_read(&s, a, e);
         if (code == ERR_NONE) code = mysql_read(&s, &a->realms[a->lane], db, e);
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {

@@ -179,7 +179,7 @@ static void servers_probe(const struct source *where, const struct status_how *h
     if (open) ask_close(&ask);
 }
 
-static void pause_until(uint64_t when_ms)
+static void status_pause_until(uint64_t when_ms)
 {
     uint64_t now_ms = mono_ms();
     if (now_ms >= when_ms) return;
@@ -202,7 +202,7 @@ void status_probe(const struct source *where, const struct status_how *how, stru
     servers_probe(where, how, db, out);
     probe_stands(&info, out);
     if (how->rate_ms > 0) {
-        pause_until(out->mono_ms + how->rate_ms);
+        status_pause_until(out->mono_ms + how->rate_ms);
         probe_service_again(link, out);
     }
     db_destroy(&db);

@@ -35,7 +35,7 @@ void sums_close(struct sums *s)
 }
 
 /* Adds value to *to, or notes that it is no integer. */
-static void value_add(struct sum *sum, struct slice value, sum_t *to)
+static void sum_add(struct sum *sum, struct slice value, sum_t *to)
 {
     int64_t v;
     if (num_parse(value, &v))
@@ -47,7 +47,7 @@ static void value_add(struct sum *sum, struct slice value, sum_t *to)
 void sums_accepted(struct sums *s, struct slice counter, struct slice value)
 {
     struct sum *sum = sum_of(s, counter);
-    value_add(sum, value, &sum->accepted);
+    sum_add(sum, value, &sum->accepted);
 }
 
 void sums_pending(struct sums *s, struct slice key, struct slice value)
@@ -58,7 +58,7 @@ void sums_pending(struct sums *s, struct slice key, struct slice value)
         return;
     }
     struct sum *sum = sum_of(s, counter->name);
-    value_add(sum, value, &sum->pending);
+    sum_add(sum, value, &sum->pending);
 }
 
 void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter, uint64_t gen)
@@ -117,7 +117,7 @@ static void batch_add(struct sums *s, struct batch *b, const struct books *books
         for (size_t k = chunk.first; k < chunk.first + chunk.rows_n; k++) {
             struct slice hash = batch_hash_name(b, b->rows[k].hash);
             if (row != NULL && !ledger_names_have(row->waiting, hash)) continue;
-            value_add(sum, batch_value(b, &b->rows[k]), &sum->claimed);
+            sum_add(sum, batch_value(b, &b->rows[k]), &sum->claimed);
         }
     }
 }

@@ -42,7 +42,7 @@ static bool claim_paced(struct sync *s, struct family *f, uint64_t now_ms)
     return true;
 }
 
-static void on_polled(struct due_poll *p)
+static void due_polled(struct due_poll *p)
 {
     struct sync *s = p->arg;
     s->polling = false;
@@ -110,7 +110,7 @@ void due_tick(struct sync *s, uint64_t now_ms)
             bool merges = sync_may_merge(s);
             s->poll_at_ms = now_ms + (merges ? 1 : LOOK_TIMES) * s->config.poll_ms;
             uint32_t skip = merges ? s->poll.skip : 0;
-            s->poll = (struct due_poll){.skip = skip, .limit = size_page(s), .done = on_polled, .arg = s};
+            s->poll = (struct due_poll){.skip = skip, .limit = size_page(s), .done = due_polled, .arg = s};
             s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
             s->polling = true;
             s->requests_out++;

@@ -11,17 +11,17 @@
 #define SIGN_MS (REALM_WAIT_MS / 3)
 
 static void gate_ask(struct gate *g);
-static void mysql_ask(struct gate *g);
-static void redis_read(struct history_read *h);
+static void gate_mysql_ask(struct gate *g);
+static void gate_redis_read(struct history_read *h);
 
-static bool is_at(const struct gate *g, const char run_id[RUN_ID_BYTES])
+static bool gate_is_at(const struct gate *g, const char run_id[RUN_ID_BYTES])
 {
     return run_id[0] != '\0' && strcmp(run_id, g->ports.run_id(g->ports.arg)) == 0;
 }
 
 bool gate_compared(const struct gate *g)
 {
-    return is_at(g, g->compared);
+    return gate_is_at(g, g->compared);
 }
 
 static bool checked(const struct gate *g)
@@ -57,7 +57,7 @@ static void look_later(struct gate *g)
 static void redis_ask(struct gate *g)
 {
     heap_free(g->read.gens);
-    g->read = (struct history_read){.realm = g->given, .done = redis_read, .arg = g};
+    g->read = (struct history_read){.realm = g->given, .done = gate_redis_read, .arg = g};
     g->ports.history(g->ports.arg, &g->read);
 }
 
@@ -134,11 +134,11 @@ static void look_asked(struct gate *g)
 static void realm_fenced(struct fence *f)
 {
     struct gate *g = f->arg;
-    bool same = is_at(g, f->run_id) && strcmp(f->run_id, g->read.run_id) == 0 &&
+    bool same = gate_is_at(g, f->run_id) && strcmp(f->run_id, g->read.run_id) == 0 &&
                 strcmp(f->replid, g->read.replid) == 0;
     g->read.fenced = f->passed && same;
     if (g->read.fenced) {
-        mysql_ask(g);
+        gate_mysql_ask(g);
         return;
     }
     log_event(LOG_WARN, "realm_not_fenced", "passed=%d same_server=%d detail=%s", f->passed, same,
@@ -214,22 +214,22 @@ static void check_done(struct gate_check *c)
     bool told = c->seen && c->fit && !g->stopped && !g->unfit;
     g->asks = false;
     if (told && c->look.outcome == REALM_GIVEN) g->given = c->look.epoch.realm;
-    if (told && is_at(g, g->read.run_id))
+    if (told && gate_is_at(g, g->read.run_id))
         look_done(g);
     else
         look_later(g);
 }
 
-static void mysql_ask(struct gate *g)
+static void gate_mysql_ask(struct gate *g)
 {
     g->check = (struct gate_check){.redis = &g->read, .had = g->epoch.id, .done = check_done, .arg = g};
     g->ports.check(g->ports.arg, &g->check);
 }
 
-static void redis_read(struct history_read *h)
+static void gate_redis_read(struct history_read *h)
 {
     struct gate *g = h->arg;
-    if (h->lost || !is_at(g, h->run_id)) {
+    if (h->lost || !gate_is_at(g, h->run_id)) {
         look_later(g);
         return;
     }
@@ -240,7 +240,7 @@ static void redis_read(struct history_read *h)
         return;
     }
     g->seen.gen = 0;
-    mysql_ask(g);
+    gate_mysql_ask(g);
 }
 
 static void gate_ask(struct gate *g)

@@ -92,7 +92,7 @@ static void run_done(struct run *r)
     run_free(r);
 }
 
-static void run_wait(struct run *r, int resume, uint64_t ms)
+static void run_later(struct run *r, int resume, uint64_t ms)
 {
     sm_move(&r->sm, RUN_WAIT);
     r->resume = resume;
@@ -107,7 +107,7 @@ static void run_wait(struct run *r, int resume, uint64_t ms)
 static void run_back_off(struct run *r, int resume)
 {
     const struct sync_config *c = &r->sync->config;
-    run_wait(r, resume, rand_backoff_ms(r->attempts++, c->retry_ms, c->retry_most_ms));
+    run_later(r, resume, rand_backoff_ms(r->attempts++, c->retry_ms, c->retry_most_ms));
 }
 
 /* Raises an alarm, and looks again after a while: an operator may have repaired it. Its rows do not count meanwhile: a
@@ -122,7 +122,7 @@ static void run_hold(struct run *r, const char *why, const char *text)
     r->held_why = why;
     snprintf(r->held_text, sizeof r->held_text, "%s", text);
     recover_run_settled(r->sync, r, true);
-    run_wait(r, RUN_SCAN, r->sync->config.held_ms);
+    run_later(r, RUN_SCAN, r->sync->config.held_ms);
     count_fields(r, 0);
 }
 
@@ -150,7 +150,7 @@ static void tell_merged(const struct run *r)
 
 /* --- DISCARD --- */
 
-static void on_discarded(struct discard *d)
+static void run_discarded(struct discard *d)
 {
     struct run *r = d->arg;
     r->sync->requests_out--;
@@ -163,14 +163,14 @@ static void on_discarded(struct discard *d)
     run_done(r);
 }
 
-static void run_discard(struct run *r)
+static void run_discard_begin(struct run *r)
 {
     if (run_too_old(r)) {
         run_given_up(r);
         return;
     }
     sm_move(&r->sm, RUN_DISCARD);
-    r->discard = (struct discard){.batch = &r->batch, .done = on_discarded, .arg = r};
+    r->discard = (struct discard){.batch = &r->batch, .done = run_discarded, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.discard(r->sync->ports.arg, &r->discard);
 }
@@ -273,7 +273,7 @@ static void run_is_in(struct run *r)
         keep_add(r);
         run_done(r);
     } else {
-        run_discard(r);
+        run_discard_begin(r);
     }
 }
 
@@ -369,7 +369,7 @@ void runs_merge_on(struct sync *s)
 
 static void run_fence(struct run *r);
 
-static void on_fenced(struct fence *f)
+static void run_fenced(struct fence *f)
 {
     struct run *r = f->arg;
     r->sync->requests_out--;
@@ -395,7 +395,7 @@ static void on_fenced(struct fence *f)
 static void run_fence(struct run *r)
 {
     sm_move(&r->sm, RUN_FENCE);
-    r->fence = (struct fence){.done = on_fenced, .arg = r};
+    r->fence = (struct fence){.done = run_fenced, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.fence(r->sync->ports.arg, &r->fence);
 }
@@ -419,7 +419,7 @@ static void run_sealed(struct run *r)
         run_merge(r);
 }
 
-static void on_scanned(struct scan *s)
+static void run_scanned(struct scan *s)
 {
     struct run *r = s->arg;
     r->sync->requests_out--;
@@ -446,7 +446,7 @@ static void run_scan(struct run *r)
 {
     if (sm_now(&r->sm) != RUN_SCAN) sm_move(&r->sm, RUN_SCAN);
     r->epoch = r->sync->epoch;
-    r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = on_scanned, .arg = r};
+    r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = run_scanned, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.scan(r->sync->ports.arg, &r->scan);
 }
@@ -461,7 +461,7 @@ static void names_due_again(struct run *r, uint32_t from)
     wait_names_back(r->sync, r->claim.keys + from, r->claim.keys_n - from);
 }
 
-static void on_claimed(struct claim *c)
+static void run_claimed(struct claim *c)
 {
     struct run *r = c->arg;
     struct sync *s = r->sync;
@@ -500,7 +500,7 @@ void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n)
     sm_init(&r->sm, run_states, RUN_CLAIM);
     r->family = f;
     r->claim =
-        (struct claim){.id = r->batch.id, .counter = f->counter, .keys_n = n, .done = on_claimed, .arg = r};
+        (struct claim){.id = r->batch.id, .counter = f->counter, .keys_n = n, .done = run_claimed, .arg = r};
     r->claim.keys = heap_alloc(n * sizeof *r->claim.keys);
     r->claim.fresh = heap_zalloc(n * sizeof *r->claim.fresh);
     family_take(s, f, from, &r->key_bytes, r->claim.keys, n);
@@ -526,7 +526,7 @@ void run_resume_if_due(struct run *r, uint64_t now_ms)
     if (run_too_old(r))
         run_given_up(r);
     else if (r->resume == RUN_DISCARD)
-        run_discard(r);
+        run_discard_begin(r);
     else if (r->resume == RUN_FENCE)
         run_fence(r);
     else

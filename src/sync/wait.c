@@ -16,7 +16,7 @@ enum { WAIT_HIGHEST, WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
 #define PAGE_NAMES                                                                                           \
     (8 * CLAIM_HASHES_MAX) /* a claim takes some 4 ms, so that these are claimed by the next look */
 
-static void wait_end(struct sync_wait *w, enum ask_outcome outcome)
+static void sync_wait_end(struct sync_wait *w, enum ask_outcome outcome)
 {
     w->outcome = outcome;
     w->answered = true; /* wait_tick calls done() when no request of it is out */
@@ -168,9 +168,9 @@ static void on_standing(struct standing *a)
             map_close(&w->ids);
             w->ids = now;
             w->phase = WAIT_WATCH;
-            if (w->ids.n == 0) wait_end(w, ASK_DONE);
+            if (w->ids.n == 0) sync_wait_end(w, ASK_DONE);
         } else {
-            wait_end(w, ASK_TRY_AGAIN);
+            sync_wait_end(w, ASK_TRY_AGAIN);
             s->ports.epoch_over(s->ports.arg);
         }
     }
@@ -196,7 +196,7 @@ static bool runs_here(const struct sync_wait *w)
     return false;
 }
 
-static void wait_step(struct sync_wait *w)
+static void sync_wait_step(struct sync_wait *w)
 {
     if (!w->begun) memcpy(w->replid, w->sync->epoch.replid, sizeof w->replid);
     w->begun = true;
@@ -223,29 +223,29 @@ static void wait_check(struct sync_wait *w, uint64_t now_ms)
 {
     struct sync *s = w->sync;
     if (s->stopping)
-        wait_end(w, ASK_TRY_AGAIN);
+        sync_wait_end(w, ASK_TRY_AGAIN);
     else if (!s->mysql_up)
-        wait_end(w, ASK_MYSQL_DOWN);
+        sync_wait_end(w, ASK_MYSQL_DOWN);
     else if (!s->redis_up)
-        wait_end(w, ASK_REDIS_DOWN);
+        sync_wait_end(w, ASK_REDIS_DOWN);
     else if (held_back(s, w))
-        wait_end(w, ASK_HELD);
+        sync_wait_end(w, ASK_HELD);
     else if (now_ms - w->since_ms >= s->config.wait_ms)
-        wait_end(w, ASK_TRY_AGAIN);
+        sync_wait_end(w, ASK_TRY_AGAIN);
 }
 
 void wait_redis_down(struct sync *s)
 {
     list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
-        if (!w->answered) wait_end(w, ASK_REDIS_DOWN);
+        if (!w->answered) sync_wait_end(w, ASK_REDIS_DOWN);
     }
 }
 
 void wait_mysql_down(struct sync *s)
 {
     list_for_each (node, &s->waits)
-        wait_end(CONTAINER_OF(node, struct sync_wait, link), ASK_MYSQL_DOWN);
+        sync_wait_end(CONTAINER_OF(node, struct sync_wait, link), ASK_MYSQL_DOWN);
 }
 
 void wait_run_done(struct sync *s, const struct run *r)
@@ -282,7 +282,7 @@ void wait_tick(struct sync *s, uint64_t now_ms)
         next = node->next;
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
         if (!w->answered) wait_check(w, now_ms);
-        if (!w->answered && !w->asking && now_ms >= w->ask_at_ms) wait_step(w);
+        if (!w->answered && !w->asking && now_ms >= w->ask_at_ms) sync_wait_step(w);
         if (!w->answered || w->asking) continue;
         list_remove(node);
         list_push(&ended, node);

@@ -41,7 +41,7 @@ struct fault {
     struct error *e;
 };
 
-static enum err refuse(const struct fault *f, const char *what, const char *mend)
+static enum err fault_tell(const struct fault *f, const char *what, const char *mend)
 {
     static const char *const names[] = {"the certificate", "the key", "the authorities"};
     return error_set(f->e, ERR_CONFIG, "%s: %s: %s", names[f->file], what, mend);
@@ -51,22 +51,23 @@ static enum err openssl_refuse(const struct fault *f, const char *mend)
 {
     char why[120];
     tls_error_text(why, sizeof why);
-    return refuse(f, why, mend);
+    return fault_tell(f, why, mend);
 }
 
 static enum err file_check(const char *path, const struct fault *f)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return refuse(f, strerror(errno), "name a PEM file that tallyd's user may read");
+    if (fd < 0) return fault_tell(f, strerror(errno), "name a PEM file that tallyd's user may read");
     int rc = fstat(fd, &st);
     close(fd);
-    if (rc != 0 || !S_ISREG(st.st_mode)) return refuse(f, "that is no file", "name a PEM file");
+    if (rc != 0 || !S_ISREG(st.st_mode)) return fault_tell(f, "that is no file", "name a PEM file");
     if (f->file == TLS_FILE_KEY && (st.st_mode & (S_IWGRP | S_IRWXO)) != 0)
-        return refuse(f,
-                      "users other than its owner and its group may read it, or users other than its owner "
-                      "may change it",
-                      "run chmod 640 on it, or 600");
+        return fault_tell(
+            f,
+            "users other than its owner and its group may read it, or users other than its owner "
+            "may change it",
+            "run chmod 640 on it, or 600");
     return ERR_NONE;
 }
 
@@ -91,12 +92,12 @@ static enum err key_load(SSL_CTX *ctx, const char *path, struct fault *f)
     SSL_CTX_set_default_passwd_cb(ctx, NULL);
     if (rc == 1 && !other_kind) return ERR_NONE;
     if (asked)
-        return refuse(
+        return fault_tell(
             f, "it has a passphrase, which tallyd cannot ask for",
             "write it without one (openssl pkey -in old -out new), where only tallyd's user may read it");
     if (other_kind || ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
-        return refuse(f, "it is not the key of the certificate",
-                      "name the two files that were made together");
+        return fault_tell(f, "it is not the key of the certificate",
+                          "name the two files that were made together");
     return openssl_refuse(f, "a private key in PEM is expected");
 }
 
@@ -211,7 +212,8 @@ enum err tls_context_reload(struct tls_context *c, struct error *e)
     if (ctx_load(c, &fresh, NULL, e) != ERR_NONE) return e->code;
     if (ends_s(fresh) <= wall_ms() / 1000) {
         SSL_CTX_free(fresh);
-        return refuse(&(struct fault){TLS_FILE_CERT, e}, "it has expired", "put a renewed one in its place");
+        return fault_tell(&(struct fault){TLS_FILE_CERT, e}, "it has expired",
+                          "put a renewed one in its place");
     }
     pthread_mutex_lock(&c->lock);
     before = c->ctx;

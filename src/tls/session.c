@@ -45,7 +45,7 @@ static int wire_read(BIO *bio, char *to, int n)
     return (int)got;
 }
 
-static int wire_write(BIO *bio, const char *from, int n)
+static int bio_write(BIO *bio, const char *from, int n)
 {
     struct tls_session *s = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
@@ -66,7 +66,7 @@ static void wire_method_make(void)
     wire_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tallyd wire");
     INVARIANT(wire_method != NULL);
     BIO_meth_set_read(wire_method, wire_read);
-    BIO_meth_set_write(wire_method, wire_write);
+    BIO_meth_set_write(wire_method, bio_write);
     BIO_meth_set_ctrl(wire_method, wire_control);
 }
 
@@ -127,7 +127,7 @@ static void on_message(int written, int version, int type, const void *message, 
     s->in = slice_of(NULL, 0);
 }
 
-static void failed(struct tls_session *s)
+static void tls_failed(struct tls_session *s)
 {
     char reason[120];
     unsigned long first = ERR_peek_error();
@@ -181,7 +181,7 @@ static bool went_on(struct tls_session *s, int rc)
         s->in = slice_of(NULL, 0);
         return false;
     default:
-        failed(s);
+        tls_failed(s);
         return false;
     }
 }

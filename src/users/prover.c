@@ -287,7 +287,7 @@ bool password_hash_fits(const char *hash)
 }
 
 /* In constant time, so timing does not show how much was right. The length of a hash is no secret. */
-static bool same_text(const char *a, const char *b)
+static bool hash_same(const char *a, const char *b)
 {
     size_t n = strlen(a);
     unsigned different = 0;
@@ -317,7 +317,7 @@ static bool crypt_into(struct slice password, const char *by, char out[PASSWORD_
 bool password_is(const char *hash, struct slice password)
 {
     char got[PASSWORD_HASH_BYTES];
-    bool is = password.n > 0 && crypt_into(password, hash, got) && same_text(hash, got);
+    bool is = password.n > 0 && crypt_into(password, hash, got) && hash_same(hash, got);
     explicit_bzero(got, sizeof(got));
     return is;
 }
@@ -345,7 +345,7 @@ void guesses_init(struct guesses *g, const struct guess_limits *limits)
     rand_bytes(&g->seed, sizeof(g->seed));
 }
 
-static uint64_t hash_of(struct slice address, uint64_t seed)
+static uint64_t address_hash(struct slice address, uint64_t seed)
 {
     uint64_t who = XXH3_64bits_withSeed(address.p, address.n, seed);
     return who == 0 ? 1 : who;
@@ -353,13 +353,13 @@ static uint64_t hash_of(struct slice address, uint64_t seed)
 
 static uint64_t who_is(const struct guesses *g, struct slice address, struct slice user)
 {
-    return hash_of(address, XXH3_64bits_withSeed(user.p, user.n, g->seed));
+    return address_hash(address, XXH3_64bits_withSeed(user.p, user.n, g->seed));
 }
 
 /* All users of an address; no name hashes to the same, not even an empty one. */
 static uint64_t all_of(const struct guesses *g, struct slice address)
 {
-    return hash_of(address, g->seed);
+    return address_hash(address, g->seed);
 }
 
 /* NULL: it has none. */
@@ -371,7 +371,7 @@ static struct guess *slot_find(struct guesses *g, uint64_t who)
 }
 
 /* A new entry takes the slot that expires first. */
-static struct guess *slot_take(struct guesses *g, uint64_t who)
+static struct guess *guess_slot_take(struct guesses *g, uint64_t who)
 {
     struct guess *mildest = slot_find(g, who);
     if (mildest != NULL) return mildest;
@@ -395,13 +395,13 @@ bool guess_may(struct guesses *g, struct slice address, struct slice user, uint6
            may(g, who_is(g, address, user), now_ms, g->limits.user);
 }
 
-static void count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
+static void guess_count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
 {
     at->until_ms = (at->until_ms > now_ms ? at->until_ms : now_ms) + gap_ms;
 }
 
 void guess_wrong(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
 {
-    count(slot_take(g, all_of(g, address)), now_ms, g->limits.wide.gap_ms);
-    count(slot_take(g, who_is(g, address, user)), now_ms, g->limits.user.gap_ms);
+    guess_count(guess_slot_take(g, all_of(g, address)), now_ms, g->limits.wide.gap_ms);
+    guess_count(guess_slot_take(g, who_is(g, address, user)), now_ms, g->limits.user.gap_ms);
 }

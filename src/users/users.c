@@ -187,7 +187,7 @@ enum err users_add(struct users *u, const struct user_spec *spec, enum user_fiel
     return ERR_NONE;
 }
 
-static int by_name(const void *a, const void *b)
+static int users_by_name(const void *a, const void *b)
 {
     const struct user *left = a, *right = b;
     return slice_cmp(slice_str(left->name), slice_str(right->name));
@@ -195,7 +195,7 @@ static int by_name(const void *a, const void *b)
 
 void users_sort(struct users *u)
 {
-    if (u->n > 0) qsort(u->all, u->n, sizeof(*u->all), by_name);
+    if (u->n > 0) qsort(u->all, u->n, sizeof(*u->all), users_by_name);
     for (size_t i = 0; i < u->n; i++)
         lists_init(&u->all[i]);
 }
@@ -248,7 +248,7 @@ static uint32_t share_whole(const struct users *all)
     return share > SHARE_LEAST ? share : SHARE_LEAST;
 }
 
-static uint32_t share_of(const struct users *all, const struct user *u)
+static uint32_t user_share(const struct users *all, const struct user *u)
 {
     uint32_t share = share_whole(all);
     if (share == UINT32_MAX) return share;
@@ -296,7 +296,7 @@ static uint32_t room_in(struct users *all, struct user *u, uint64_t frame, uint6
         u->taken = (uint32_t)least_of(u->ahead, share_whole(all));
         u->ahead -= u->taken;
     }
-    uint32_t share = share_of(all, u);
+    uint32_t share = user_share(all, u);
     if (u->rate == 0 || share == 0) return share;
     budget_fill(u, now_ms);
     int64_t left = u->budget_milli / 1000;
@@ -329,7 +329,7 @@ void user_weighed(struct user *u, uint32_t more)
 
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests)
 {
-    uint32_t now = (uint32_t)least_of(requests, share_of(all, u));
+    uint32_t now = (uint32_t)least_of(requests, user_share(all, u));
     u->taken += now;
     u->room = 0;
     if (share_whole(all) != UINT32_MAX) u->ahead += requests - now;

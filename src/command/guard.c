@@ -183,7 +183,7 @@ bool guard_is_admin(const struct session *s)
 
 /* ---- how much? ---- */
 
-#define PART_LEAST 16
+#define PART_LEAST 16 /* requests */
 
 static void wait_for_room(struct session *s, struct user *u)
 {

@@ -334,7 +334,7 @@ static void query_events(struct redis_query *r)
     redis_link_ask(r->link, 1, on_piece, r);
 }
 
-/* --- How many events fell into each window, in pieces of some hundred windows. Closed windows are in the hash statcache:<type>,
+/* --- How many events fell into each window, in pieces of a hundred at most. Closed windows are in the hash statcache:<type>,
  * field <name>:<start>:<window>. Its field <name>:windows has their sizes, from which the script that adds a late event finds
  * what to drop. One script counts and caches a window, so no event falls between the two. Not cached: the open window; a window
  * some of whose events the cleaner may have deleted; a size beyond the first SIZES_MAX, since each size costs every late event a

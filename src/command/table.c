@@ -90,6 +90,11 @@ const struct spec specs[] = {
     {0},
 };
 
+/* Of Redis alone: apps that counted there read with them. */
+static const struct spec hash_reads[] = {
+    {.name = "hgetall"}, {.name = "hlen"},  {.name = "hkeys"},   {.name = "hvals"},
+    {.name = "hexists"}, {.name = "hscan"}, {.name = "hstrlen"}, {0}};
+
 /* All names begin with a letter, and few with the same. */
 const struct spec *spec_find(const struct spec *table, struct slice name)
 {
@@ -127,6 +132,11 @@ static void reply_unknown(const struct request *r, struct buf *out)
         buf_put_char(&line, '\'');
         table_text_put(&line, r->args[i], most);
         BUF_LIT(&line, "' ");
+    }
+    if (spec_find(hash_reads, r->args[0]) != NULL) {
+        line.n--; /* the space */
+        BUF_LIT(&line, "; tallyd keeps no hashes to read: send CTR.TOTAL key field ..., or SELECT from the "
+                       "counter's table");
     }
     reply_error_slice(out, buf_slice(&line));
     buf_free(&line);

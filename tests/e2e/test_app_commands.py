@@ -1,5 +1,6 @@
 """What shops' apps send beside HINCRBY, with redis-py: HGET and HMGET read live totals, EXPIRE and the like and TTL leave counts as
-they are, EXISTS is a health check, and what would set or delete a count says what to send. Texts that Redis has are a redis-server's."""
+they are, EXISTS is a health check, and what would set or delete a count, or read a whole hash, says what to send.
+Texts that Redis has are a redis-server's."""
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ from harness.daemon import Daemon, counters
 from harness.redis_server import RedisServer
 from harness.resp import Resp, RespError
 from harness.wait import patience
-from test_redis_suite import errors_of
+from test_redis_suite import errors_of, fits
 
 KEY, DAYS, NOWHERE = "s1:product_views", "s1:unique_visitors:daily", "elsewhere"
 
@@ -164,3 +165,15 @@ def test_counters_only_go_by_increments(daemon, shop):
     assert re.match("ERR unknown command 'SET'", refused(lambda: shop.set(NOWHERE, 1)))
     listed = set(shop.command())
     assert {"hget", "hmget", "expire", "exists", "ttl"} <= listed and not {"set", "del", "hincrbyfloat"} & listed
+
+
+# ---- what would read a whole hash ----
+
+def test_a_read_of_a_whole_hash_says_what_to_send(shop):
+    shop.hincrby(KEY, "7", 1)
+    for name, ask in (("HGETALL", lambda: shop.hgetall(KEY)), ("HLEN", lambda: shop.hlen(KEY)), ("HKEYS", lambda: shop.hkeys(KEY)),
+                      ("HVALS", lambda: shop.hvals(KEY)), ("HEXISTS", lambda: shop.hexists(KEY, "7")),
+                      ("HSCAN", lambda: shop.hscan(KEY)), ("HSTRLEN", lambda: shop.hstrlen(KEY, "7"))):
+        said = refused(ask)
+        assert said.startswith(f"ERR unknown command '{name}', with args beginning with: '{KEY}'")
+        assert fits(RespError(said), errors_of("Reads")[0]), said

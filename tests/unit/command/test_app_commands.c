@@ -1,5 +1,6 @@
 /* What an app sends beside HINCRBY: HGET and HMGET read totals, EXPIRE and the like change nothing, EXISTS and TTL tell the
- * configuration, and what would set or delete a count is refused. Texts that Redis has are those of redis-server 7.0.15. */
+ * configuration, and what would set or delete a count, or read a whole hash, is refused. Texts that Redis has are those of
+ * redis-server 7.0.15. */
 #include "unit/command/world.h"
 
 #define ARITY(name) "-ERR wrong number of arguments for '" name "' command\r\n"
@@ -12,6 +13,9 @@
     "-ERR counters only go by increments: send HINCRBY key field n; an operator corrects a count with "      \
     "'tallyd adjust'\r\n"
 #define INTEGERS "-ERR counts are integers: send HINCRBY key field n with an integer n\r\n"
+#define NO_HASHES(name, args)                                                                                \
+    "-ERR unknown command '" name "', with args beginning with:" args                                        \
+    "; tallyd keeps no hashes to read: send CTR.TOTAL key field ..., or SELECT from the counter's table\r\n"
 #define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 struct vector {
@@ -218,8 +222,26 @@ static void counters_only_go_by_increments(void **state)
         {"MULTI\r\nHDEL s1:views 7\r\nEXEC", "+OK\r\n" INCREMENTS ABORTED},
         {"SET other 1", "-ERR unknown command 'SET', with args beginning with: 'other' '1' \r\n"},
         {"DEL", "-ERR unknown command 'DEL', with args beginning with: \r\n"},
-        {"HSTRLEN s1:views 7",
-         "-ERR unknown command 'HSTRLEN', with args beginning with: 's1:views' '7' \r\n"},
+        {"HRANDFIELD s1:views",
+         "-ERR unknown command 'HRANDFIELD', with args beginning with: 's1:views' \r\n"},
+    };
+    SAY_ALL(vectors);
+}
+
+/* ---- what would read a hash ---- */
+
+static void a_read_of_a_whole_hash_says_what_to_send(void **state)
+{
+    static const struct vector vectors[] = {
+        {"HGETALL s1:views", NO_HASHES("HGETALL", " 's1:views'")},
+        {"hlen s1:views", NO_HASHES("hlen", " 's1:views'")},
+        {"HKEYS other", NO_HASHES("HKEYS", " 'other'")},
+        {"HVALS s1:views", NO_HASHES("HVALS", " 's1:views'")},
+        {"HEXISTS s1:views 7", NO_HASHES("HEXISTS", " 's1:views' '7'")},
+        {"HSCAN s1:views 0", NO_HASHES("HSCAN", " 's1:views' '0'")},
+        {"HSTRLEN s1:views 7", NO_HASHES("HSTRLEN", " 's1:views' '7'")},
+        {"HGETALL", NO_HASHES("HGETALL", "")},
+        {"MULTI\r\nHGETALL s1:views\r\nEXEC", "+OK\r\n" NO_HASHES("HGETALL", " 's1:views'") ABORTED},
     };
     SAY_ALL(vectors);
 }
@@ -237,6 +259,7 @@ int main(void)
         TEST(in_a_transaction_beside_hits),
         TEST(replies_keep_their_place_in_a_pipeline),
         TEST(counters_only_go_by_increments),
+        TEST(a_read_of_a_whole_hash_says_what_to_send),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

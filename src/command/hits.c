@@ -18,13 +18,15 @@ static struct slice key_behind_prefix(struct session *s, struct slice key)
     return slice_of(key.p, 0);
 }
 
-/* The counter of whose stores, which are integers, this key has another text; NULL: there is none. */
-static const struct counter *counter_but_for_store(struct session *s, struct slice key, struct slice *store)
+/* The counter that has integers where this key has another text, and none behind a prefix; NULL: there is none. */
+static const struct counter *counter_but_for_text(struct session *s, struct slice key, struct slice rest,
+                                                  struct slice *place, struct slice *value)
 {
     const struct counters *all = s->command->config.counters;
     for (size_t i = 0; i < all->n; i++) {
         const struct counter *c = &all->all[i];
-        if (c->key.has_store && c->key.places == NULL && pattern_match(&c->key, STORE_TEXT, key, store))
+        if (pattern_misfit(&c->key, c->store, key, place, value) &&
+            !pattern_match(&c->key, c->store, rest, NULL))
             return c;
     }
     return NULL;
@@ -32,25 +34,28 @@ static const struct counter *counter_but_for_store(struct session *s, struct sli
 
 void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
 {
-    struct slice store;
-    const struct counter *other = counter_but_for_store(s, key, &store);
-    char shown[4 * SHOWN_BYTES];
-    struct slice rest = key_behind_prefix(s, key), prefix = slice_of(key.p, key.n - rest.n);
-    slice_show(key, SHOWN_BYTES, shown, sizeof(shown));
-    if (other != NULL)
-        reply_errorf(
-            out,
-            "ERR no counter is configured for key '%s': '%s' is no integer, as the stores of counter "
-            "'" SLICE_FMT "' are (counters.*.store: text)",
-            shown, SLICE_SHOW(store, SHOWN_BYTES), SLICE_ARG(other->name));
-    else if (rest.n == 0)
-        reply_errorf(out, "ERR no counter is configured for key '%s'", shown);
-    else
-        reply_errorf(out,
-                     "ERR no counter is configured for key '%s', but one is for '%s': take the prefix '%s' "
-                     "out of the client, or put it "
-                     "into the counter's key",
-                     shown, SLICE_SHOW(rest, SHOWN_BYTES), SLICE_SHOW(prefix, PREFIX_MOST));
+    struct slice rest = key_behind_prefix(s, key), prefix = slice_of(key.p, key.n - rest.n), place, value;
+    const struct counter *other = counter_but_for_text(s, key, rest, &place, &value);
+    struct buf why = {0};
+    if (other != NULL && slice_eq(place, SLICE("store")))
+        buf_printf(&why,
+                   ": '%s' is no integer, as the stores of counter '" SLICE_FMT
+                   "' are (counters.*.store: text)",
+                   SLICE_SHOW(value, SHOWN_BYTES), SLICE_ARG(other->name));
+    else if (other != NULL)
+        buf_printf(&why,
+                   ": '%s' is no integer, as each <" SLICE_FMT "> of counter '" SLICE_FMT
+                   "' is (counters.*.kinds: { " SLICE_FMT ": text })",
+                   SLICE_SHOW(value, SHOWN_BYTES), SLICE_ARG(place), SLICE_ARG(other->name),
+                   SLICE_ARG(place));
+    else if (rest.n > 0)
+        buf_printf(&why,
+                   ", but one is for '%s': take the prefix '%s' out of the client, or put it into the "
+                   "counter's key",
+                   SLICE_SHOW(rest, SHOWN_BYTES), SLICE_SHOW(prefix, PREFIX_MOST));
+    reply_errorf(out, "ERR no counter is configured for key '%s'" SLICE_FMT, SLICE_SHOW(key, SHOWN_BYTES),
+                 SLICE_ARG(buf_slice(&why)));
+    buf_free(&why);
 }
 
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out)

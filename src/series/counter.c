@@ -133,6 +133,23 @@ bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct sli
     return places_can_begin(&places, lead);
 }
 
+bool pattern_misfit(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *place,
+                    struct slice *value)
+{
+    const struct places strict = pattern_places((struct key_pattern){p, kind});
+    struct places loose = strict;
+    struct slice values[PLACES_MAX];
+    int64_t v;
+    for (uint32_t i = 0; i < loose.n; i++)
+        if (loose.at[i].type.kind == VALUE_INTEGER) loose.at[i].type.kind = VALUE_TEXT;
+    if (name.n > KEY_BYTES_MAX || !places_match(&loose, name, values)) return false;
+    for (uint32_t i = 0; i < strict.n; i++) {
+        *place = strict.at[i].name, *value = values[i];
+        if (strict.at[i].type.kind == VALUE_INTEGER && !(num_parse(*value, &v) && v >= 0)) return true;
+    }
+    return false;
+}
+
 /* How many bytes at the end of s are hex digits. */
 static size_t hex_tail(struct slice s)
 {

@@ -164,6 +164,10 @@ enum err pattern_parse_places(struct slice text, struct pattern *out, struct err
 /* Does name match, and what is its store? store may be NULL. The store is checked against kind. */
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store);
 
+/* Would it match, were its integers texts? Then which of them, the first, has a value that is no integer? */
+bool pattern_misfit(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *place,
+                    struct slice *value);
+
 void pattern_text(const struct pattern *p, struct buf *out); /* as in the configuration */
 
 /* Appends the name with that store to out (without <store> it is ignored). It has no other placeholders. */

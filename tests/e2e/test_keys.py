@@ -83,6 +83,22 @@ SHAPES = {
     "a leading zero": (one("product:<product>:views", "date", {"product": "text"}, {"product": "a", "field": "d"}),
                        "HINCRBY product:007:views 20240501 1", f"007 {DAY}"),
 }
+# A key with a text where its counter has integers: the counter, the key, what the error says of it.
+MISFITS = {
+    "the store": (one("product:<store>:views", "date", columns={"store": "a", "field": "d"}), "product:abc:views",
+                  ": 'abc' is no integer, as the stores of counter 'hits' are (counters.*.store: text)"),
+    "the only placeholder": (one("product:<product>:views", "date", columns={"product": "a", "field": "d"}), "product:abc:views",
+                             ": 'abc' is no integer, as each <product> of counter 'hits' is (counters.*.kinds: { product: text })"),
+    "the store of two": (
+        one("store:<store>:product:<product>:views", "date", columns={"store": "a", "product": "b", "field": "d"}),
+        "store:abc:product:7:views", ": 'abc' is no integer, as the stores of counter 'hits' are (counters.*.store: text)"),
+    "the second of two": (
+        one("store:<store>:product:<product>:views", "date", columns={"store": "a", "product": "b", "field": "d"}),
+        "store:7:product:abc:views", ": 'abc' is no integer, as each <product> of counter 'hits' is (counters.*.kinds: { product: text })"),
+    "a prefix is no value": (one("<product>:views", "date", columns={"product": "a", "field": "d"}), "laravel_database_7:views",
+                             ", but one is for '7:views': take the prefix 'laravel_database_' out of the client, or put it into the counter's key"),
+    "another key": (one("product:<product>:views", "date", columns={"product": "a", "field": "d"}), "product:abc:sales", ""),
+}
 TYPES = {"d": "DATE", "t": "DATETIME"}
 
 
@@ -112,6 +128,14 @@ def test_as_it_is_sent(shape, make_daemon, redis, mysql):
         daemon.sync_all()
         assert mysql.query(f"SELECT CAST(CONCAT_WS(' ', {', '.join(keys)}) AS BINARY), n, m FROM hits") == ((row.encode(), 1, 5),)
     daemon.verify()
+
+
+@pytest.mark.parametrize("misfit", MISFITS.values(), ids=MISFITS.keys())
+def test_a_text_where_an_integer_is_configured(misfit, make_daemon, redis, mysql):
+    shape, key, why = misfit
+    family, _ = prepared(shape, mysql)
+    with make_daemon(redis, families={"hits": family}).client() as client:
+        assert client.call("HINCRBY", key, "20240501", "1") == f"ERR no counter is configured for key '{key}'{why}"
 
 
 def test_today_as_the_counter_spells_it(make_daemon, redis, mysql):

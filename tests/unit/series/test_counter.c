@@ -2,6 +2,7 @@
  * for. */
 #include "lib/unit.h"
 
+#include "base/heap.h"
 #include "lib/child.h"
 #include "lib/dice.h"
 #include "series/counter.h"
@@ -202,6 +203,40 @@ static void overlap_of_long_ones(void **state)
     assert_true(overlap(a, STORE_TEXT, b, STORE_TEXT));
     memset(b + 7, 'b', 256), b[7 + 256] = '\0';
     assert_false(overlap(a, STORE_TEXT, b, STORE_TEXT)); /* a capture would have to hold 256 bytes */
+}
+
+/* Which placeholder of `key` has a value in `name` that is no integer: "<place>=<value>"; NULL: that is not what is wrong. */
+static void misfit_is(const char *key, enum store_kind kind, const char *name, const char *expected)
+{
+    struct pattern p;
+    struct slice place, value;
+    struct buf got = {0};
+    assert_int_equal(pattern_parse_places(slice_str(key), &p, NULL), ERR_NONE);
+    if (pattern_misfit(&p, kind, slice_str(name), &place, &value))
+        buf_printf(&got, SLICE_FMT "=" SLICE_FMT, SLICE_ARG(place), SLICE_ARG(value));
+    assert_slice(buf_slice(&got), expected);
+    buf_free(&got);
+    heap_free(p.places);
+}
+
+static void a_text_where_an_integer_is_wanted(void **state)
+{
+    static const char two[] = "store:<store>:product:<product>:views";
+    misfit_is("product:<store>:views", STORE_INTEGER, "product:abc:views", "store=abc");
+    misfit_is("product:<store>:views", STORE_INTEGER, "product:007:views", "store=007");
+    misfit_is("product:<store>:views", STORE_INTEGER, "product:-7:views", "store=-7");
+    misfit_is("product:<store>:views", STORE_INTEGER, "product:7:views", "");
+    misfit_is("product:<store>:views", STORE_INTEGER, "product::views", "");
+    misfit_is("product:<store>:views", STORE_INTEGER, "product:a:b:views", "");
+    misfit_is("product:<store>:views", STORE_TEXT, "product:abc:views", "");
+    misfit_is("product:<product>:views", STORE_INTEGER, "product:abc:views", "product=abc");
+    misfit_is("views:<product>", STORE_INTEGER, "views:a:b", "product=a:b");
+    misfit_is("views", STORE_INTEGER, "views:abc", "");
+    misfit_is(two, STORE_INTEGER, "store:abc:product:7:views", "store=abc");
+    misfit_is(two, STORE_INTEGER, "store:7:product:abc:views", "product=abc");
+    misfit_is(two, STORE_INTEGER, "store:abc:product:def:views", "store=abc");
+    misfit_is(two, STORE_INTEGER, "store:7:product:8:views", "");
+    misfit_is(two, STORE_INTEGER, "store:7:article:abc:views", "");
 }
 
 /* --- sets of counters --- */
@@ -547,6 +582,7 @@ int main(void)
         cmocka_unit_test(lengths_are_bounded),
         cmocka_unit_test(overlap_is_exact),
         cmocka_unit_test(overlap_of_long_ones),
+        cmocka_unit_test(a_text_where_an_integer_is_wanted),
         cmocka_unit_test(good_sets_pass),
         cmocka_unit_test(overlapping_sets_are_refused),
         cmocka_unit_test(own_names_are_refused),

@@ -240,8 +240,9 @@ static enum err schema_look(struct db *db, const struct setup *setup, const stru
         misfit |= report.all[i].level == SCHEMA_REFUSE && report.all[i].counter != NULL;
     }
     if (misfit)
-        fprintf(stderr,
-                "`tallyd suggest TABLE --key 'HINCRBY key field 1'` prints lines that fit a table.\n");
+        fprintf(stderr, "`tallyd suggest TABLE --key 'HINCRBY key field 1'` prints lines that fit a table.\n"
+                        "A new table is a choice, too: with its name in counters.*.table `tallyd migrate "
+                        "--tables` makes it, and --print shows its CREATE TABLE.\n");
     if (code != ERR_NONE) {
         call_failed(&e);
     } else if (schema_refusals(&report) > 0) {

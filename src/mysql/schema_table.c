@@ -199,6 +199,11 @@ static void alter(struct buf *mend, const struct counter *c, const char *what)
     buf_printf(mend, " %s ", what);
 }
 
+static bool is_innodb(const struct table *t)
+{
+    return slice_ieq(slice_str(t->engine), SLICE("InnoDB"));
+}
+
 static bool column_is_named(const char *name, struct slice wanted)
 {
     return slice_ieq(slice_str(name), wanted);
@@ -387,8 +392,8 @@ static void columns_check(struct table_judging *j)
 }
 
 /* A row is found by one unique key, which is that of the counter. Any other must not find another row first. One is proposed only for
- * columns that can be in it. */
-static void keys_check(struct table_judging *j, bool columns_good)
+ * columns that can be in it; then true. */
+static bool keys_check(struct table_judging *j, bool columns_good)
 {
     size_t wanted = (j->c->key.has_store ? 1 : 0) + (j->c->column_field.n > 0 ? 1 : 0) + j->c->more_n;
     struct buf mend = {0}, columns = {0};
@@ -406,7 +411,8 @@ static void keys_check(struct table_judging *j, bool columns_good)
     }
     if (!found) {
         if (columns_good) {
-            alter(&mend, j->c, "ADD UNIQUE KEY");
+            /* In one ALTER, since each copies the table. */
+            alter(&mend, j->c, is_innodb(&j->t) ? "ADD UNIQUE KEY" : "ENGINE=InnoDB, ADD UNIQUE KEY");
             buf_put_slice(&mend, buf_slice(&columns));
             /* Ends the correction of a primary key. Writers must wait for it: if MySQL builds the key while they go on, it takes
              * what their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
@@ -418,6 +424,7 @@ static void keys_check(struct table_judging *j, bool columns_good)
                     SLICE_ARG(j->c->table), SLICE_ARG(buf_slice(&columns)));
     }
     buf_free(&columns);
+    return !found && columns_good;
 }
 
 static bool is_set_at_insert(const struct counter *c, const char *name)
@@ -497,20 +504,18 @@ enum code_class table_room(struct db *db, const struct counter *c, struct schema
 
 static void table_judge(struct table_judging *j)
 {
-    const struct counter *c = j->c;
-    const char *engine = j->t.engine;
     struct buf mend = {0};
-    if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
-        alter(&mend, c, "ENGINE=InnoDB;");
-        finding_add(j->r, SCHEMA_REFUSE, c, &mend,
-                    "table " SLICE_FMT
-                    " has engine %s, which has no transactions; with InnoDB its rows and statements stay "
-                    "as they are",
-                    SLICE_ARG(c->table), engine);
-    }
     size_t refusals = schema_refusals(j->r);
     columns_check(j);
-    keys_check(j, refusals == schema_refusals(j->r));
+    bool altered = keys_check(j, refusals == schema_refusals(j->r));
+    if (!is_innodb(&j->t)) {
+        if (!altered) alter(&mend, j->c, "ENGINE=InnoDB;");
+        finding_add(j->r, SCHEMA_REFUSE, j->c, altered ? NULL : &mend,
+                    "table " SLICE_FMT
+                    " has engine %s, which has no transactions; with InnoDB its rows and statements stay "
+                    "as they are%s",
+                    SLICE_ARG(j->c->table), j->t.engine, altered ? ". The ALTER above mends that, too" : "");
+    }
     others_check(j);
 }
 

@@ -52,6 +52,7 @@ def test_names_of_items(shop, browser, mysql):
     # 'RED SHOES' is equal to the row's term for the collation, but another item
     seen(browser, lambda: items(browser, "searches")[:2], ["Rote Schuhe red shoes", "RED SHOES"], "the terms")
     assert browser.all("#view b") == [] and browser.complaints() == []
+    assert "counters.*.labels" not in browser.text("#view")
     mysql.kill9()
     shop.hit(VIEWS, 3, 100)
     wait_until(lambda: "MySQL is away" in browser.text("#banner"), 40, "it says so")
@@ -371,6 +372,32 @@ def test_names_of_stores(shop, browser, mysql):
     assert browser.complaints() == []
     mysql.query("DROP TABLE shop.stores")
     assert "store_names cannot be read" in shop.daemon.verb("check").stdout
+
+
+NAMELESS = "Items are shown as they were counted; with counters.*.labels in tallyd's configuration they have names."
+
+
+def test_lists_say_of_when_they_are(make_daemon, redis, free_port, chromium):
+    """The title of a list, or of the part of the page that it is in. Once, and only where no counter has them: how to get names."""
+    by_item = {**VISITS, "key": "s<store>:views", "field": "integer", "table": "views",
+               "columns": {"store": "store_id", "field": "product_id", "count": "views"}}
+    by_both = {**VISITS, "key": "s<store>:<product>", "table": "daily_views",
+               "columns": {"store": "store_id", "product": "product_id", "field": "day", "count": "views"}}
+    shop = Shop(make_daemon(redis, start=False, families={"views": by_item, "daily_views": by_both, "visits": VISITS}), free_port)
+    shop.hit(f"s{STORE}:views", 42)
+    shop.hit(f"s{STORE}:42", day())
+    chromium.complaints()  # of the test before
+    of = lambda counter: chromium.text(f"[data-counter={counter}][data-figure=top] .title :is(h2, h3)")
+    for days, title in ((30, "Last 30 days"), (7, "Last 7 days")):
+        chromium.open(shop.store(query=f"days={days}"))
+        seen(chromium, lambda: of("views"), "Views: the top 10 since counting began", "of all time")
+        assert of("daily_views") == "Daily views: the top 10" and chromium.text("section.range > .heading h2") == title
+        assert len(chromium.all("section.range [data-figure=top]")) == 1 and chromium.text("#view").count(NAMELESS) == 1
+    chromium.open(shop.store("-"))
+    seen(chromium, lambda: chromium.text("#view h1"), "All counters without a store", "a page without lists")
+    assert NAMELESS not in chromium.text("#view")
+    assert chromium.complaints() == []
+    shop.client.close()
 
 
 VISITS_TODAY = "[data-counter=visits][data-figure=today] .big"

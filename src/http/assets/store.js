@@ -46,7 +46,7 @@ export class StoreView {
     const own = counters.filter((counter) => (counter.store === null) === (store === NO_STORE));
     this.counters = own.flatMap(countsOf);
     this.others = own.length < counters.length; // they have other pages
-    root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.fed());
+    root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.nameless(), ...this.fed());
     this.setRange(range);
     this.clock = setInterval(() => document.hidden || this.refresh(), 60000); // minutes pass without hits, too
   }
@@ -326,6 +326,14 @@ export class StoreView {
     const boxes = this.counters.filter(({ feeds }) => feeds.box);
     const cards = [...lists.map((counter) => this.top(counter)), ...boxes.map((counter) => this.busiest(counter))];
     return cards.length > 0 ? [el("div", { class: "columns narrow" }, ...cards)] : [];
+  }
+
+  /** For who set this up, where nothing has names yet. */
+  nameless() {
+    const lists = this.counters.filter(({ columns }) => columns.length > 0);
+    if (lists.length === 0 || lists.some(({ label_column }) => label_column !== null)) return [];
+    const how = "with counters.*.labels in tallyd's configuration they have names.";
+    return [el("p", { class: "note" }, `Items are shown as they were counted; ${how}`)];
   }
 
   top(counter, level = "h2") {

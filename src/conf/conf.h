@@ -28,7 +28,7 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
  *
  * default  as written in the file; NULL: must be given; "": may be left out, and help says what then holds
  * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE), of each of NUMBERS, of
- *         window and time in s for TIERS, of the length for PATTERN and of each of TEXTS
+ *         window and time in s for TIERS, of the length for PATTERN, of each of TEXTS, and of an IDENTIFIER of letters alone
  * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart
  * expect   completes "expected ..." in an error; for a WORD the allowed words, '|' between them, their order
  *         being the enum's; for a LOOKUP what the file calls its three names, "{ table, id, name }"
@@ -310,6 +310,9 @@ const char *near_name(struct slice word, const char *const *names, size_t n);
       "{ table, store, name }",                                                                              \
       "a table of MySQL with names of stores, its column of the store and its column of the name. The "      \
       "panel then shows names")                                                                              \
+    G(STORE_WORD, "store_word", IDENTIFIER, store_word, "Store", 1, 32, RESTART,                             \
+      "a word of at most 32 letters",                                                                        \
+      "what the panel calls a store, such as Seller or Site")                                                \
     G(TOKENS_KEEP, "tokens.keep", SECONDS, tokens_keep_s, "24h", 60, 2592000, RESTART,                       \
       "a duration in whole seconds from 1m to 30d",                                                          \
       "how long Redis remembers the token of a CTR.INCRBY ... TOKEN")                                        \

@@ -258,6 +258,8 @@ static bool text_valid(const struct conf_row *row, struct slice text)
     case KIND_INSTANCE:
         return text_name_valid(text, "._-");
     case KIND_IDENTIFIER:
+        for (size_t i = 0; row->most > 0 && i < text.n; i++)
+            if (!isalpha((unsigned char)text.p[i]) || (int64_t)i == row->most) return false;
         return text_name_valid(text, "_$");
     case KIND_HASH:
         return text.n > 0 && text.p[0] == '$' && text_printable(text);

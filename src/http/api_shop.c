@@ -163,6 +163,7 @@ static void stores_put(struct exchange *x, struct worker *w, const struct names 
     json_bool(&j, "more", s->n > limit);
     figure_json(&j, "as_of", (struct figure){up, wall_ms() / 1000});
     json_text(&j, "mysql", up ? "up" : "down");
+    json_text(&j, "word", x->http->where->conf->store_word);
     json_close(&j, '}');
 }
 
@@ -201,6 +202,7 @@ void run_store(struct exchange *x, struct worker *w)
     struct json j = exchange_json(x, '{');
     json_slice(&j, "store", store);
     name_of_store_put(&j, "name", &names, 0);
+    json_text(&j, "word", x->http->where->conf->store_word);
     labels_free(&names);
     json_slice_or_null(&j, "zone", zones->named ? slice_str(clock.name) : NOTHING);
     json_int(&j, "today", day_of_s(now_s + clock.offset_s));

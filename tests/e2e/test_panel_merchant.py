@@ -400,6 +400,19 @@ def test_lists_say_of_when_they_are(make_daemon, redis, free_port, chromium):
     shop.client.close()
 
 
+def test_what_a_store_is_called(shop, browser):
+    """Where stores are sellers: before there is one, in titles, and where one is chosen."""
+    restart(shop, store_word="Seller")
+    called = lambda: (browser.text("#view h1"), browser.text("label[for=store]"), browser.text("#to-store"), browser.driver.title)
+    browser.open(f"{shop.url}/")
+    seen(browser, lambda: called()[:3], ("No seller has figures yet", "Seller", "Seller"), "no seller")
+    shop.hit(VIEWS, 1)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, called, (f"Seller {STORE}", "Seller", "Seller", f"Seller {STORE} · tallyd"), "a seller")
+    assert browser.complaints() == []
+
+
 VISITS_TODAY = "[data-counter=visits][data-figure=today] .big"
 
 

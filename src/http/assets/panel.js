@@ -6,7 +6,7 @@ import { el, say } from "./dom.js";
 import * as format from "./format.js";
 import { OperatorView, remember } from "./operator.js";
 import { rangeOf, rangeText } from "./range.js";
-import { NO_STORE, StoreView, storeForm, titleOfStore } from "./store.js";
+import { called, NO_STORE, StoreView, storeForm, titleOfStore } from "./store.js";
 
 const STORE = "tallyd.store";
 const at = (id) => document.getElementById(id);
@@ -89,6 +89,12 @@ function showOperator() {
   listen();
 }
 
+function wordOf(answer) {
+  called.word = answer.word;
+  say(at("to-store"), answer.word);
+  return answer;
+}
+
 async function showStore(store, range) {
   leave(`store/${store}`);
   document.title = `${titleOfStore(store)} · tallyd`;
@@ -97,7 +103,7 @@ async function showStore(store, range) {
   let name;
   try {
     counters ??= await get("api/counters");
-    ({ zone, name } = await get(path`stores/${store}`));
+    ({ zone, name } = wordOf(await get(path`stores/${store}`)));
   } catch (problem) {
     return failed(problem, show);
   }
@@ -133,13 +139,13 @@ async function showAnyStore(range) {
     if (counters.length === 0) return noCounter();
     if (counters.every((counter) => counter.store === null)) return location.replace(address(NO_STORE, range));
     const known = remembered.get(STORE);
-    const store = known || (await get("api/stores", { limit: 1 })).stores[0];
+    const store = known || wordOf(await get("api/stores", { limit: 1 })).stores[0];
     if (viewing !== "store/") return;
     if (store) location.replace(address(store, range));
     else
       noStore(
         range,
-        "No store has figures yet",
+        `No ${called.word.toLowerCase()} has figures yet`,
         "The first one appears here as soon as one of its hits is merged into its table. ",
       );
   } catch (problem) {

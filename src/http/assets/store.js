@@ -22,8 +22,10 @@ const BEFORE = { name: "Before", colour: "--before", thin: true };
 
 /** The place of the counters that have no store, as the API has it. */
 export const NO_STORE = "-";
+/** What a store is called here, as the API has it: store_word. */
+export const called = { word: "Store" };
 export const titleOfStore = (store, name) =>
-  store === NO_STORE ? "All counters without a store" : (name ?? `Store ${store}`);
+  store === NO_STORE ? "All counters without a store" : (name ?? `${called.word} ${store}`);
 
 const named = (pattern, store) => pattern.replaceAll("<store>", store);
 const longToday = () => format.longDay(format.fieldTime(format.today()));
@@ -537,7 +539,7 @@ export function storeForm(value, onStore) {
   const form = el(
     "form",
     { class: "fields", role: "search", "aria-label": "Choose a store" },
-    el("label", { for: "store" }, "Store"),
+    el("label", { for: "store" }, called.word),
     input,
     list,
     el("button", { type: "submit" }, "Show"),

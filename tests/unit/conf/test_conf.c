@@ -216,7 +216,7 @@ static void test_unknown(void **state)
             "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
             "listen, http, redis, mysql, instance, ledger, log, "
             "limits, stop_timeout, series, boxes, "
-            "events, uniques, zone, store_zone, store_names, tokens, counters, users\n");
+            "events, uniques, zone, store_zone, store_names, store_word, tokens, counters, users\n");
     views_refused("synk: 1", "5: unknown option \"synk\" under counters.views, expected \"sync\"?");
     views_refused("sync: { hit: 1 }",
                   "13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?");
@@ -236,11 +236,11 @@ static void test_unknown(void **state)
     option_refused("redis.replicas: 1",
                    "1: unknown option \"redis.replicas\", expected one of listen, http, redis, mysql, "
                    "instance, ledger, log, limits, stop_timeout, series, boxes, events, uniques, zone, "
-                   "store_zone, store_names, tokens, counters, users");
+                   "store_zone, store_names, store_word, tokens, counters, users");
     option_refused("counters.*.key: 1",
                    "1: unknown option (not shown: it does not look like a name), expected one of listen, "
                    "http, redis, mysql, instance, ledger, log, limits, stop_timeout, series, boxes, events, "
-                   "uniques, zone, store_zone, store_names, tokens, counters, users");
+                   "uniques, zone, store_zone, store_names, store_word, tokens, counters, users");
 }
 
 static void test_twice(void **state)
@@ -412,6 +412,15 @@ static void test_lists(void **state)
 
 static void test_names(void **state)
 {
+    option_refused("store_word: \"a b\"",
+                   "13: store_word is the text \"a b\", expected a word of at most 32 letters");
+    option_refused("store_word: \"Store2\"",
+                   "13: store_word is the text \"Store2\", expected a word of at most 32 letters");
+    option_refused("store_word: \"\"",
+                   "13: store_word is the text \"\", expected a word of at most 32 letters");
+    option_refused("store_word: \"abcdefghijklmnopqrstuvwxyzabcdefg\"",
+                   "13: store_word is the text \"abcdefghijklmnopqrstuvwxyzabcdefg\", expected a word of at "
+                   "most 32 letters");
     option_refused("instance: \"a b\"",
                    "11: instance is the text \"a b\", expected 1 to 64 letters, digits, '.', '_' or '-'");
     refused(

@@ -97,6 +97,13 @@ def test_example(language, counts):
     assert counts(language, example(language), lost=True) == 1
 
 
+def test_example_in_php_looks_at_the_reply(calm, make_proxy):
+    """php-redis throws nothing when a hit is refused: the page's lines say it."""
+    code = example("php").replace("7370", str(make_proxy(calm.socket, tcp=True).port)).replace("s12345:", "laravel_database_s12345:")
+    done = subprocess.run([*EXAMPLES["php"], code], capture_output=True, text=True, check=True)
+    assert "ERR no counter is configured for key 'laravel_database_s12345:unique_visitors:daily'" in done.stderr
+
+
 @pytest.mark.parametrize("path", ["README.md", "config/README.md", "src/command/README.md"])
 def test_no_page_sends_again(path):
     """redis-rb and redis-py do, without an argument; each page shows them with it."""

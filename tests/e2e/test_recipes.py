@@ -162,6 +162,9 @@ def test_sent_again_by_go(reader):
 def test_laravel(reader):
     """The connection of the page drops prefix and database; without its options the hit would be refused."""
     ((_, connection), (_, hit), _) = reader.recipe["Laravel"]
+    with open(os.path.join(os.path.dirname(PAGE), "README.md"), encoding="utf-8") as file:
+        (row,) = re.findall(r"^\| Laravel .*", file.read(), re.M)
+    assert f"`{connection.strip().rstrip(',')}`" in row and "`key: \"product:<product>:views\"`" in row  # both pages say the same
     assert reader.run("php", LARAVEL.replace("CONNECTION", connection) + hit) == ""
     reader.selects("Laravel")
     bare = re.sub(r", 'options' => \[.*?\]", "", connection)

@@ -131,6 +131,7 @@ static void begin(int after_ms, bool all)
     http = http_create(&where, &ports);
     http->status_cache.at_ms = mono_ms(); /* one at servers that are not there takes a second and more */
     http->status_cache.took_ms = 3600000;
+    http->history.due_ms = UINT64_MAX; /* its point would take a worker for a moment */
     if (http_start(http, &e) != ERR_NONE) fail_msg("%s", e.text);
 }
 

@@ -79,7 +79,7 @@ enum sync_rule {
     RULE_TOTAL_EPOCH = 1 << 16,   /* off: a total does not ask whether its epoch is over */
     RULE_GEN_ID = 1 << 13,        /* off: only gens are compared, not their batches */
     RULE_EPOCH_OF_RUN = 1 << 14,  /* off: a chunk is merged under the newest epoch, not under its scan's */
-    RULE_FENCE_HISTORY = 1 << 15, /* off: the fence does not ask which history the server is at */
+    RULE_FENCE_HISTORY = 1 << 15, /* off: fence and scan do not ask which history the server is at */
     RULE_UNTIL_HISTORY = 1 << 18, /* off: complete_until does not ask which history it was read of */
     RULE_SYNC_HISTORY = 1 << 19,  /* off: CTR.SYNC does not ask which history it was read of */
     RULE_WAIT_KEY = 1 << 20,      /* off: clients' WAITs write the fence's key */

@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "redis/ask.h"
 #include "redis/batch.h"
+#include "redis/check_op.h"
 #include <stdio.h>
 
 /* --- Of the msgpack format it reads arrays and strings; a claim writes nothing else. --- */
@@ -87,9 +88,9 @@ static bool packed_file(struct batch *b, struct slice text, struct map *seen)
     return text.n == 0;
 }
 
-/* --- HGETALL of the registry, which has what is packed, HSCAN of each claimed hash, EXISTS of the registry, batch_seal. The
- * registry is read again after the last row: a hash short of fields is either being discarded by its owner (GONE: fine) or has
- * lost some (SHORT: hold it). One link, so the order of the answers is the order of the reads. --- */
+/* --- HGETALL of the registry, which has what is packed, HSCAN of each claimed hash, EXISTS of the registry, the server's history,
+ * batch_seal. The registry is read again after the last row: a hash short of fields is either being discarded by its owner (GONE:
+ * fine) or has lost some (SHORT: hold it). One link, so the order of the answers is the order of the reads. --- */
 
 #define HSCAN_COUNT 1000
 #define PIECE_LEAST 250
@@ -145,24 +146,52 @@ static void seal_done(uv_work_t *work, int status)
     scan_finish(s, SCAN_SHORT);
 }
 
-static void on_still_there(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void rows_seal(struct scan *s)
 {
-    struct scan *s = arg;
-    int64_t exists = 0;
-    (void)at;
-    if (!answer_is(r, REDIS_INTEGER) || !answer_integer(r, &exists)) {
-        scan_fail(s, r);
-        scan_finish(s, SCAN_LOST);
-        return;
-    }
-    if (exists == 0) {
-        scan_finish(s, SCAN_GONE);
-        return;
-    }
     struct sealing *g = heap_zalloc(sizeof *g);
     g->scan = s;
-    int status = uv_queue_work(l->loop, &g->work, seal_work, seal_done);
+    int status = uv_queue_work(s->reading.of->link->loop, &g->work, seal_work, seal_done);
     INVARIANT(status == 0);
+}
+
+/* (!) The fence beside it may have passed before a failover: to a server that lacks the claim, maybe. As in durable.c: fence_end(). */
+static bool is_primary(const struct redis_link *l, struct slice info)
+{
+    struct slice role;
+    return !place_is_held(l->config.place) && info_get(info, "role", &role) &&
+           slice_eq(role, SLICE("master"));
+}
+
+/* EXISTS of the registry, INFO. */
+static void on_last_look(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct scan *s = arg;
+    struct slice info = {0}, replid = SLICE("-"); /* as history.lua has it */
+    if (at == 0 && r != NULL) {
+        if (!answer_scan(r, "i", &s->reading.exists)) scan_fail(s, r);
+        return;
+    }
+    if (!answer_scan(r, "s", &info)) scan_fail(s, r);
+    if (s->reading.failed || !is_primary(l, info)) {
+        scan_finish(s, SCAN_LOST);
+    } else if (s->reading.exists == 0) {
+        scan_finish(s, SCAN_GONE);
+    } else {
+        (void)info_get(info, "master_replid", &replid);
+        slice_show(replid, sizeof s->replid - 1, s->replid, sizeof s->replid);
+        rows_seal(s);
+    }
+}
+
+static void last_look(struct scan *s)
+{
+    struct redis_link *l = s->reading.of->link;
+    struct buf *name = &s->reading.name;
+    buf_reset(name);
+    name_batch(name, &s->batch->id);
+    redis_write(l, "EXISTS {}%.*s", SLICE_ARG(buf_slice(name)));
+    redis_write(l, "INFO replication");
+    redis_link_ask(l, 2, on_last_look, s);
 }
 
 /* --- rows --- */
@@ -254,14 +283,7 @@ static void rows_go_on(struct scan *s)
     if (s->reading.failed) {
         scan_finish(s, SCAN_LOST);
     } else if (!left) {
-        struct redis_link *l = ss->link;
-        struct buf *out = redis_link_begin(l), *name = &s->reading.name;
-        buf_reset(name);
-        name_batch(name, &s->batch->id);
-        request_array(out, 2);
-        REQUEST_LIT(out, "EXISTS");
-        request_key(out, redis_tag(l), buf_slice(name));
-        redis_link_ask(l, 1, on_still_there, s);
+        last_look(s);
     } else {
         list_push(&ss->resting, &s->reading.link);
         uint64_t now_us = mono_us(), us = ss->rest_until_us > now_us ? ss->rest_until_us - now_us : 0;

@@ -83,7 +83,8 @@ struct scan {
     const struct counters *counters;
     bool raw; /* reads what would be SCAN_UNKNOWN, with counter NULL (recover --reject-unknown) */
     enum scan_outcome outcome;
-    char run_id[RUN_ID_BYTES]; /* of the server that gave the rows */
+    char run_id[RUN_ID_BYTES]; /* of the server that gave the rows ... */
+    char replid[RUN_ID_BYTES]; /* ... and its history behind the last one; "-": not told */
     char text[200];
     void (*done)(struct scan *s);
     void *arg;
@@ -98,6 +99,7 @@ struct scan {
             uint64_t cursor;
         } begun[SCAN_HASHES_AT_ONCE]; /* to be asked again: there is more */
         uint32_t begun_n;
+        int64_t exists;    /* the registry, behind the last row */
         int64_t client_id; /* (!) a cursor is of this connection's server */
         uint64_t asked_us;
         bool failed;

@@ -32,6 +32,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     struct buf key_bytes; /* of claim.keys */
     struct scan scan;
     struct fence fence;
+    bool fence_out;
     struct discard discard;
     struct chunk *chunks;
     uint32_t chunks_n, chunks_next, chunks_out;

@@ -1,13 +1,14 @@
 /* sync/run.c - moves one batch into MySQL, exactly once.
- *   CLAIM -> SCAN -> FENCE -> MERGE -> DISCARD -> DONE; an adopted batch enters at SCAN; WAIT backs off.
+ *   CLAIM -> SCAN -> FENCE -> MERGE -> DISCARD -> DONE; an adopted batch enters at SCAN; WAIT backs off. The fence begins
+ *   with the scan, beside it: SCAN and then FENCE wait until both are answered.
  * On event X, do Y:
  *   claim refused, or gone in doubt     the names are due again, DONE (there is no batch)
  *   registry gone at SCAN               another process finished the batch: DONE
  *   link lost at SCAN, at DISCARD       WAIT, then the same again: HSCAN from 0; discarding twice is harmless
  *   fence lost, or passed by another    WAIT, SCAN: (!) what was scanned before may have been rolled back
  *     server process than was scanned
- *   fence of another history, or a      WAIT, SCAN, and the gate looks again: another primary was found, or this
- *     merge whose epoch is over           one is another by now
+ *   scan or fence of another history,   WAIT, SCAN, and the gate looks again: another primary was found, or this
+ *     or a merge whose epoch is over      one is another by now
  *   MySQL down                          WAIT, SCAN: rows are freed meanwhile; the ledger knows what was merged
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
  *   rows of a chunk are locked          the other chunks, then WAIT, SCAN: the ledger knows what is left of it
@@ -30,8 +31,8 @@
 
 static const struct sm_state run_states[] = {
     [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},
-    [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_WAIT) | TO(RUN_DONE) | TO_UNRULED(RUN_MERGE)},
-    [RUN_FENCE] = {"fence", TO(RUN_MERGE) | TO(RUN_WAIT)},
+    [RUN_SCAN] = {"scan", TO(RUN_FENCE)},
+    [RUN_FENCE] = {"fence", TO(RUN_MERGE) | TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_MERGE] = {"merge", TO(RUN_DISCARD) | TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_DISCARD] = {"discard", TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_WAIT] = {"wait", TO(RUN_SCAN) | TO(RUN_DISCARD) | TO(RUN_DONE) | TO_UNRULED(RUN_FENCE)},
@@ -365,47 +366,34 @@ void runs_merge_on(struct sync *s)
     }
 }
 
-/* --- FENCE --- */
+/* --- SCAN, FENCE --- */
 
-static void run_fence(struct run *r);
-
-static void run_fenced(struct fence *f)
+/* Both are of the server and of the history that the gate has compared with the ledger, and so is all between them: no
+ * server has a history twice. */
+static bool same_history(const struct run *r)
 {
-    struct run *r = f->arg;
-    r->sync->requests_out--;
+    const struct epoch *e = &r->epoch;
+    return strcmp(r->fence.run_id, e->run_id) == 0 && strcmp(r->fence.replid, e->replid) == 0 &&
+           strcmp(r->scan.replid, e->replid) == 0;
+}
+
+static void run_fenced(struct run *r)
+{
+    const struct fence *f = &r->fence;
     bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
-    bool same_history = strcmp(f->run_id, r->epoch.run_id) == 0 && strcmp(f->replid, r->epoch.replid) == 0;
-    if (!may_write(r->sync)) {
-        run_back_off(r, RUN_SCAN);
-        return;
-    }
-    if (f->passed && same_server && !same_history && HOLDS(RULE_FENCE_HISTORY)) {
+    if (f->passed && same_server && !same_history(r) && HOLDS(RULE_FENCE_HISTORY)) {
         epoch_lost(r, "Redis has another history than when the ledger was compared with it");
-        return;
-    }
-    if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
+    } else if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
         run_merge(r);
-        return;
+    } else {
+        log_event(LOG_WARN, "fence_lost", "passed=%d same_server=%d detail=%s", f->passed, same_server,
+                  LOGQ(f->text));
+        run_back_off(r, HOLDS(RULE_RESCAN) ? RUN_SCAN : RUN_FENCE);
     }
-    log_event(LOG_WARN, "fence_lost", "passed=%d same_server=%d detail=%s", f->passed, same_server,
-              LOGQ(f->text));
-    run_back_off(r, HOLDS(RULE_RESCAN) ? RUN_SCAN : RUN_FENCE);
 }
-
-static void run_fence(struct run *r)
-{
-    sm_move(&r->sm, RUN_FENCE);
-    r->fence = (struct fence){.done = run_fenced, .arg = r};
-    r->sync->requests_out++;
-    r->sync->ports.fence(r->sync->ports.arg, &r->fence);
-}
-
-/* --- SCAN --- */
 
 static void run_sealed(struct run *r)
 {
-    r->family = family_of(r->sync, r->batch.counter);
-    count_fields(r, r->batch.rows_n);
     if (r->held) STAT_ADD(batches_held, -1);
     r->held = false;
     if (!may_write(r->sync))
@@ -414,16 +402,15 @@ static void run_sealed(struct run *r)
         run_hold(r, "schema_unfit",
                  "the counter's table does not fit; `tallyd check` says why and how to mend it");
     else if (HOLDS(RULE_BARRIER))
-        run_fence(r);
+        run_fenced(r);
     else
         run_merge(r);
 }
 
-static void run_scanned(struct scan *s)
+/* Its rows are read, or not, and its fence is over. */
+static void run_read(struct run *r)
 {
-    struct run *r = s->arg;
-    r->sync->requests_out--;
-    switch (s->outcome) {
+    switch (r->scan.outcome) {
     case SCAN_SEALED:
         run_sealed(r);
         return;
@@ -431,10 +418,10 @@ static void run_scanned(struct scan *s)
         run_back_off(r, RUN_SCAN);
         return;
     case SCAN_SHORT:
-        run_hold(r, "fields_missing", s->text);
+        run_hold(r, "fields_missing", r->scan.text);
         return;
     case SCAN_UNKNOWN:
-        log_event(LOG_WARN, "batch_unknown", "detail=%s", LOGQ(s->text));
+        log_event(LOG_WARN, "batch_unknown", "detail=%s", LOGQ(r->scan.text));
         break;
     case SCAN_GONE:
         break;
@@ -442,13 +429,49 @@ static void run_scanned(struct scan *s)
     run_done(r);
 }
 
+static void on_fence(struct fence *f)
+{
+    struct run *r = f->arg;
+    r->sync->requests_out--;
+    r->fence_out = false;
+    if (sm_now(&r->sm) == RUN_FENCE) run_read(r);
+}
+
+static void on_scanned(struct scan *s)
+{
+    struct run *r = s->arg;
+    r->sync->requests_out--;
+    sm_move(&r->sm, RUN_FENCE);
+    if (s->outcome == SCAN_SEALED) {
+        r->family = family_of(r->sync, r->batch.counter);
+        count_fields(r, r->batch.rows_n);
+    }
+    if (!r->fence_out) run_read(r);
+}
+
+static void run_fence(struct run *r)
+{
+    r->fence = (struct fence){.done = on_fence, .arg = r};
+    r->fence_out = true;
+    r->sync->requests_out++;
+    r->sync->ports.fence(r->sync->ports.arg, &r->fence);
+}
+
+/* (!) The fence only now, when Redis has run the claim: its write must be behind that. */
 static void run_scan(struct run *r)
 {
     if (sm_now(&r->sm) != RUN_SCAN) sm_move(&r->sm, RUN_SCAN);
     r->epoch = r->sync->epoch;
-    r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = run_scanned, .arg = r};
+    r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = on_scanned, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.scan(r->sync->ports.arg, &r->scan);
+    if (HOLDS(RULE_BARRIER)) run_fence(r);
+}
+
+static void run_fence_again(struct run *r)
+{
+    sm_move(&r->sm, RUN_FENCE);
+    run_fence(r);
 }
 
 /* --- CLAIM --- */
@@ -528,7 +551,7 @@ void run_resume_if_due(struct run *r, uint64_t now_ms)
     else if (r->resume == RUN_DISCARD)
         run_discard_begin(r);
     else if (r->resume == RUN_FENCE)
-        run_fence(r);
+        run_fence_again(r);
     else
         run_scan(r);
 }

@@ -317,17 +317,19 @@ def lonely(redis):
     pytest.param(("READONLY ",), replica, marks=fault("redis-readonly"), id="READONLY"),
 ])
 def test_redis_answers_errors(prefixes, state, rig):
-    """From the middle of a scan on: hits are refused with Redis' own word, in frames and between, and not one of them is
-    counted; the batch waits."""
+    """From the middle of a scan on, and of the fence beside it: hits are refused with Redis' own word, in frames and between, and not
+    one of them is counted; the batch waits."""
     account, answers = rig.account, set()
     account.pending(rig.daemon, fields(20))
     merged = account.merged()
-    scan = Hold(rig.proxy, "up", b"HSCAN")
+    scan, fence = Hold(rig.proxy, "up", REQUESTS["scan"]), Hold(rig.proxy, "up", REQUESTS["barrier"])
     rig.ask_to_sync()
     scan.wait_held()
+    fence.wait_held()
     with state(rig.redis):
         rig.proxy.filter = lambda link, way, data: (answers.update(re.findall(rb"-([A-Z]+) ", data)), data)[1]
         scan.let_go()
+        fence.let_go()
 
         def refused():
             replies = account.hit(rig.daemon, fields(3), timeout_s=15)

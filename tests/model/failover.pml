@@ -32,7 +32,7 @@
 #define FRAME_WATCH 1 /* a frame runs only where the one before is the last; 0: its number hides what is lost before it */
 #endif
 #ifndef FENCE_HISTORY
-#define FENCE_HISTORY 1 /* the fence asks, too: what was scanned is of the epoch's history */
+#define FENCE_HISTORY 1 /* the fence asks, too, and the scan beside it: what they are for is of the epoch's history */
 #endif
 #ifndef EPOCH_UNIQUE
 #define EPOCH_UNIQUE 1 /* an epoch has a random id; 0: it is counted on, and a MySQL that lost its tail counts again */
@@ -106,7 +106,7 @@
 #define NONE 2               /* no side */
 
 #define IDLE 0
-#define SCANNED 1
+#define ASKED 1  /* for its rows and for its fence */
 #define FENCED 2 /* its transaction may commit at any time, whatever becomes of the link */
 #define MERGED 3
 
@@ -142,6 +142,7 @@ typedef daemon_state {
     byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
     byte epoch_history;                                /* of the look that took the epoch */
     byte stage, batch, run_at, run_epoch, run_history; /* as its scan began */
+    bool rows, fence;                                  /* in stage ASKED: that are here */
 };
 daemon_state D[DAEMONS];
 
@@ -242,7 +243,28 @@ inline run_end(d)
     D[d].batch = 0;
     D[d].run_at = 0;
     D[d].run_epoch = 0;
-    D[d].run_history = 0
+    D[d].run_history = 0;
+    D[d].rows = false;
+    D[d].fence = false
+}
+
+/* Both are here: it goes to MySQL. */
+inline run_go_on(d)
+{
+    if
+    :: D[d].rows && D[d].fence ->
+        D[d].stage = FENCED;
+        D[d].rows = false;
+        D[d].fence = false
+    :: else
+    fi
+}
+
+inline epoch_lost(d)
+{
+    printf("daemon %d finds another history on side %d\n", d, D[d].at);
+    gate_shut(d);
+    run_end(d)
 }
 
 inline link_cut(d)
@@ -484,21 +506,30 @@ end:
             :: else
             fi
         }
-        D[d].stage = SCANNED;
+        D[d].stage = ASKED;
         D[d].run_at = D[d].at;
         D[d].run_epoch = D[d].epoch;
         D[d].run_history = D[d].epoch_history;
-        printf("daemon %d scanned batch %d\n", d, D[d].batch)
+        printf("daemon %d begins with batch %d\n", d, D[d].batch)
     }
-    :: d_step { D[d].stage == SCANNED && IS_UP(d) && FENCE_HISTORY && S[D[d].at].history != D[d].run_history ->
-        printf("daemon %d has its fence refused on side %d\n", d, D[d].at);
-        gate_shut(d);
-        run_end(d)
+    :: d_step { D[d].stage == ASKED && !D[d].rows && IS_UP(d) ->
+        if
+        :: !HAS(S[D[d].at].stand, D[d].batch) -> printf("daemon %d finds batch %d gone\n", d, D[d].batch); run_end(d)
+        :: HAS(S[D[d].at].stand, D[d].batch) && FENCE_HISTORY && S[D[d].at].history != D[d].run_history -> epoch_lost(d)
+        :: else ->
+            printf("daemon %d scanned batch %d\n", d, D[d].batch);
+            D[d].rows = true;
+            run_go_on(d)
+        fi
     }
-    :: d_step { D[d].stage == SCANNED && IS_UP(d) && (!FENCE_HISTORY || S[D[d].at].history == D[d].run_history) &&
+    :: d_step { D[d].stage == ASKED && !D[d].fence && IS_UP(d) && FENCE_HISTORY && S[D[d].at].history != D[d].run_history ->
+        epoch_lost(d)
+    }
+    :: d_step { D[d].stage == ASKED && !D[d].fence && IS_UP(d) && (!FENCE_HISTORY || S[D[d].at].history == D[d].run_history) &&
                 (REPLICAS == 0 ||
                  (!S[OTHER(D[d].at)].primary && S[OTHER(D[d].at)].id[batch_gen[D[d].batch]] == D[d].batch)) ->
-        D[d].stage = FENCED
+        D[d].fence = true;
+        run_go_on(d)
     }
     :: d_step { D[d].stage == FENCED -> merge(d) }
     :: d_step { D[d].stage == MERGED && D[d].at == D[d].run_at && IS_UP(d) && D[d].open &&

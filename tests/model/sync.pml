@@ -17,13 +17,16 @@
  *
  * A rule is a macro, 1 unless it is taken out by RULE=0; CMakeLists.txt has what each breaks. */
 #ifndef BARRIER
-#define BARRIER 1 /* a fence between scan and merge */
+#define BARRIER 1 /* a fence beside the scan, before the merge */
 #endif
 #ifndef ADOPTER_FENCES
 #define ADOPTER_FENCES 1 /* 0: only the owner of a claim does */
 #endif
 #ifndef FENCE_WRITE
 #define FENCE_WRITE 1 /* 0: WAITAOF on a link that wrote nothing answers at once */
+#endif
+#ifndef FENCE_BEHIND
+#define FENCE_BEHIND 1 /* 0: asked for when the claim is sent, so its write may be the first */
 #endif
 #ifndef RESCAN
 #define RESCAN 1 /* 0: rows of a server that is gone are merged after a fence of the next */
@@ -132,18 +135,21 @@ byte ledger[2 * BATCHES];         /* a chunk's digest and how many chunks; 0: no
 #define DOUBT 4   /* its reply is lost */
 #define SCAN 5
 #define SCAN_MORE 6 /* registry and first hash are read, the second and whether the registry still exists are not */
-#define FENCE 7
-#define FENCING 8 /* written, not on disk yet */
-#define FENCED 9  /* the answer is on the way */
+#define SCANNED 7   /* waits for its fence, which began beside the scan */
 #define MERGE 10
 #define DISCARD 11
 #define HELD 12 /* an alarm: an operator must look */
+#define UNASKED 0
+#define WRITTEN 1 /* not on disk yet */
+#define PASSED 2
 typedef run_state {
     bool alive;
     byte st, b;
     bool adopted;
     byte rows, hashes; /* as scanned */
     bool server;       /* that gave them */
+    byte fence;
+    bool fence_server; /* that it was written to */
     byte done;         /* chunks, a bit each */
 };
 run_state R[DAEMONS];
@@ -230,7 +236,7 @@ inline fsync()
     do
     :: i < DAEMONS ->
         if
-        :: R[i].st == FENCING -> R[i].st = FENCED
+        :: R[i].fence == WRITTEN -> R[i].fence = PASSED
         :: else
         fi;
         i++
@@ -260,11 +266,11 @@ inline restart()
     :: i < DAEMONS ->
         if
         :: R[i].st == CLAIM || R[i].st == RENAMED || R[i].st == COPIED || R[i].st == CLAIMED -> R[i].st = DOUBT
-        :: R[i].st == SCAN_MORE -> again(i, SCAN)
-        :: R[i].st == FENCING || R[i].st == FENCED ->
+        :: R[i].st == SCAN || R[i].st == SCAN_MORE -> again(i, SCAN)
+        :: R[i].st == SCANNED ->
             if
             :: RESCAN -> again(i, SCAN)
-            :: else -> R[i].st = FENCE
+            :: else -> R[i].fence = UNASKED
             fi
         :: else
         fi;
@@ -305,6 +311,8 @@ inline again(d, where)
     R[d].hashes = 0;
     R[d].done = 0;
     R[d].server = 0;
+    R[d].fence = UNASKED;
+    R[d].fence_server = 0;
     R[d].st = where
 }
 
@@ -407,17 +415,19 @@ end:
         :: B[R[d].b].stands && HASHES(R[d].rows) != R[d].hashes -> R[d].st = HELD
         :: else ->
             printf("daemon %d scanned batch %d: hits %d\n", d, R[d].b, R[d].rows);
-            R[d].st = (BARRIER && !R[d].adopted -> FENCE : MERGE)
+            R[d].st = (BARRIER && !R[d].adopted -> SCANNED : MERGE)
         fi
     }
-    :: d_step { MAY(d) && R[d].st == FENCE ->
-        R[d].st = (FENCE_WRITE -> FENCING : FENCED);
+    :: d_step { MAY(d) && R[d].fence == UNASKED && BARRIER && !R[d].adopted &&
+        (R[d].st == SCAN || R[d].st == SCAN_MORE || R[d].st == SCANNED || (!FENCE_BEHIND && R[d].st == CLAIM)) ->
+        R[d].fence = (FENCE_WRITE -> WRITTEN : PASSED);
+        R[d].fence_server = server;
         printf("daemon %d asks for a fence\n", d)
     }
-    :: d_step { MAY(d) && R[d].st == FENCED ->
+    :: d_step { MAY(d) && R[d].st == SCANNED && R[d].fence == PASSED ->
         if
-        :: RESCAN && R[d].server != server -> again(d, SCAN)
-        :: else -> R[d].st = MERGE; printf("daemon %d passes its fence\n", d)
+        :: RESCAN && R[d].server != R[d].fence_server -> again(d, SCAN)
+        :: else -> R[d].st = MERGE; R[d].fence = UNASKED; R[d].fence_server = 0; printf("daemon %d passes its fence\n", d)
         fi
     }
     :: d_step { TO_MERGE(d, 0) -> merge(d, 0, true) }
@@ -482,7 +492,7 @@ end:
         acked = acked | SECOND;
         printf("redis    hit %d on the second hash\n", SECOND)
     }
-    :: d_step { R[0].st == FENCING || R[1].st == FENCING || R[DAEMONS - 1].st == FENCING || (ROLLBACK && FAULT) ->
+    :: d_step { R[0].fence == WRITTEN || R[1].fence == WRITTEN || R[DAEMONS - 1].fence == WRITTEN || (ROLLBACK && FAULT) ->
         fsync()
     }
     :: d_step { ROLLBACK && FAULT && !server -> faults--; restart() }

@@ -115,6 +115,12 @@ static void batch_rows(const struct world *w, struct batch *b, const struct wire
     }
 }
 
+/* As in redis/durable.c and scan.c: while frames are held for a failover, no fence passes and no scan ends. */
+static bool is_held(const struct process *life)
+{
+    return life->hold_ms != 0 && world_rule(life->w, WORLD_HOLD);
+}
+
 static void deliver_scan(struct process *life, struct request *q)
 {
     struct scan *s = q->target;
@@ -122,6 +128,7 @@ static void deliver_scan(struct process *life, struct request *q)
     size_t short_hash;
     batch_clear(s->batch);
     memcpy(s->run_id, q->run_id, sizeof s->run_id);
+    memcpy(s->replid, q->replid, sizeof s->replid);
     s->outcome = SCAN_GONE;
     if (!q->scan.gone) {
         batch_registry(life, s->batch, &q->scan, index);
@@ -133,15 +140,15 @@ static void deliver_scan(struct process *life, struct request *q)
         else if (q->scan.stands)
             s->outcome = SCAN_SHORT;
     }
+    if (s->outcome == SCAN_SEALED && is_held(life)) s->outcome = SCAN_LOST;
     TRACE(life->w, "life %d: scan outcome %d", life->index, (int)s->outcome);
     s->done(s);
 }
 
-/* As in redis/durable.c: while frames are held for a failover, no fence passes. */
 static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;
-    f->passed = !q->refused && (life->hold_ms == 0 || !world_rule(life->w, WORLD_HOLD));
+    f->passed = !q->refused && !is_held(life);
     memcpy(f->run_id, q->run_id, sizeof f->run_id);
     memcpy(f->replid, q->replid, sizeof f->replid);
     snprintf(f->text, sizeof f->text, "%s", f->passed ? "" : "not confirmed in time");

@@ -305,6 +305,21 @@ static void test_closed_while_it_rests(void **state)
     assert_int_equal(g->s.outcome, SCAN_LOST);
 }
 
+/* The fence beside it may have passed before that, with a claim that the next primary lacks. */
+static void test_demoted(void **state)
+{
+    make(20, 5);
+    scan_is(SCAN_SEALED);
+    assert_string_equal(g->s.replid, g->w->link.facts.replid);
+    redis_do("REPLICAOF 127.0.0.1 1");
+    scan_is(SCAN_LOST);
+    redis_do("REPLICAOF NO ONE");
+    scan_is(SCAN_SEALED);
+    assert_string_not_equal(g->s.replid, g->w->link.facts.replid);
+    g->w->place.hold_ms = 1;
+    scan_is(SCAN_LOST);
+}
+
 static void test_when_full(void **state)
 {
     make(2000, 5);
@@ -348,6 +363,7 @@ int main(void)
         TEST(test_gentle),
         TEST(test_another_connection),
         TEST(test_closed_while_it_rests),
+        TEST(test_demoted),
         TEST(test_when_full),
         TEST(test_discard_refused),
     };

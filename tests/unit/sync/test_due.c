@@ -317,7 +317,7 @@ static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(voi
     adopt_answered(1, 2, 0);
     assert_did("");
     tick();
-    assert_did("SSC");
+    assert_did("SFSFC");
 }
 
 static void a_full_page_of_old_batches_asks_for_the_next_before_any_claim(void **state)
@@ -369,7 +369,7 @@ static void adopted_batches_wait_for_mysql(void **state)
     assert_did("");
     sync_mysql(world->s, true);
     tick();
-    assert_did("S");
+    assert_did("SF");
     scan_sealed_by(STARS, 3, RUN_A);
     fence_answered(true, RUN_A);
     merge_answered(MERGE_ALREADY);
@@ -388,7 +388,7 @@ static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
     assert_int_equal(a->stale_ms, 60000);
     adopt_answered(1, 1, 0);
     tick();
-    assert_did("S");
+    assert_did("SF");
     tick_after(10000);
     adopt_answered(1, 1, 0); /* the same again: it runs here already */
     tick();
@@ -411,7 +411,7 @@ static void own_batches_are_adopted_when_redis_is_back(void **state)
     assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_OWN);
     adopt_answered(1, 1, 0);
     tick();
-    assert_did("S");
+    assert_did("SF");
     tick_after(10000);
     assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_STALE);
 }

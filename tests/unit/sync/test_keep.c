@@ -85,10 +85,10 @@ static void without_other_merges_it_is_asked_for_again(void **state)
     tick_after(KEEP_MS);
     tick_after(1000);
     tick();
-    assert_did("S");
+    assert_did("SF");
     scan_and_fence(1);
     merge_answered(MERGE_ALREADY);
-    assert_did("FMD");
+    assert_did("MD");
     discard_answered(true);
     assert_int_equal(STAT_GET(batches_kept), 0);
     assert_int_equal(world->s->runs_n, 0);
@@ -100,10 +100,10 @@ static void what_another_mysql_lacks_is_merged_and_kept_again(void **state)
     mysql_away_and_back();
     assert_int_equal(STAT_GET(batches_kept), 0);
     tick();
-    assert_did("S");
+    assert_did("SF");
     scan_and_fence(1);
     merge_answered(MERGE_DONE);
-    assert_did("FM");
+    assert_did("M");
     assert_int_equal(STAT_GET(batches_kept), 1);
     tick_after(KEEP_MS - 1000);
     assert_did("");
@@ -118,7 +118,7 @@ static void chunks_of_two_servers_are_merged_again(void **state)
     merge_answered(MERGE_DONE);
     assert_int_equal(STAT_GET(batches_kept), 0);
     tick_after(5000);
-    assert_did("S");
+    assert_did("SF");
 }
 
 static void nothing_is_discarded_while_mysql_is_away(void **state)

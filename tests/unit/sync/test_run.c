@@ -105,9 +105,9 @@ static void a_lost_scan_is_made_again(void **state)
 {
     run_to_scan(1);
     scan_ended(SCAN_LOST);
-    assert_did("CS");
+    assert_did("CSF");
     tick_after(5000);
-    assert_did("S");
+    assert_did("SF");
     scan_ended(SCAN_LOST);
     sync_redis(world->s, false);
     tick_after(60000);
@@ -142,9 +142,8 @@ static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
     forget_did();
     tick_after(1000);
     assert_non_null(strchr(world->did, 'S'));
-    scan_sealed(10);
+    scan_fenced(10);
     assert_int_equal(held_now(), held);
-    fence_answered(true, RUN_A);
     merged_whole();
 }
 
@@ -157,7 +156,7 @@ static void a_lost_fence_goes_back_to_scan(void **state)
     fence_answered(false, RUN_A);
     assert_did("CSF");
     tick_after(5000);
-    assert_did("S");
+    assert_did("SF");
 }
 
 static void a_fence_of_another_process_than_was_scanned_does_not_count(void **state)
@@ -168,10 +167,41 @@ static void a_fence_of_another_process_than_was_scanned_does_not_count(void **st
     assert_did("CSF");
     epoch_is_of(RUN_B);
     tick_after(5000);
-    assert_did("S");
+    assert_did("SF");
     scan_sealed_by(VIEWS, 1, RUN_B);
     fence_answered(true, RUN_B);
-    assert_did("FM");
+    assert_did("M");
+}
+
+/* The fence is beside the scan: whichever ends last, both are waited for. */
+static void a_fence_may_pass_before_the_last_row(void **state)
+{
+    run_to_scan(1);
+    fence_answered(true, RUN_A);
+    assert_did("CSF");
+    scan_sealed(1);
+    assert_did("M");
+}
+
+/* The rows are read to their end all the same: both requests point into the run. */
+static void a_fence_may_fail_before_the_last_row(void **state)
+{
+    run_to_scan(1);
+    fence_answered(false, RUN_A);
+    tick_after(5000);
+    assert_did("CSF");
+    scan_sealed(1);
+    tick_after(5000);
+    assert_did("SF");
+}
+
+static void a_scan_of_another_history_than_the_epochs_does_not_count(void **state)
+{
+    run_to_scan(1);
+    fence_answered(true, RUN_A);
+    scan_in(VIEWS, "p1", 1, RUN_A, RUN_B);
+    assert_did("CSF");
+    assert_int_equal(world->epochs_over, 1);
 }
 
 /* It was demoted, took over another server's data, and was promoted: the same process, and the link lives. */
@@ -187,7 +217,7 @@ static void a_fence_of_another_history_than_the_epochs_does_not_count(void **sta
     assert_did("CSF");
     assert_int_equal(world->epochs_over, 1);
     tick_after(5000);
-    assert_did("S");
+    assert_did("SF");
 }
 
 /* --- MERGE --- */
@@ -205,7 +235,7 @@ static void a_merge_whose_epoch_is_over_scans_again(void **state)
     assert_int_equal(world->epochs_over, 1);
     forget_did();
     tick_after(5000);
-    assert_did("S");
+    assert_did("SF");
 }
 
 static void mysql_down_waits_and_scans_again(void **state)
@@ -220,7 +250,7 @@ static void mysql_down_waits_and_scans_again(void **state)
     assert_did("");
     sync_mysql(world->s, true);
     tick();
-    assert_did("S");
+    assert_did("SF");
     scan_fenced(3000);
     sync_mysql(world->s, false);
     merge_answered(MERGE_ALREADY);
@@ -229,7 +259,7 @@ static void mysql_down_waits_and_scans_again(void **state)
     forget_did();
     sync_mysql(world->s, true);
     tick();
-    assert_did("S"); /* woken, whatever its backoff was */
+    assert_did("SF"); /* woken, whatever its backoff was */
     scan_fenced(3000);
     merge_answered(MERGE_ALREADY);
     merge_answered(MERGE_DONE);
@@ -379,14 +409,14 @@ static void held_back_nothing_is_claimed_or_merged(void **state)
     run_to_scan(1);
     due(VIEWS, "p2");
     sync_hold(world->s, true, "rolled back");
-    scan_sealed(1);
+    scan_fenced(1);
     forget_did();
     tick_after(60000);
     assert_null(strpbrk(world->did, "CSFMD"));
     sync_hold(world->s, false, "accepted");
     forget_did();
     tick_after(1000);
-    assert_string_equal(world->did, "SC");
+    assert_string_equal(world->did, "SFC");
 }
 
 /* The hold may come while the fence is asked, or between two chunks. */
@@ -423,8 +453,8 @@ static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
 {
     run_to_scan(1);
     sync_counter_fit(world->s, VIEWS, false);
-    scan_sealed(1);
-    assert_did("CS");
+    scan_fenced(1);
+    assert_did("CSF");
     due(VIEWS, "p2");
     tick_after(1000);
     assert_did("");
@@ -525,6 +555,9 @@ int main(void)
         TEST(a_lost_fence_goes_back_to_scan),
         TEST(a_fence_of_another_process_than_was_scanned_does_not_count),
         TEST(a_fence_of_another_history_than_the_epochs_does_not_count),
+        TEST(a_fence_may_pass_before_the_last_row),
+        TEST(a_fence_may_fail_before_the_last_row),
+        TEST(a_scan_of_another_history_than_the_epochs_does_not_count),
         TEST(a_merge_whose_epoch_is_over_scans_again),
         TEST(mysql_down_waits_and_scans_again),
         TEST(rows_cost_no_memory_while_mysql_is_away),

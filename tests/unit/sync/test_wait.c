@@ -44,7 +44,7 @@ static void a_key_is_claimed_at_once_and_waited_for(void **state)
     assert_did(""); /* the claim first */
     claim_answered(CLAIM_STANDS, 3, 0);
     ticks(2);
-    assert_did("SW");
+    assert_did("SFW");
     assert_slice(((struct standing *)world->standings.all[0])->key, "p1");
     standing_answered(1, 0);
     tick_after(100);
@@ -466,7 +466,7 @@ static void recovery_tries_what_waits_at_once(void **state)
     forget_did();
     recover_begin(false);
     tick();
-    assert_did("S");
+    assert_did("SF");
     adopt_answered(0, 0, 0);
     run_on(2);
     tick();

@@ -205,8 +205,9 @@ static inline void claim_answered(enum claim_outcome outcome, uint64_t fields, u
     c->done(c);
 }
 
-/* One hash with this many rows, of this server. */
-static inline void scan_of(const struct counter *counter, const char *hash, uint32_t rows, const char *run_id)
+/* One hash with this many rows, of this server and history. */
+static inline void scan_in(const struct counter *counter, const char *hash, uint32_t rows, const char *run_id,
+                           const char *replid)
 {
     struct scan *s = answer(&world->scans);
     struct batch *b = s->batch;
@@ -221,7 +222,12 @@ static inline void scan_of(const struct counter *counter, const char *hash, uint
     assert_true(batch_seal(b, &short_hash));
     s->outcome = SCAN_SEALED;
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
+    snprintf(s->replid, sizeof s->replid, "%s", replid);
     s->done(s);
+}
+static inline void scan_of(const struct counter *counter, const char *hash, uint32_t rows, const char *run_id)
+{
+    scan_in(counter, hash, rows, run_id, run_id);
 }
 static inline void scan_sealed_by(const struct counter *counter, uint32_t rows, const char *run_id)
 {
@@ -231,13 +237,6 @@ static inline void scan_sealed(uint32_t rows)
 {
     scan_sealed_by(VIEWS, rows, RUN_A);
 }
-static inline void scan_ended(enum scan_outcome outcome)
-{
-    struct scan *s = answer(&world->scans);
-    s->outcome = outcome;
-    s->done(s);
-}
-
 static inline void fence_answered(bool passed, const char *run_id)
 {
     struct fence *f = answer(&world->fences);
@@ -245,6 +244,15 @@ static inline void fence_answered(bool passed, const char *run_id)
     snprintf(f->run_id, sizeof f->run_id, "%s", run_id);
     snprintf(f->replid, sizeof f->replid, "%s", run_id);
     f->done(f);
+}
+
+/* Not sealed; the fence beside it does not matter then. */
+static inline void scan_ended(enum scan_outcome outcome)
+{
+    struct scan *s = answer(&world->scans);
+    s->outcome = outcome;
+    s->done(s);
+    fence_answered(false, RUN_A);
 }
 
 static inline void merge_answered(enum merge_outcome outcome)

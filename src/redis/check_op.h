@@ -8,9 +8,6 @@
 
 /* --- reads the text that INFO answers. --- */
 
-/* The value of `key:value` in INFO's text. False: no such line. */
-bool info_get(struct slice info, const char *key, struct slice *value);
-bool info_is(struct slice info, const char *key, const char *value);
 /* slave0:ip=127.0.0.1,port=6380,state=online,offset=42,lag=1. False: there are fewer. */
 struct info_replica {
     struct slice ip, port;

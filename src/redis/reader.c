@@ -398,3 +398,24 @@ void redis_reader_keep(struct redis_reader *r)
     r->whole = false;
     arena_begin(r, BLOCK_BYTES);
 }
+
+/* --- INFO is lines of `key:value` and `# Section`, ended by CR LF (redis-doc: commands/info.md). --- */
+
+bool info_get(struct slice info, const char *key, struct slice *value)
+{
+    struct slice name = slice_str(key);
+    while (info.n > 0) {
+        struct slice line = text_part(&info, '\n');
+        if (line.n <= name.n || line.p[name.n] != ':' || !slice_starts(line, name)) continue;
+        *value = slice_of(line.p + name.n + 1, line.n - name.n - 1);
+        if (value->n > 0 && value->p[value->n - 1] == '\r') value->n--;
+        return true;
+    }
+    return false;
+}
+
+bool info_is(struct slice info, const char *key, const char *value)
+{
+    struct slice got;
+    return info_get(info, key, &got) && slice_eq(got, slice_str(value));
+}

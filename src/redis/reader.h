@@ -85,4 +85,8 @@ enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_ans
 /* The reply of the last call lives until this is called for another one. */
 void redis_reader_keep(struct redis_reader *r);
 
+/* The value of `key:value` in INFO's text. False: no such line. */
+bool info_get(struct slice info, const char *key, struct slice *value);
+bool info_is(struct slice info, const char *key, const char *value);
+
 #endif

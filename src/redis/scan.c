@@ -6,7 +6,6 @@
 #include "base/thread.h"
 #include "redis/ask.h"
 #include "redis/batch.h"
-#include "redis/check_op.h"
 #include <stdio.h>
 
 /* --- Of the msgpack format it reads arrays and strings; a claim writes nothing else. --- */
@@ -157,27 +156,25 @@ static void rows_seal(struct scan *s)
 /* (!) The fence beside it may have passed before a failover: to a server that lacks the claim, maybe. As in durable.c: fence_end(). */
 static bool is_primary(const struct redis_link *l, struct slice info)
 {
-    struct slice role;
-    return !place_is_held(l->config.place) && info_get(info, "role", &role) &&
-           slice_eq(role, SLICE("master"));
+    return !place_is_held(l->config.place) && info_is(info, "role", "master");
 }
 
 /* EXISTS of the registry, INFO. */
 static void on_last_look(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct scan *s = arg;
-    struct slice info = {0}, replid = SLICE("-"); /* as history.lua has it */
+    struct slice replid = SLICE("-"); /* as history.lua has it */
     if (at == 0 && r != NULL) {
-        if (!answer_scan(r, "i", &s->reading.exists)) scan_fail(s, r);
+        if (!answer_is(r, REDIS_INTEGER) || !answer_integer(r, &s->reading.exists)) scan_fail(s, r);
         return;
     }
-    if (!answer_scan(r, "s", &info)) scan_fail(s, r);
-    if (s->reading.failed || !is_primary(l, info)) {
+    if (!answer_is(r, REDIS_STRING)) scan_fail(s, r);
+    if (s->reading.failed || !is_primary(l, r->str)) {
         scan_finish(s, SCAN_LOST);
     } else if (s->reading.exists == 0) {
         scan_finish(s, SCAN_GONE);
     } else {
-        (void)info_get(info, "master_replid", &replid);
+        (void)info_get(r->str, "master_replid", &replid);
         slice_show(replid, sizeof s->replid - 1, s->replid, sizeof s->replid);
         rows_seal(s);
     }
@@ -186,11 +183,13 @@ static void on_last_look(struct redis_link *l, void *arg, const struct redis_ans
 static void last_look(struct scan *s)
 {
     struct redis_link *l = s->reading.of->link;
-    struct buf *name = &s->reading.name;
+    struct buf *out = redis_link_begin(l), *name = &s->reading.name;
     buf_reset(name);
     name_batch(name, &s->batch->id);
-    redis_write(l, "EXISTS {}%.*s", SLICE_ARG(buf_slice(name)));
-    redis_write(l, "INFO replication");
+    request_array(out, 2);
+    REQUEST_LIT(out, "EXISTS");
+    request_key(out, redis_tag(l), buf_slice(name));
+    request_words(out, "INFO replication");
     redis_link_ask(l, 2, on_last_look, s);
 }
 

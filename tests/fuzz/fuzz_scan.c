@@ -18,6 +18,7 @@
 struct asked {
     redis_reply_cb *cb;
     void *arg;
+    uint32_t replies, at;
 };
 
 static struct redis_place no_cluster;
@@ -41,8 +42,8 @@ struct buf *redis_link_begin(struct redis_link *l)
 void redis_link_ask(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
 {
     (void)l;
-    MUST(replies == 1 && asked_n < WAITING_MAX);
-    asked[asked_n++] = (struct asked){cb, arg};
+    MUST(asked_n < WAITING_MAX);
+    asked[asked_n++] = (struct asked){cb, arg, replies, 0};
     answer(buf_slice(&request));
 }
 
@@ -260,6 +261,7 @@ static void answer(struct slice what)
         registry_answer();
     } else if (slice_eq(verb, SLICE("EXISTS"))) {
         BUF_LIT(&replies, ":1\r\n");
+        request_slice(&replies, SLICE("role:master\r\nmaster_replid:aa\r\n"));
     } else {
         MUST(slice_eq(verb, SLICE("HSCAN")));
         for (uint32_t i = 0; i < hashes_n; i++)
@@ -284,11 +286,12 @@ static void on_done(struct scan *s)
 static void reply_hand(struct scan *s, const struct redis_answer *r)
 {
     struct asked a = asked[0];
-    memmove(asked, asked + 1, --asked_n * sizeof asked[0]);
+    asked[0].at++;
+    if (r == NULL || asked[0].at == a.replies) memmove(asked, asked + 1, --asked_n * sizeof asked[0]);
     if (s->reading.out > 0)
         rows_note(r,
                   batch_hash_name(s->batch, s->reading.asked[s->reading.asked_oldest % SCAN_HASHES_AT_ONCE]));
-    a.cb(&link_now, a.arg, r, 0);
+    a.cb(&link_now, a.arg, r, a.at);
 }
 
 /* False: bytes that are no replies. */

@@ -190,9 +190,13 @@ hidden byte fits;
     (S[0].pend != S[1].pend || S[0].stand != S[1].stand || S[0].gen != S[1].gen || S[0].seq[0] != S[1].seq[0] ||  \
      S[0].seq[LAST_DAEMON] != S[1].seq[LAST_DAEMON] || S[0].id[1] != S[1].id[1] || S[0].id[2] != S[1].id[2] ||                          \
      S[0].id[BATCHES] != S[1].id[BATCHES] || FENCES_DIFFER)
-#define DOUBLE "BROKEN double\n"
-#define LOSS "BROKEN loss\n"
-#define STUCK "BROKEN stuck\n"
+#define LOSS 1
+#define DOUBLE 2
+#define STUCK 4
+#ifndef SEEK
+#define SEEK 7 /* LOSS + DOUBLE + STUCK: of what may break, what is looked for */
+#endif
+#define BROKEN(text) printf(text); assert(false)
 #define KEY(d) (EPOCH_BY_HISTORY -> D[d].read_history : D[d].at + 1)
 
 inline copy_side(from, to)
@@ -399,7 +403,7 @@ inline merge(d)
         :: else ->
             printf("mysql    merges batch %d of daemon %d, hits %d\n", D[d].batch, d, batch_hits[D[d].batch]);
             if
-            :: (M.merged & batch_hits[D[d].batch]) != 0 -> printf(DOUBLE); assert(false)
+            :: (M.merged & batch_hits[D[d].batch]) != 0 && (SEEK & DOUBLE) -> BROKEN("BROKEN double\n")
             :: else
             fi;
             M.merged = M.merged | batch_hits[D[d].batch];
@@ -574,16 +578,16 @@ inline at_end()
     if
     :: D[0].held || (!CLONE && D[LAST_DAEMON].held) ->
         if
-        :: !fits || REPLICAS == 1 || CLONE -> printf("held without need\n"); printf(STUCK); assert(false)
+        :: (!fits || REPLICAS == 1 || CLONE) && (SEEK & STUCK) -> printf("held without need\n"); BROKEN("BROKEN stuck\n")
         :: else
         fi
     :: else ->
         if
-        :: (S[i].pend != 0 && batches < BATCHES) || (S[i].stand & ~M.ledger) != 0 -> printf(STUCK); assert(false)
+        :: ((S[i].pend != 0 && batches < BATCHES) || (S[i].stand & ~M.ledger) != 0) && (SEEK & STUCK) -> BROKEN("BROKEN stuck\n")
         :: else
         fi;
         if
-        :: batches < BATCHES && (told & ~M.merged & ~forgot) != 0 -> printf(LOSS); assert(false)
+        :: batches < BATCHES && (told & ~M.merged & ~forgot) != 0 && (SEEK & LOSS) -> BROKEN("BROKEN loss\n")
         :: else
         fi
     fi

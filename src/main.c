@@ -1,5 +1,5 @@
 /* main.c - hands over to app/, where everything is wired. */
-#include "app/app.h"
+#include "app/service.h"
 
 int main(int argc, char **argv)
 {

@@ -3,7 +3,7 @@
  * beside a running service. */
 #include "admin/human.h"
 #include "admin/verbs.h"
-#include "status/service.h"
+#include "status/status.h"
 
 #include "base/slice.h"
 

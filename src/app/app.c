@@ -1,13 +1,12 @@
 /* app/app.c - the verbs that need the whole service, given to the command line. */
-#include "app/app.h"
+#include "app/service.h"
 
 #include "admin/admin.h"
-#include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/sm.h"
 #include "base/stats.h"
-#include "engine/drain.h"
+#include "engine/lane.h"
 #include "engine/recovery.h"
 #include "mysql/ledger.h"
 #include "redis/batch.h"

@@ -1,5 +1,5 @@
 /* app/settings.c - from options to the rooms' own structs. */
-#include "app/settings.h"
+#include "app/service.h"
 
 #include "base/log.h"
 #include "setup/setup.h"

@@ -2,9 +2,8 @@
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/refusals.h"
 #include "base/stats.h"
-#include "engine/asks.h"
+#include "engine/core.h"
 #include "http/http.h"
 #include "redis/seek.h"
 

@@ -1,7 +1,7 @@
-/* base/refusals.c - see refusals.h. */
-#include "base/refusals.h"
+/* base/refusals.c - see stats.h. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* coalesce/checkpoint.c - what frames do with journals (journal.h has the rules). From top to bottom: what a frame puts
  * in, what it brings home, what it tells Redis, and what became of it: applied, undone, sent again. */
 #include "base/stats.h"
-#include "coalesce/kinds.h"
+#include "coalesce/inside.h"
 
 bool checkpoint_waits(const struct coalesce *c)
 {

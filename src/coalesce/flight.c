@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/refusals.h"
 #include "base/stats.h"
 #include "coalesce/inside.h"
 

@@ -3,7 +3,6 @@
 #include "coalesce/group.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/refusals.h"
 #include "base/slice.h"
 #include "base/stats.h"
 #include <stdlib.h>

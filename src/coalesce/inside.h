@@ -4,8 +4,7 @@
  *   doubt.c       settles frames and claims after a cut
  *   claims.c      claims, in one order with the frames
  *   tokens.c      increments with a token
- *   ops.c         takes ops on series, timeboxes, events, visitors
- *   feeding.c     the ops that hits feed
+ *   ops.c         takes ops on series, timeboxes, events, visitors; those that hits feed
  *   kinds.c       what each kind of op does as its frame goes, and what is owed
  *   checkpoint.c  what a frame puts into a journal, and what it brings home
  *   journals.c    the open journal, the closed ones, and who owns them
@@ -19,10 +18,10 @@
 #include "base/sm.h"
 #include "coalesce/coalesce.h"
 #include "coalesce/group.h"
+#include "coalesce/hash_cache.h"
 #include "coalesce/journal.h"
-#include "coalesce/known.h"
-#include "coalesce/leases.h"
 #include "series/batches.h"
+
 #include <stdlib.h>
 
 #define GROUPS                                                                                               \
@@ -191,6 +190,7 @@ void claims_refuse_all(struct coalesce *c);
 void tokens_applied(struct coalesce *c, const struct frame *f);
 
 /* ops.c */
+void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 struct frame_op *ops_fed(struct coalesce *c, struct group *g,
                          const struct coalesce_op *op); /* found or added */
 int64_t ops_precisions(const struct coalesce *c, const struct frame *f,
@@ -233,9 +233,6 @@ void settles_refused(struct coalesce *c, const struct group *g);
 void settles_cut(struct coalesce *c);
 void settles_tick(struct coalesce *c);
 
-/* feeding.c */
-void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
-
 /* kinds.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct group *g);
@@ -256,5 +253,26 @@ bool buckets_plain(const struct coalesce *c, const struct frame *f, const struct
 void buckets_learn(struct coalesce *c, const struct frame *f,
                    struct frame_op *op);           /* Redis' answer is filed */
 void buckets_came_home(const struct frame_op *op); /* out of a journal, into its keys */
+
+/* --- what coalesce/ has to know of each kind of op (series/op.h), as a table. --- */
+
+#define QUARTERS_PRECISIONS 0 /* one for each precision */
+
+struct op_kind_rules {
+    uint8_t quarters,
+        item_quarters; /* what an op, and each event or visitor of it, costs a frame, in cells / 4 */
+    bool has_items;
+    uint32_t owed_rule; /* RULE_..., which lets something be owed to its keys */
+    /* Its key has the right type and its answer is known without Redis, so it may go into a journal. NULL: never. */
+    bool (*known)(const struct coalesce *c, const struct frame_op *op);
+    /* What happens to an op as its frame goes (inside.h, ops_...); NULL: nothing. An op that waits in a journal gets
+     * only `applied`; an op that is owed does not get `on_send`. */
+    void (*on_send)(struct coalesce *c, const struct frame *f, struct frame_op *op);
+    void (*send_again)(struct coalesce *c, struct frame *f, struct frame_op *op);
+    void (*applied)(struct coalesce *c, const struct frame *f, struct frame_op *op);
+    void (*found_applied)(struct coalesce *c, const struct frame *f, const struct frame_op *op);
+    void (*not_applied)(struct coalesce *c, const struct frame_op *op);
+};
+extern const struct op_kind_rules op_kinds[];
 
 #endif

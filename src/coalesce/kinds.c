@@ -5,8 +5,8 @@
  * (!) What is known of a series in `known:` follows the order of sending, as the dirty index does. The ZADD goes with the
  *     first op of each new slot; a cut forgets what was sent, a refusal what the frame carried. A sample that was created
  *     without its ZADD owes it, until a frame with it is known to be applied. */
-#include "coalesce/kinds.h"
 #include "base/heap.h"
+#include "coalesce/inside.h"
 
 #define OWED_A_FRAME_MAX 1000
 

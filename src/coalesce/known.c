@@ -1,7 +1,7 @@
 /* coalesce/known.c - sets of four, the one with the oldest second makes room. */
-#include "coalesce/known.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "coalesce/hash_cache.h"
 
 struct known_way {
     uint64_t code;

@@ -1,7 +1,7 @@
 /* coalesce/leases.c - sets of four, the one unused longest makes room. */
-#include "coalesce/leases.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "coalesce/hash_cache.h"
 #include <string.h>
 
 #define WAYS 4

@@ -1,9 +1,9 @@
-/* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A lost
+/* coalesce/takeover.c - see coalesce.h. A look lists all journals, then takes the orphans among them one by one. A lost
  * link ends it, and so does a frame link to another server (!): the owners may have links there. The next look begins
  * with a new list. */
-#include "coalesce/takeover.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "coalesce/coalesce.h"
 #include "coalesce/inside.h"
 
 static void takeover_end(struct takeover *t, bool lost)

@@ -1,9 +1,8 @@
 /* command/hits.c - increments: HINCRBY, CTR.INCRBY, which may have a token, and CTR.HIT, whose field is today; and what writes to
  * series, timeboxes, events and visitors, which goes into the frame as a hit does. Their replies come with the frame (coalesce/). */
-#include "base/refusals.h"
 #include "base/stats.h"
 #include "command/inside.h"
-#include "protocol/hit.h"
+#include "protocol/request.h"
 
 #define PREFIX_MOST 100
 

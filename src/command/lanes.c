@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "command/inside.h"
-#include "protocol/hit.h"
+#include "protocol/request.h"
 #include "series/moved.h"
 #include "series/names.h"
 

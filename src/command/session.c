@@ -14,7 +14,7 @@
 #include "base/slice.h"
 #include "base/stats.h"
 #include "command/inside.h"
-#include "protocol/hit.h"
+#include "protocol/request.h"
 
 /* ---- what it waits for, and CLIENT REPLY ---- */
 

@@ -1,10 +1,9 @@
-/* engine/asks.c - see asks.h. Redis is asked down the sync link: the frame link is for what clients wait for to be counted. */
-#include "engine/asks.h"
+/* engine/asks.c - see core.h. Redis is asked down the sync link: the frame link is for what clients wait for to be counted. */
 #include "base/clock.h"
 #include "base/heap.h"
+#include "engine/core.h"
 #include "engine/recovery.h"
 #include "redis/check_op.h"
-#include "redis/pending.h"
 #include "redis/query_op.h"
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-/* engine/cleaner.c - see cleaner.h. A step may be done twice. A step without an answer because of a cut is repeated
+/* engine/cleaner.c - see upkeep.h. A step may be done twice. A step without an answer because of a cut is repeated
  * when the link is back; one that Redis refuses costs the rest of its page, until the next pass. */
-#include "engine/cleaner.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "engine/upkeep.h"
 #include "series/names.h"
 
 #define FIRST_MS 1000

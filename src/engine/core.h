@@ -5,14 +5,42 @@
 
 #include "base/turns.h"
 #include "coalesce/coalesce.h"
-#include "engine/name.h"
 #include "mysql/writer.h"
 #include "redis/batch.h"
+#include "redis/check_op.h"
 #include "redis/durable.h"
 #include "redis/frame_op.h"
 #include "redis/seek.h"
+#include "series/asks.h"
 #include "sync/total.h"
+
 #include <uv.h>
+
+/* --- only one life uses an instance's name on one Redis. Before a life counts there, it sees that no living one has the name, and
+ * ends the links of dead ones. Both are asked on the lane's sync link, while that is up, and again until they are done. One loop.
+ * --- */
+
+struct name {
+    struct redis_link *link;         /* borrowed */
+    const char *host;                /* where this life is; borrowed */
+    void (*taken)(struct name *n);   /* once: it is ours, and links of earlier lives are ended */
+    void (*refused)(struct name *n); /* error says why. It goes on trying */
+    /* read-only */
+    bool free; /* when asked last, no living life had it */
+    bool ours; /* for good */
+    struct error
+        error; /* ERR_CONFIG: another tallyd has it; ERR_UNAVAILABLE: Redis refuses; ERR_NONE: neither */
+    /* private */
+    bool may_take, busy;
+    uint64_t began_ms, asked_ms, unlinked_ms, next_ms;
+    struct redis_instance instance;
+    struct redis_kill kill;
+};
+
+void name_tick(struct name *n, uint64_t now_ms); /* every 20 ms or so, and when the link comes up */
+void name_take(struct name *n, uint64_t now_ms); /* until this call it is only looked whether it is free */
+
+/* --- the links and machines of a lane --- */
 
 enum stage {
     STAGE_STARTING,
@@ -32,7 +60,7 @@ struct lane_config {      /* what it points to is borrowed until lane_destroy() 
     enum redis_keeps keeps;        /* redis.durability */
     bool mysql_volatile;           /* a MySQL that may forget is accepted */
     bool take_over;                /* it merges for this Redis, whoever merges for another one of its realm */
-    bool serves; /* counts hits, and cleans series and events (cleaner.h); else it only merges */
+    bool serves; /* counts hits, and cleans series and events (upkeep.h); else it only merges */
     uint64_t ledger_keep_ms, mysql_keep_ms;
     struct coalesce_config coalesce;
 };
@@ -100,5 +128,17 @@ uint64_t core_age_ms(void *core); /* runs while the host sleeps */
 int64_t core_redis_ms(void *core);
 void core_fence(void *core, struct fence *fence);
 void core_standing(void *core, struct standing *standing);
+
+/* --- requests of clients to one lane (series/asks.h), except totals. --- */
+
+void asks_init(struct core *c);
+void asks_close(struct core *c,
+                uv_close_cb closed); /* gives what is read at once; closed gets a handle whose data is c */
+void ask_pending(struct core *c, struct pending_request *q);
+bool asks_turn(struct core *c); /* in each turn of the loop; true: the next may not wait for events */
+void ask_sync(struct core *c, struct sync_request *q);
+void ask_recover(struct core *c, struct recover_request *q);
+void ask_wait(struct core *c, struct wait_request *q);
+void ask_read(struct core *c, struct read_request *q);
 
 #endif

@@ -1,7 +1,7 @@
-/* engine/drain.c - see drain.h. */
-#include "engine/drain.h"
+/* engine/drain.c - see lane.h. */
 #include "base/heap.h"
 #include "base/stats.h"
+#include "engine/lane.h"
 #include "redis/batch.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* engine/lane.c - see lane.h. */
 #include "engine/lane.h"
 #include "base/log.h"
-#include "engine/asks.h"
+#include "engine/core.h"
 #include "engine/recovery.h"
 #include <stdio.h>
 

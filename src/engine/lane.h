@@ -9,8 +9,7 @@
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
-#include "coalesce/takeover.h"
-#include "engine/cleaner.h"
+#include "coalesce/coalesce.h"
 #include "engine/core.h"
 #include "engine/upkeep.h"
 
@@ -38,7 +37,7 @@ struct lane {
 /* Rooms are made, nothing is begun. */
 void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
                const struct lane_ports *ports, void *arg);
-/* Connects, and looks whether another process has the name (name.h). Runs the loop until sentinels know where Redis is. */
+/* Connects, and looks whether another process has the name (core.h). Runs the loop until sentinels know where Redis is. */
 enum err lane_start(struct lane *l, struct error *e) MUST_CHECK;
 bool lane_free(const struct lane *l); /* Redis is there, and no other process has the name */
 /* From now on, once it is free: ends links of earlier lives, and connects the other links. */
@@ -63,5 +62,27 @@ void lane_destroy(struct lane *l);
 
 void wire_coalesce(struct lane *l); /* between init's steps */
 void lane_caught_up(struct lane *l);
+
+/* --- takes everything out of a Redis on which counting has ended: journals are brought to their keys, pending hashes are merged.
+ * What dead tallyds left is recovered first (recovery.h). --- */
+
+struct drain {
+    struct lane *lane;
+    bool journals_only;
+    bool stands; /* there are batches that cannot be merged: done when nothing else is left */
+    void (*done)(struct drain *d); /* once */
+    void *arg;
+    bool failed; /* out: text says why; what is left stays there */
+    char text[300];
+    /* private */
+    struct journal_list journals;
+    struct sync_wait wait;
+    bool asking, home; /* home: no journal is left */
+    uint64_t stuck_ms; /* when it gives up, unless a frame runs or a journal goes */
+    size_t left;       /* journals */
+    int64_t ran;       /* frames, those in flight too */
+};
+
+void drain_tick(struct drain *d); /* every 100 ms or so, until done */
 
 #endif

@@ -1,6 +1,6 @@
-/* engine/name.c - see name.h. */
-#include "engine/name.h"
+/* engine/name.c - see core.h. */
 #include "base/log.h"
+#include "engine/core.h"
 #include <stdio.h>
 
 #define HOLDER_MS 35000 /* a sign of life in tally:instance lasts 30 s */

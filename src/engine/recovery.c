@@ -4,7 +4,6 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "engine/unknown.h"
 #include "mysql/ledger.h"
 #include "redis/batch.h"
 #include "redis/index.h"

@@ -1,8 +1,8 @@
 /* engine/unknown.c - one batch after the other: scanned raw, every row with its ledger row into tally_rejects (so
  * exactly once), then discarded. With the same fence as a merge: what went to MySQL must not come back in Redis. */
-#include "engine/unknown.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "engine/recovery.h"
 #include "mysql/ledger.h"
 #include "redis/batch.h"
 #include <stdio.h>

@@ -1,8 +1,11 @@
-/* engine/wire_sync.c - sync's ports given by the Redis links and the writer threads. */
+/* engine/wire_sync.c - the ports of sync and of live totals, given by the Redis links and the writer threads. */
+#include "base/heap.h"
 #include "base/stats.h"
 #include "engine/core.h"
+#include "mysql/books.h"
 #include "redis/batch.h"
 #include "redis/index.h"
+#include "redis/query_op.h"
 
 PORT(port_claim, struct core *to, coalesce_claim(to->coalesce, c), struct claim *c)
 PORT(port_scan, struct core *to, redis_scan(&to->scans, scan), struct scan *scan)
@@ -76,4 +79,45 @@ void wire_sync(struct core *c)
     config.keep_ms = c->config.mysql_keep_ms;
     config.wait_ms += (uint32_t)config.keep_ms; /* another tallyd's batch is waited for until it is gone */
     c->sync = sync_create(&ports, c->config.counters, &config);
+}
+
+/* --- the ports of live totals: Redis by the sync link, MySQL by a writer thread. --- */
+
+PORT(port_total_redis, struct core *to, redis_total(&to->sync_link, r), struct total_read *r)
+
+struct stored_task {
+    struct db_job job;
+    struct total_stored *stored;
+};
+
+static void stored_work(struct db *db, struct db_job *job)
+{
+    struct total_stored *s = CONTAINER_OF(job, struct stored_task, job)->stored;
+    s->code = books_totals_read(db, &s->books, &s->error);
+    if (s->code == ERR_NONE) total_sum(s);
+}
+
+static void stored_worked(struct db_job *job)
+{
+    struct stored_task *t = CONTAINER_OF(job, struct stored_task, job);
+    struct total_stored *s = t->stored;
+    s->ran = job->ran;
+    heap_free(t);
+    s->done(s);
+}
+
+static void port_total_mysql(void *arg, struct total_stored *stored)
+{
+    struct stored_task *t = heap_zalloc(sizeof *t);
+    t->stored = stored;
+    t->job.work = stored_work;
+    t->job.done = stored_worked;
+    core_job(arg, &t->job);
+}
+
+void wire_totals(struct core *c, struct totals *t)
+{
+    struct total_ports ports = {
+        .arg = c, .redis = port_total_redis, .mysql = port_total_mysql, .mono_ms = core_age_ms};
+    totals_init(t, c->sync, &c->gate, &ports, c->config.coalesce.busy_ms, c->config.ledger_keep_ms / 3);
 }

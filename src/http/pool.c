@@ -4,7 +4,7 @@
 #include "base/heap.h"
 #include "base/thread.h"
 #include "http/inside.h"
-#include "status/service.h"
+#include "status/status.h"
 
 #include <stdio.h>
 #include <sys/time.h>

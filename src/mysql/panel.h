@@ -6,7 +6,9 @@
 #define MYSQL_PANEL_H
 
 #include "mysql/db.h"
+#include "series/counter.h"
 #include "series/row.h"
+#include "series/zones.h"
 
 struct columns;
 
@@ -52,5 +54,18 @@ enum err panel_stores(struct panel *p, const struct counter *c, struct slice pre
 enum err panel_labels(struct panel *p, const struct counter *c, const struct slice *fields, size_t n,
                       void (*label)(void *arg, struct slice id, struct slice name), void *arg,
                       struct error *e) MUST_CHECK;
+
+/* --- reads the zone of each store (store_zone) from the merchant's table: when it is created, then once a minute, in a thread of
+ * its own. When MySQL cannot be asked, the last reading is used; before the first one, the default. --- */
+
+#define STORE_ZONES_EVERY_S 60
+
+struct store_zones;
+
+/* Reads once before it returns, if `now`. Borrows all until store_zones_destroy. NULL: no thread can be made. */
+struct store_zones *store_zones_create(const struct db_config *config, const struct lookup *where,
+                                       const char *standard, struct zones *into, bool now);
+void store_zones_stop(struct store_zones *r); /* asks it to end, and does not wait */
+void store_zones_destroy(struct store_zones **r);
 
 #endif

@@ -1,5 +1,5 @@
-/* mysql/store_zones.c - see store_zones.h. */
-#include "mysql/store_zones.h"
+/* mysql/store_zones.c - see panel.h. */
+#include "mysql/panel.h"
 
 #include "base/clock.h"
 #include "base/heap.h"

@@ -1,6 +1,6 @@
-/* protocol/hit.c - see hit.h. Only requests of exactly this shape are read here, so that a hit's key and field can be
+/* protocol/hit.c - see request.h. Only requests of exactly this shape are read here, so that a hit's key and field can be
  * looked up and sent on as the bytes that came. */
-#include "protocol/hit.h"
+#include "protocol/request.h"
 
 #include "base/slice.h"
 

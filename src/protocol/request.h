@@ -5,6 +5,7 @@
 #ifndef PROTOCOL_REQUEST_H
 #define PROTOCOL_REQUEST_H
 
+#include "base/outlet.h"
 #include "base/slice.h"
 
 struct request_limits {
@@ -53,5 +54,12 @@ void request_close(struct request *r);
 /* Takes one request from the front of in. UNFIN: no whole request yet, call again with the same bytes and more after
  * them. OK leaves p as new, so the same bytes may also be parsed once more. */
 enum parsed request_parse(struct request *r, struct parser *p, struct slice in);
+
+/* --- the shapes of nearly every request, read without the general parser's state: `*4 $7 HINCRBY key field n` and `*2 $7 CTR.HIT
+ * key`, whole in the input, headers of one or two digits. Anything else is for request_parse(). --- */
+
+size_t request_hit(struct slice in,
+                   struct hit_bytes *h); /* bytes of the request, 0: not of this shape; h points into in */
+size_t request_today(struct slice in, struct hit_bytes *h); /* likewise; only key, and raw up to the field */
 
 #endif

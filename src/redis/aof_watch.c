@@ -1,7 +1,7 @@
-/* redis/aof_watch.c - see aof_watch.h. */
-#include "redis/aof_watch.h"
+/* redis/aof_watch.c - see durable.h. */
 #include "base/slice.h"
 #include "redis/check_op.h"
+#include "redis/durable.h"
 
 #define AGAIN_MS 5           /* while an fsync runs */
 #define SLOW_MS 100          /* while something stands that may take long */

@@ -3,7 +3,7 @@
 #define REDIS_CHECK_OP_H
 
 #include "base/slice.h"
-#include "redis/aof_watch.h"
+#include "redis/durable.h"
 #include "redis/link.h"
 
 /* --- reads the text that INFO answers. --- */

@@ -1,9 +1,9 @@
-/* redis/clean_op.c - see clean_op.h. A script ends before the next name when it has looked at a piece of fields. Of a
+/* redis/clean_op.c - see index.h. A script ends before the next name when it has looked at a piece of fields. Of a
  * larger hash it takes a page, and the answer says where to go on. An HSCAN cursor that a restart of Redis made stale
  * can skip fields: the next pass finds them. */
-#include "redis/clean_op.h"
 #include "base/heap.h"
 #include "redis/ask.h"
+#include "redis/index.h"
 
 #define CLEAN_ARGS 3
 

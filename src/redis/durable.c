@@ -65,7 +65,7 @@ static void list_append(struct list *to, struct list *from)
 }
 
 /* --- fences. A group of them shares one write and one wait; the next group forms meanwhile, or goes down the next link. The timed
- * form is for servers without a WAITAOF that can be believed (aof_watch.h). Timed fences overlap, so a slow barrier costs delay, not
+ * form is for servers without a WAITAOF that can be believed (durable.h). Timed fences overlap, so a slow barrier costs delay, not
  * throughput.
  * (!) Each WAIT, and each look of the timed form, also reads the key that the fence wrote. In between the server may be demoted,
  * take over other data and be promoted again, all on this connection. WAIT would then speak of offsets of other data. --- */

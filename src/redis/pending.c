@@ -1,9 +1,9 @@
-/* redis/pending.c - see pending.h. */
-#include "redis/pending.h"
+/* redis/pending.c - see query_op.h. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/slice.h"
 #include "redis/ask.h"
+#include "redis/query_op.h"
 #include <stdio.h>
 #include <xxhash.h>
 

@@ -1,9 +1,9 @@
-/* redis/quorum.c - see quorum.h. The texts of Sentinel's events are sentinelEvent()'s:
+/* redis/quorum.c - see seek.h. The texts of Sentinel's events are sentinelEvent()'s:
  *   master <name> <ip> <port>                                    of most events about a primary
  *   slave <replica> <ip> <port> @ <name> <ip> <port>             of a replica, its primary behind the @
  *   <name> <old ip> <old port> <new ip> <new port>               of +switch-master */
-#include "redis/quorum.h"
 #include "redis/reader.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 #define WORDS_MAX 8

@@ -17,7 +17,7 @@
 enum op_kind { OP_SERIES, OP_TIMEBOX, OP_EVENT, OP_UNIQ };
 
 /* Where an event's id comes from. DRAWS: Redis draws a number, or has to check whether the client's own id may be
- * added. GIVEN: it has a number of a lease (coalesce/leases.h). OWN: it has a text that no ticker could give. A text
+ * added. GIVEN: it has a number of a lease (coalesce/hash_cache.h). OWN: it has a text that no ticker could give. A text
  * may come twice, and only the log shows which one came first, so it never waits in a journal. */
 enum event_id {
     EVENT_DRAWS,

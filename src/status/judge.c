@@ -1,5 +1,4 @@
 /* status/judge.c - the faults of a look, each with the next step. */
-#include "status/service.h"
 #include "status/status.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* status/service.c - what the running tallyd says. */
-#include "status/service.h"
 #include "base/slice.h"
 #include "redis/check_op.h"
 #include "status/probe.h"
+#include "status/status.h"
 #include <inttypes.h>
 #include <stdio.h>
 

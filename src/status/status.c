@@ -4,7 +4,6 @@
 #include "base/heap.h"
 #include "status/probe.h"
 #include "status/proof.h"
-#include "status/service.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

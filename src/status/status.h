@@ -3,11 +3,15 @@
 #define STATUS_STATUS_H
 
 #include "base/json.h"
+#include "base/slice.h"
 #include "base/stats.h"
+#include "conf/conf.h"
 #include "mysql/books.h"
 #include "mysql/schema.h"
 #include "status/ask.h"
 #include "status/sums.h"
+
+#include <hiredis/hiredis.h>
 
 /* --- a refused row (mysql/books.h) for programs. --- */
 
@@ -53,7 +57,7 @@ struct status_sentinel {
     bool heard;     /* it is subscribed to its events */
 };
 
-struct status_refusal { /* see base/refusals.h */
+struct status_refusal { /* see base/stats.h */
     char reason[24];
     int64_t minute, all;
     char why[440]; /* an example */
@@ -196,5 +200,22 @@ enum err status_judge(const struct status *s, status_problem *problem, void *arg
 
 void status_json(struct buf *out, const struct status *s); /* one object; README has its shape */
 status_problem problem_json;                               /* arg: a struct json; an object */
+
+/* --- asks the running tallyd over RESP: blocking, through hiredis, with time limits. --- */
+
+/* The next step when service_connect() found only TLS. */
+#define SERVICE_SECURE_NEXT                                                                                  \
+    "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
+
+/* Connects to the first configured address whose server answers PING. NULL: none does; *secure: one listens at a tls://
+ * address, or for proxies, where verbs cannot go. */
+redisContext *service_connect(const struct conf *conf, bool *secure);
+
+/* Puts INFO's text into out, which it resets first. False: no answer, or not a tallyd's. */
+bool service_info(redisContext *link, struct buf *out) MUST_CHECK;
+
+/* The number, or the text (cut to size, unprintable bytes as '?'), of INFO's line `name:`. False: no such line. */
+bool service_number(const struct buf *info, const char *name, int64_t *out);
+bool service_text(const struct buf *info, const char *name, char *out, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef SYNC_GATE_H
 #define SYNC_GATE_H
 
+#include "base/log.h"
 #include "sync/sync.h"
 
 struct gate_check {                   /* a look at MySQL */
@@ -21,7 +22,7 @@ struct gate_check {                   /* a look at MySQL */
     void *arg;
 };
 
-struct gate_ports { /* requests as in sync/ports.h */
+struct gate_ports { /* requests as in sync/sync.h */
     void *arg;
     void (*check)(void *arg, struct gate_check *c);
     void (*history)(void *arg, struct history_read *h);
@@ -76,5 +77,87 @@ void gate_stop(struct gate *g); /* asks nothing more */
 
 bool gate_compared(const struct gate *g); /* Redis' gen is known */
 bool gate_open(const struct gate *g);     /* sync merges */
+
+/* --- deletes ledger rows that no run needs any more: old ones, of batches that no longer exist in Redis. --- */
+
+#define PRUNE_CUTOFF_BYTES 32
+
+struct prune_rows {
+    char cutoff[PRUNE_CUTOFF_BYTES]; /* MySQL's word for the moment before which rows are old */
+    const struct batch_id *standing; /* their rows stay, and those of the highest gen */
+    uint32_t standing_n;
+    bool ok;   /* out */
+    bool more; /* out: there are more such rows */
+    void (*done)(struct prune_rows *r);
+    void *arg;
+};
+
+struct prune_ports { /* requests as in sync/sync.h */
+    void *arg;
+    void (*cutoff)(void *arg, struct prune_rows *r); /* fills it */
+    void (*standing)(void *arg, struct standing *s);
+    void (*rows)(void *arg, struct prune_rows *r); /* deletes them */
+    uint64_t (*mono_ms)(void *arg);
+};
+
+struct prune {
+    bool busy;
+    /* private */
+    struct prune_ports ports;
+    const struct gate *gate;
+    uint32_t every_ms;
+    uint64_t at_ms;
+    bool stopped;
+    struct prune_rows rows;
+    struct standing standing;
+};
+
+void prune_init(struct prune *p, const struct gate *gate, const struct prune_ports *ports, uint32_t every_ms);
+void prune_tick(struct prune *p); /* while the links are up */
+void prune_stop(struct prune *p); /* deletes nothing more; what was asked is still answered */
+
+/* --- complete_until of each counter: every hit before it is in MySQL. --- */
+
+struct until_write {
+    const int64_t *until; /* one a counter, ms of Redis' time; MySQL's never goes back */
+    bool ran, failed;     /* out: MySQL was there; it said no, for this error */
+    struct error error;
+    void (*done)(struct until_write *w);
+    void *arg;
+};
+
+struct until_ports { /* requests as in sync/sync.h; both of Redis down one link, in one order */
+    void *arg;
+    void (*dirty)(void *arg, struct dirty_state *d);
+    void (*batches)(void *arg, struct batch_list *b);
+    void (*write)(void *arg, struct until_write *w);
+    int64_t (*redis_ms)(void *arg);
+    int64_t (*lag_ms)(
+        void *arg); /* coalesce_lag_ms(): how much later than its score a hit may come to Redis */
+    uint64_t (*mono_ms)(void *arg);
+};
+
+struct until {
+    bool busy;
+    /* private */
+    struct until_ports ports;
+    struct gate *gate;
+    const struct counters *counters;
+    uint32_t every_ms;
+    uint64_t at_ms;
+    bool stopped, told; /* that MySQL refuses it */
+    struct dirty_state dirty;
+    struct batch_list batches;
+    struct until_write write;
+    int64_t *until;
+    char replid[RUN_ID_BYTES]; /* the epoch's, as the reading began */
+};
+
+#define UNTIL_SLACK_MS 1000 /* over lag_ms(): ticks, and clocks as last read */
+
+void until_init(struct until *u, struct gate *gate, const struct counters *counters,
+                const struct until_ports *ports, uint32_t every_ms);
+void until_tick(struct until *u); /* while the links are up */
+void until_stop(struct until *u); /* writes nothing more; what was asked is still answered */
 
 #endif

@@ -1,11 +1,10 @@
 /* sync/inside.h - what the files of sync/ share: the state, and what each does for the others.
  *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
  *   adopt.c  dead owners' batches, sign of life wait.c   CTR.SYNC          recover.c  CTR.RECOVER
- *   sync.c   the public face and the tick       pace.c   claims for hits alone
- *   stall.c  merging without progress           keep.c   merged batches that are kept for a while
- *   size.c   how many hashes a claim takes      rest.c   pauses between chunks
- *   refused.c  stores whose rows MySQL refuses
- * gate.h, prune.h, until.h and total.h are machines of their own. */
+ *   sync.c   the public face and the tick       keep.c   merged batches that are kept for a while
+ *   pace.c   claims for hits alone, how many hashes a claim takes, pauses between chunks
+ *   stall.c  merging without progress           refused.c  stores whose rows MySQL refuses
+ * What gate.h and total.h have are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
 
@@ -139,13 +138,13 @@ struct pace {                      /* see pace.c */
     uint64_t hits_left, time_left; /* ... except these: parts of a row, of hits_a_row and of 1,000 */
 };
 
-struct claim_size {          /* see size.c */
+struct claim_size {          /* see pace.c */
     struct piece piece;      /* while hits come */
     uint64_t hits, until_ms; /* hits: so far; hits count as coming until until_ms */
     bool hits_come;
 };
 
-struct rest {                   /* see rest.c */
+struct rest {                   /* see pace.c */
     struct list waiting;        /* runs with chunks to be sent */
     uint32_t out;               /* chunks, of all runs */
     uint32_t eighths;           /* of a chunk's time: the rest after it */
@@ -251,13 +250,11 @@ void pace_claimed(struct run *r);        /* sent: r->claim's names are paid for 
 void pace_claim_answered(struct run *r); /* what it really cost */
 void pace_release(struct sync *s);       /* no claim waits for rows any more */
 
-/* rest.c */
 void rest_init(struct sync *s);
 bool rest_over(const struct sync *s); /* a chunk may be sent */
 void rest_chunk_sent(struct sync *s);
 void rest_chunk_answered(struct sync *s);
 
-/* size.c */
 void size_init(struct sync *s);
 void size_tick(struct sync *s, uint64_t now_ms);
 uint32_t size_now(const struct sync *s);

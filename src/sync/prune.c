@@ -1,8 +1,8 @@
 /* sync/prune.c - first MySQL says what is old, then Redis which batches exist, then rows are deleted. (!) In this
  * order: if the cutoff came last, and the process were suspended before it, rows could be old whose batch was claimed
  * only after Redis was asked. Not while the gate is closed: batches in a Redis that was rolled back prove nothing. */
-#include "sync/prune.h"
 #include "base/heap.h"
+#include "sync/gate.h"
 #include "sync/inside.h"
 
 /* The gate may have closed since, and another Redis may have answered. */

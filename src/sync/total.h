@@ -21,7 +21,7 @@ struct total_stored {          /* MySQL's half of all totals of a round */
 /* ... and then calls this, where it read them and not on the loop: it looks for each claimed field in the ledger. */
 void total_sum(struct total_stored *s);
 
-struct total_ports { /* requests as in sync/ports.h */
+struct total_ports { /* requests as in sync/sync.h */
     void *arg;
     void (*redis)(void *arg, struct total_read *r);
     void (*mysql)(void *arg, struct total_stored *s);

@@ -1,9 +1,9 @@
 /* sync/until.c - asks in this order: Redis' time, the dirty index, the batches. A hash that is claimed between the last
  * two is then seen in the index. Not while the gate is closed: a Redis that was rolled back lacks some of what is not
  * merged. */
-#include "sync/until.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "sync/gate.h"
 #include "sync/inside.h"
 
 static void until_end(struct until *u)

@@ -3,7 +3,6 @@
  * And the fast parser for hits (protocol/hit.c) agrees with the general parser on every request. */
 #include "fuzz.h"
 
-#include "protocol/hit.h"
 #include "protocol/request.h"
 
 #define PIECES_GROW SIZE_MAX /* of one byte at first, and longer and longer ones */

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/stats.h"
-#include "protocol/hit.h"
 #include "protocol/reply.h"
+#include "protocol/request.h"
 
 #include <time.h>
 

@@ -3,14 +3,12 @@
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
 
-#include "coalesce/takeover.h"
+#include "coalesce/coalesce.h"
 #include "sim/arena.h"
 #include "sim/client.h"
 #include "sim/link.h"
 #include "sync/gate.h"
-#include "sync/prune.h"
 #include "sync/total.h"
-#include "sync/until.h"
 
 #define SIM_WAITS 2
 #define SIM_TOTALS 3

@@ -1,7 +1,7 @@
 /* Refused hits by reason: which reason an error is, what is kept of it, and that reasons have a bound. */
 #include "lib/unit.h"
 
-#include "base/refusals.h"
+#include "base/stats.h"
 
 static const struct refused *find(const char *reason)
 {

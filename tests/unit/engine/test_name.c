@@ -1,5 +1,5 @@
 /* Who has the instance's name on a Redis. Its answers are this file's, and so is the time; the link is one that is up. */
-#include "engine/name.h"
+#include "engine/core.h"
 #include "lib/unit.h"
 
 static struct {

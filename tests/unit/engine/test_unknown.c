@@ -1,6 +1,6 @@
 /* Batches of counters that are not configured: scan, fence, reject, discard. Redis and MySQL are stood in for by
  * functions of this file, which note what they are asked. */
-#include "engine/unknown.h"
+#include "engine/recovery.h"
 #include "lib/unit.h"
 #include "mysql/ledger.h"
 #include "redis/batch.h"

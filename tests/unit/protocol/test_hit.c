@@ -2,7 +2,6 @@
 #include "base/slice.h"
 #include "lib/dice.h"
 #include "lib/unit.h"
-#include "protocol/hit.h"
 #include "protocol/request.h"
 
 #define PLAIN "*4\r\n$7\r\nHINCRBY\r\n$3\r\ns1x\r\n$8\r\n20140920\r\n$1\r\n1\r\n"

@@ -1,7 +1,7 @@
 /* Looks at a Redis whose aof.c is modelled here, turn by turn (7.0.15, 7.2.6, 7.4.1: flushAppendOnlyFile, bio.c,
  * rewriteAppendOnlyFileBackground), at random schedules: no wait ends before what was written is on the disk. */
 #include "lib/unit.h"
-#include "redis/aof_watch.h"
+#include "redis/durable.h"
 
 #define SEEDS 20000
 #define SECOND 1000000

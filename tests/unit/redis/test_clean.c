@@ -4,7 +4,7 @@
 #include "lib/child.h"
 #include "lib/dice.h"
 #include "lib/redis_world.h"
-#include "redis/clean_op.h"
+#include "redis/index.h"
 
 struct got {
     struct world *w;

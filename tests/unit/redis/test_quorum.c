@@ -1,6 +1,6 @@
 /* Decisions from what sentinels say, with the test's own clock. */
 #include "lib/unit.h"
-#include "redis/quorum.h"
+#include "redis/seek.h"
 #include <stdio.h>
 
 #define A "10.0.0.1"

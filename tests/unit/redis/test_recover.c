@@ -2,7 +2,7 @@
 #include "lib/redis_books.h"
 #include "redis/batch.h"
 #include "redis/index.h"
-#include "redis/pending.h"
+#include "redis/query_op.h"
 
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 

@@ -1,4 +1,5 @@
 """config/recipes.md, as it stands: its counters, its lines of apps and its SELECTs, on a real Redis and MariaDB."""
+import glob
 import os
 import re
 import shutil
@@ -11,11 +12,16 @@ from harness.programs import NODE_MODULES, PYTHON_CLIENT
 from harness.wait import patience, wait_until
 from test_panel import day_goes_on
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config/recipes.md")
-LANGUAGES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "ruby": ["ruby", "-e"], "js": ["node", "-e"], "go": ["go", "run"], "sh": ["sh", "-c"]}
+HERE = os.path.dirname(os.path.abspath(__file__))
+PAGE = os.path.join(HERE, "../../config/recipes.md")
+LANGUAGES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "ruby": ["ruby", "-e"], "js": ["node", "-e"], "go": ["go", "run"],
+             "java": ["java", "-XX:-UsePerfData"], "sh": ["sh", "-c"]}
+FILES = {"go": "hit.go", "java": "Hit.java"}  # what is no argument
 FRAMEWORKS = ("WordPress", "Magento", "Rails", "Django")
 
 AGAIN = "A hit that may be sent again"
+
+NO_JAVA = pytest.mark.skipif(shutil.which("javac") is None, reason="no javac: tests/compat/clients.sh installs it")
 
 # What Laravel's connector does of a connection (PhpRedisConnector), over the prefix that it sets by default.
 LARAVEL = """namespace Laravel;
@@ -29,6 +35,61 @@ class Redis {
         if (!empty($options['prefix'])) $client->setOption(\\Redis::OPT_PREFIX, $options['prefix']);
         if (!empty($config['database'])) $client->select($config['database']);
         return $client;
+    }
+}
+"""
+
+
+# What the lines of Spring meet: of each class what they use, with its signature (Spring Boot 4.1, Spring Data Redis 4.1, Lettuce 7.5). The
+# template sends by the stand-in for Jedis to where the properties say; it has the longer increment, too, which tallyd refuses.
+SPRING = """import java.time.*;
+import java.time.format.*;
+import java.util.*;
+import redis.clients.jedis.*;
+public class Shop {
+    @interface Bean {}
+    static class ClientOptions {
+        enum DisconnectedBehavior { DEFAULT, ACCEPT_COMMANDS, REJECT_COMMANDS }
+        static class Builder {
+            DisconnectedBehavior away = DisconnectedBehavior.DEFAULT;
+            Builder disconnectedBehavior(DisconnectedBehavior behavior) { away = behavior; return this; }
+        }
+    }
+    interface LettuceClientOptionsBuilderCustomizer { void customize(ClientOptions.Builder options); }
+    interface HashOperations<H, HK, HV> {
+        Long increment(H key, HK hashKey, long delta);
+        Double increment(H key, HK hashKey, double delta);
+    }
+    static class StringRedisTemplate {
+        private final Jedis link;
+        StringRedisTemplate(Properties p) {
+            link = new Jedis(ask(p, "host"), Integer.parseInt(ask(p, "port")), millis(p, "connect-timeout"), millis(p, "timeout"));
+            String database = ask(p, "database");
+            if (!database.equals("0")) link.sendCommand(() -> "SELECT".getBytes(), database);
+            if (!p.isEmpty()) throw new IllegalArgumentException(p.toString());
+        }
+        static String ask(Properties p, String name) { return (String) p.remove("spring.data.redis." + name); }
+        static int millis(Properties p, String name) { return (int) Duration.parse("PT" + ask(p, name)).toMillis(); }
+        <HK, HV> HashOperations<String, HK, HV> opsForHash() {
+            return new HashOperations<>() {
+                public Long increment(String key, HK hashKey, long delta) {
+                    return (Long) link.sendCommand(() -> "HINCRBY".getBytes(), key, (String) hashKey, "" + delta);
+                }
+                public Double increment(String key, HK hashKey, double delta) {
+                    return (Double) link.sendCommand(() -> "HINCRBYFLOAT".getBytes(), key, (String) hashKey, "" + delta);
+                }
+            };
+        }
+    }
+BEAN
+    public static void main(String[] words) throws Exception {
+        Properties given = new Properties();
+        given.load(new java.io.StringReader("PROPERTIES"));
+        StringRedisTemplate template = new StringRedisTemplate(given);
+        HIT
+        ClientOptions.Builder options = new ClientOptions.Builder();
+        new Shop().hitsGoOnce().customize(options);
+        System.out.print(options.away);
     }
 }
 """
@@ -50,13 +111,14 @@ class Reader:
 
     def run(self, language, code):
         code = code.replace("7370", str(self.proxy.port))
-        if language == "go":  # a file, with Debian's libraries
-            with open(f"{self.daemon.directory}/hit.go", "w", encoding="utf-8") as file:
+        if language in FILES:
+            with open(f"{self.daemon.directory}/{FILES[language]}", "w", encoding="utf-8") as file:
                 file.write(code)
             code = file.name
+        here = self.daemon.directory
         done = subprocess.run([*LANGUAGES[language], code], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(120),
-                              check=False, env={"GOPATH": "/usr/share/gocode", "GOCACHE": f"{self.daemon.directory}/go", **os.environ,
-                                                "GO111MODULE": "off", "TMPDIR": self.daemon.directory, "TZ": "UTC", "NODE_PATH": NODE_MODULES})
+                              check=False, env={"GOPATH": "/usr/share/gocode", "GOCACHE": f"{here}/go", **os.environ, "GO111MODULE": "off",
+                                                "CLASSPATH": f"{here}/classes", "TMPDIR": here, "TZ": "UTC", "NODE_PATH": NODE_MODULES})
         assert done.returncode == 0 and not done.stderr and "Warning" not in done.stdout, (code, done.stdout, done.stderr)
         return done.stdout
 
@@ -159,6 +221,31 @@ def test_sent_again_by_go(reader):
     assert_sent_again(reader, ["go"])
 
 
+@pytest.fixture
+def java(reader):
+    """With the stand-in for Jedis compiled."""
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", f"{reader.daemon.directory}/classes",
+                    *glob.glob(f"{HERE}/clients/java/**/*.java", recursive=True)], check=True, timeout=patience(120))
+    return reader
+
+
+@NO_JAVA
+def test_sent_again_by_java(java):
+    assert_sent_again(java, ["java"])
+
+
+@NO_JAVA
+def test_spring(java):
+    """Where its properties lead, and what its line sends; the JDK's serializer, which the page says not to take, makes another key."""
+    ((_, properties), (_, bean), (_, hit), _) = java.recipe["Spring"]
+    program = SPRING.replace("PROPERTIES", properties.replace("\n", "\\n")).replace("BEAN", bean).replace("HIT", hit)
+    assert java.run("java", program) == "REJECT_COMMANDS"
+    java.selects("Spring")
+    with java.daemon.client() as client:
+        assert "no counter is configured for key" in client.call("HINCRBY", b"\xac\xed\0\5t\0\x10product:49:views", "20260101", 1)
+    java.daemon.verify()
+
+
 def test_laravel(reader):
     """The connection of the page drops prefix and database; without its options the hit would be refused."""
     ((_, connection), (_, hit), _) = reader.recipe["Laravel"]
@@ -181,6 +268,6 @@ def test_frameworks(reader):
 
 def test_all_are_run(reader):
     """A recipe that is added is in one of the tests above, and every program of the page is of a language that they run."""
-    names = ("Recipes", "Views", "Visitors", "The total", "Yesterday", AGAIN, "Laravel", *FRAMEWORKS)
+    names = ("Recipes", "Views", "Visitors", "The total", "Yesterday", AGAIN, "Laravel", *FRAMEWORKS, "Spring")
     assert [title for title in reader.recipe if not title.startswith(names)] == []
-    assert {language for blocks in reader.recipe.values() for language, _ in blocks} == {*LANGUAGES, "yaml", "sql"}
+    assert {language for blocks in reader.recipe.values() for language, _ in blocks} == {*LANGUAGES, "yaml", "sql", "properties"}

@@ -10,7 +10,7 @@ import pytest
 from harness.daemon import TALLYD, counters
 from harness.ports import port
 from harness.programs import HIREDIS_ASYNC, PYTHON_CLIENT
-from harness.resp import Resp
+from harness.resp import Resp, RespError
 from harness.unmodified import CLIENTS, SCRIPT, at, run, assert_same_as_redis
 from harness.wait import patience, wait_until
 
@@ -203,6 +203,44 @@ LETTUCE = [[("HELLO", "3"), ("CLIENT", "SETINFO", "lib-name", "Lettuce"), ("CLIE
            [("INFO", "replication")], [("ROLE",)]]
 
 
+def library(name, version, options=("LIB-NAME", "LIB-VER")):
+    return [("CLIENT", "SETINFO", option, value) for option, value in zip(options, (name, version))]
+
+
+def lettuce(name, version):
+    return library(name, f"{version}.RELEASE/0a1b2c3", ("lib-name", "lib-ver"))
+
+
+# What Jedis and Lettuce send when they connect, by their source, without a user and with one, each list in one write. Jedis says HELLO
+# when it is told a protocol, and from 8.0 on by itself. Lettuce told RESP2 sends PING, or AUTH; from 7.0 on it asks for notifications of
+# Redis Enterprise.
+HELLO, LOGIN, AUTH = ("HELLO", "3"), ("AUTH", "shop", SHOP), [("AUTH", "shop", SHOP)]
+NAME, NOTIFY = ("SETNAME", "till"), [("CLIENT", "MAINT_NOTIFICATIONS", "on", "moving-endpoint-type", "internal-ip")]
+JEDIS, LETTUCE_7 = library("jedis", "7.5.3"), lettuce("Lettuce", "7.7.0")
+BY_SPRING = lettuce("Lettuce(spring-data-redis_v4.1.1)", "7.5.2")
+JAVA = {
+    "Jedis 7.5.3": ([JEDIS], [AUTH, JEDIS]),
+    "Jedis 7.5.3, RESP3 and a name": ([[HELLO], [("CLIENT", *NAME), *JEDIS]], [[HELLO + LOGIN], [("CLIENT", *NAME), *JEDIS]]),
+    "Jedis 7.4.1 of Spring Data Redis 4.1.1": ([library("jedis(spring-data-redis_v4.1.1)", "7.4.1")],
+                                               [AUTH, library("jedis(spring-data-redis_v4.1.1)", "7.4.1")]),
+    "Jedis 8.0.0-beta1": ([[HELLO], library("jedis", "8.0.0-beta1")], [[HELLO + LOGIN], library("jedis", "8.0.0-beta1")]),
+    "Lettuce 6.6.0": ([[HELLO], lettuce("Lettuce", "6.6.0")], [[HELLO + LOGIN], lettuce("Lettuce", "6.6.0")]),
+    "Lettuce 7.5.2 of Spring Data Redis 4.1.1": ([[HELLO], BY_SPRING, NOTIFY], [[HELLO + LOGIN], BY_SPRING, NOTIFY]),
+    "Lettuce 7.7.0 with a name": ([[HELLO + NAME], LETTUCE_7, NOTIFY], [[HELLO + LOGIN + NAME], LETTUCE_7, NOTIFY]),
+    "Lettuce 7.7.0, RESP2": ([[("PING",)], LETTUCE_7, NOTIFY], [AUTH, LETTUCE_7, NOTIFY]),
+}
+
+
+def accepted(request, reply):
+    """Whether these clients go on: HELLO says the protocol (Jedis), and fields of these types (Lettuce); notifications may be refused."""
+    if request[0] == "HELLO":
+        texts = [reply[field] for field in (b"server", b"version", b"mode", b"role")]
+        return reply[b"proto"] == 3 and isinstance(reply[b"id"], int) and all(isinstance(text, bytes) for text in texts)
+    if request in NOTIFY:
+        return isinstance(reply, RespError) and reply.startswith("ERR")
+    return reply == ("PONG" if request == ("PING",) else "OK")
+
+
 def greeted(client, writes):
     """The replies to what is sent first, then those to hits: one, a pipeline, and MULTI ... EXEC in one write."""
     first = []
@@ -224,19 +262,52 @@ def primary(info):
     return b"role:master" in info and re.search(rb"^role:([a-z]+)\r?$", info, re.M).group(1) == b"master"
 
 
-def test_valkey_glide_says_hello(make_daemon, redis, mysql):
-    """It logs in as the shop, which is no admin, and asks whether this is a primary."""
+@pytest.fixture
+def shops(make_daemon, redis):
+    """A tallyd with the user of GLIDE, which is no admin."""
     made = subprocess.run([TALLYD, "hash"], input=SHOP + "\n", stdout=subprocess.PIPE, check=True, text=True)
     users = {"shop": {"password": made.stdout.strip(), "keys": ["s77:*"]}}
     daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users})
     with daemon.operator() as operator:
         operator.call("HINCRBY", "s77:product_views", "1", 1)
     daemon.sync_all()
-    with daemon.client() as client:
+    return daemon
+
+
+def test_valkey_glide_says_hello(shops, mysql):
+    """It logs in as the shop, and asks whether this is a primary."""
+    with shops.client() as client:
         (hello, _, _, info), hits = greeted(client, GLIDE)
     assert hello[b"proto"] == 3 and hello[b"role"] == b"master" and hello[b"mode"] == b"standalone"
     assert primary(info), info
-    counted(daemon, mysql, hits)
+    counted(shops, mysql, hits)
+
+
+def assert_connect(daemon, mysql, which):
+    for hits, (name, greetings) in enumerate(JAVA.items(), 1):
+        with daemon.client() as client:
+            for requests in greetings[which]:
+                for request, reply in zip(requests, client.pipeline(requests)):
+                    assert accepted(request, reply), (name, request, reply)
+            assert client.call("HINCRBY", "s77:product_views", "5", 1) == hits, name
+            known = client.call("CLIENT", "INFO").decode().split()
+            said = sum(greetings[which], [])
+            about = [f"{words[2].lower()}={words[3]}" for words in said if words[1:2] == ("SETINFO",)]
+            about += ["name=till" for words in said if "SETNAME" in words]
+            assert len(about) >= 2 and set(about) <= set(known), (name, known)
+            refused = client.call("SELECT", 1)  # a database that is given
+            assert isinstance(refused, RespError) and "DB index is out of range" in refused, name
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 77 AND product_id = 5") == ((len(JAVA),),)
+    daemon.verify()
+
+
+def test_jedis_and_lettuce_connect(calm, mysql):
+    assert_connect(calm, mysql, 0)
+
+
+def test_jedis_and_lettuce_log_in(shops, mysql):
+    assert_connect(shops, mysql, 1)
 
 
 def test_rueidis_says_hello(calm, make_redis, mysql):

@@ -45,6 +45,7 @@ def test_by_and_set(shop, mysql):
     assert stored(mysql) == 1000 and adjusted(shop) == 500
     assert shop.verb("adjust", *[*STORE[:-1], "43"], "--set", "9", *WHY).returncode == 0
     assert stored(mysql, 43) == 9 and adjusted(shop) == 509
+    assert "product_views: 509 adjusted by hand" in shop.verb("verify").stdout
     with shop.client() as client:
         assert client.call("CTR.TOTAL", "s7:product_views", "42", "43") == [1003, 9]
     listed = json.loads(shop.verb("adjust", "list", "--json").stdout)

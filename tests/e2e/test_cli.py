@@ -41,6 +41,12 @@ def test_help(words):
     assert all(name in done.stdout for name in named)
 
 
+def test_help_of_an_option_is_of_its_verb():
+    helps = {verb: " ".join(tallyd(verb, "--help").stdout.split()) for verb in ("verify", "rejects")}
+    for said, verb in (("--all all that wait", "rejects"), ("--all also what MySQL has of each other Redis", "verify")):
+        assert [name for name in helps if said in helps[name]] == [verb]
+
+
 def test_version():
     done = tallyd("--version")
     assert done.returncode == 0 and re.match(r"tallyd \d+\.\d+\.\d+", done.stdout)
@@ -288,7 +294,8 @@ def test_verify(running, daemon, redis, mysql):
     if not running:
         assert daemon.terminate() == 0
     balanced = daemon.verify()
-    assert "product_views" in balanced.stdout
+    assert "product_views" in balanced.stdout and "adjusted" not in balanced.stdout
+    assert max(map(len, balanced.stdout.splitlines())) <= 100
     redis.client().hincrby("tally:accepted", "product_views", 11)
     done = daemon.verb("verify")
     text = done.stdout + done.stderr

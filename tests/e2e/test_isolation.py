@@ -96,7 +96,7 @@ def test_a_bad_row_among_good_ones(make_shop, mysql, name):
     assert [merged(mysql, store) for store in (1, 2, 3)] == [3, len(cause.good), len(cause.good)]
     rows = rejects(daemon, "list", "--limit", "1000")["rejects"]
     assert len(rows) == 2 * len(cause.bad) and all(cause.says in row["reason"] for row in rows), rows
-    assert {row["key"] for row in rows} == {"s1:n"} and "event=rows_rejected counter=n" in daemon.log()
+    assert {row["key"] for row in rows} == {"s1:n"} and "level=warn event=rows_rejected counter=n" in daemon.log()
     daemon.verify()
     assert len(rejects(daemon, "replay", "--all")["refused"]) == len(rows)  # nothing is mended yet
     mysql.query(cause.undo)

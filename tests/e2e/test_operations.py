@@ -225,6 +225,15 @@ def test_rules():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_scrape_job(workdir):
+    """Of the page, with its lines for TLS and a token."""
+    job = re.search(r"^    scrape_configs:\n(?:      .*\n)+", read("config/README.md"), re.M)[0].replace("# scheme", "scheme").replace("# auth", "auth")
+    with open(os.path.join(workdir, "prometheus.yml"), "w", encoding="utf-8") as out:
+        out.write(job)
+    done = run("promtool", "check", "config", "--syntax-only", out.name)
+    assert done.returncode == 0 and "scheme: https" in job and "credentials_file: " in job, done.stdout + done.stderr
+
+
 def test_each_alert_is_tested():
     """Once with an alert expected, and once quiet."""
     alerts = set(re.findall(r"alert: (\w+)", read("config/prometheus/tallyd.rules.yml")))

@@ -351,6 +351,7 @@ def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redi
     what = problems(seen)
     assert re.search("hits are refused: 3 in the last minute, 3 in all: .*" + told, what), what
     assert daemon.verb("status").returncode == 1
-    assert f"event=hits_refused reason={reason} " in daemon.log()
+    assert daemon.log().count(f"level=warn event=hits_refused reason={reason} ") == 1
+    assert (reason == "oom") == ("% of its memory" in what)
     assert web.metrics()[f'tallyd_hits_refused_by_reason_total{{reason="{reason}"}}'] == 3
     assert [one for one in web.get("/api/status")["problems"] if "hits are refused" in one["what"]]

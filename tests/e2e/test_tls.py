@@ -319,6 +319,7 @@ def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority, str
     assert status.returncode == 1 and "tallyd     ?: verbs cannot use any address at which it listens" in status.stdout, status.stdout
     assert "tallyd does not answer" in status.stdout and next_step in status.stdout
     assert recover.returncode == 78 and next_step in recover.stderr, recover.stderr
+    assert "cannot use any address at which it listens (tls://, users, proxies)" in recover.stderr
     daemon.verify()
     daemon.terminate()
     assert "no tallyd runs" in daemon.verb("status").stdout

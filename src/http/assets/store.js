@@ -299,7 +299,7 @@ export class StoreView {
         return { ...visitors, before };
       },
       empty: ({ days }) =>
-        days.every(({ count }) => count === 0) ? "Nobody was counted as a visitor in these days." : "",
+        days.every(({ count }) => count === 0) ? "No ids of visitors came in these days (UNIQ.ADD), so who came on several is not known." : "",
       draw: ({ count, exact, days, before }) => {
         if (!holder.isConnected) body.append(sums, holder);
         fill(

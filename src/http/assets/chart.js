@@ -116,7 +116,7 @@ export class Chart {
       colors: this.series.map(({ colour }) => colourOf(colour)),
       valueRange: [0, most * 1.08],
       xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
-      rightGap: small ? LABEL_PIXELS / 2 : 5, // the last label is as much behind its place
+      rightGap: LABEL_PIXELS / 2, // the last label is as much behind its place
       gridLineColor: ink,
       axisLineColor: ink,
       gridLineWidth: 1,

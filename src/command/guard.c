@@ -155,9 +155,7 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
             reply_error(out, "EXECABORT Transaction discarded because of: " NOAUTH);
         else
             reply_error(out, NOAUTH);
-        return false;
-    }
-    if (!user_may(s->user, g))
+    } else if (!user_may(s->user, g))
         reply_errorf(out, NOPERM "'%s' command", whole->name);
     else if (spec != whole && (spec->flags & SPEC_ADMIN) != 0 && !guard_is_admin(s))
         reply_errorf(out, NOPERM "'%s|%s' command", whole->name, spec->name);

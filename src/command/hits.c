@@ -47,11 +47,13 @@ void hit_refuse_key(struct session *s, struct slice key, struct buf *out)
                    "' is (counters.*.kinds: { " SLICE_FMT ": text })",
                    SLICE_SHOW(value, SHOWN_BYTES), SLICE_ARG(place), SLICE_ARG(other->name),
                    SLICE_ARG(place));
-    else if (rest.n > 0)
+    else if (rest.n > 0) {
+        BUF_LIT(&why, ", but \"");
+        pattern_text(&coalesce_counter(lane_coalesce(s), rest)->key, &why);
         buf_printf(&why,
-                   ", but one is for '%s': take the prefix '%s' out of the client, or put it into the "
-                   "counter's key",
+                   "\" is for '%s': take the prefix '%s' out of the client, or put it into the counter's key",
                    SLICE_SHOW(rest, SHOWN_BYTES), SLICE_SHOW(prefix, PREFIX_MOST));
+    }
     reply_errorf(out, "ERR no counter is configured for key '%s'" SLICE_FMT, SLICE_SHOW(key, SHOWN_BYTES),
                  SLICE_ARG(buf_slice(&why)));
     buf_free(&why);

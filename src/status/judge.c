@@ -105,8 +105,8 @@ static const struct {
     {"value", "the app sends no integer, or one above limits.hit"},
     {"oom", "give Redis more memory (maxmemory), or delete what is not tallyd's"},
     {"noperm",
-     "give tallyd's user in Redis what it lacks (`redis-cli ACL LOG` names it), or the app's user its keys "
-     "and commands (users.*)"},
+     "give the app's user its keys (users.*), or tallyd's in Redis (`redis-cli ACL LOG` names them)"},
+    {"noauth", "give the app the name and password of its user (users.*)"},
     {"readonly", "redis.url leads to a replica: name the primary, or its sentinels"},
     {"wrongtype", "another program uses that key: give tallyd keys, or a database, of its own"},
     {"busy", "Redis does not keep up: see its slow log and its processor"},

@@ -96,7 +96,7 @@ MISFITS = {
         one("store:<store>:product:<product>:views", "date", columns={"store": "a", "product": "b", "field": "d"}),
         "store:7:product:abc:views", ": 'abc' is no integer, as each <product> of counter 'hits' is (counters.*.kinds: { product: text })"),
     "a prefix is no value": (one("<product>:views", "date", columns={"product": "a", "field": "d"}), "laravel_database_7:views",
-                             ", but one is for '7:views': take the prefix 'laravel_database_' out of the client, or put it into the counter's key"),
+                             ", but \"<product>:views\" is for '7:views': take the prefix 'laravel_database_' out of the client, or put it into the counter's key"),
     "another key": (one("product:<product>:views", "date", columns={"product": "a", "field": "d"}), "product:abc:sales", ""),
 }
 TYPES = {"d": "DATE", "t": "DATETIME"}

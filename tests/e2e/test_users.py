@@ -132,6 +132,15 @@ def test_a_hit_without_the_right_is_told_as_refused(shops):
     assert "reason=noperm" in log_of(daemon)
 
 
+def test_a_hit_without_a_password_is_told_as_refused(shops):
+    daemon = shops()
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s2:product_views", "7", 1) == client.call("CTR.TOTAL", "s2:product_views", "7") == NOAUTH
+    (problem,) = json.loads(daemon.verb("status", "--json").stdout)["problems"]
+    assert "hits are refused: 1 in the last minute" in problem["what"] and "NOAUTH" in problem["what"] and "password" in problem["next"]
+    assert "reason=noauth" in log_of(daemon)
+
+
 def test_ways_to_say_who_one_is(shops):
     daemon = shops()
     with daemon.client() as client:

@@ -30,8 +30,6 @@ struct redis_query {
 
 void redis_query(struct redis_link *l, struct redis_query *r);
 
-/* --- what clients ask of a pending hash. --- */
-
 /* --- the Redis side of a live total, for some fields of one pending hash (at most TOTAL_FIELDS_MAX, which Lua's stack bounds), by
  * one script. key and fields are not needed any more once redis_total() has returned. --- */
 

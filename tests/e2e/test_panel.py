@@ -254,6 +254,9 @@ def test_every_figure_of_the_operator(shop, browser, redis, mysql):
     assert figure(steps()["Claimed"]) == direct.zcard("tally:batches") == 0
     seen(browser, lambda: len(browser.rows("[data-part=rejects]")), waiting(), "the rejects")
     assert "out of range" in browser.text("[data-part=rejects]")
+    browser.view(390)
+    assert browser.run("const table = document.querySelector('[data-part=rejects] .scrolling'); return table.scrollWidth <= table.clientWidth")
+    browser.view(1280)
     seen(browser, lambda: books(browser), books_of(direct, mysql), "the books", 30)
     assert all(difference == 0 for *_, difference, _ in books(browser).values())
 
@@ -291,12 +294,35 @@ def test_what_was_before_the_page_was_opened(shop, browser):
     assert first["pending_hashes"] == 0 and last["pending_hashes"] == 1 and last["oldest_unmerged_s"] > 0
     assert last["rows_in_flight"] == 0 and 8 <= last["time"] - points()[-2]["time"] <= patience(20)
     browser.open(shop.operator)
-    begun = datetime.datetime.fromtimestamp(first["time"]).strftime("since %H:%M:%S")
+    begun = datetime.datetime.fromtimestamp(first["time"]).strftime("shown from %H:%M:%S")
     for part in ("backlog", "age"):
         seen(browser, lambda: browser.text(f"[data-part={part}] .title .quiet"), begun, f"{part}: it begins with the first point")
     browser.unfold()
     seen(browser, lambda: browser.rows("[data-part=backlog]")[-1][1:], ["0", "0"], "the first point")
+    assert browser.all("[data-part=backlog] .save, [data-part=age] .save") == []  # tallyd has no CSV of it
     assert browser.complaints() == []
+
+
+SLOW_HOUR = """(() => {
+    const real = fetch;
+    const point = (unused, at) => ({ time: Math.floor(Date.now() / 1000) - 3595 + 10 * at, pending_hashes: 1, rows_in_flight: 0,
+        oldest_unmerged_s: at === 300 ? 400 : 20 });
+    globalThis.fetch = async (where, given) => where === "api/history" ? Response.json({ points: Array.from({ length: 350 }, point) }) : real(where, given);
+})()"""
+
+
+def test_ages_beside_their_chart_and_what_moves(shop, browser):
+    """Labels are what they say: 200 s are not 3 minutes. Nothing moves for ever, however hits flow: that costs a processor."""
+    tell = browser.driver.execute_cdp_cmd
+    made = tell("Page.addScriptToEvaluateOnNewDocument", {"source": SLOW_HOUR})
+    browser.open(shop.operator)
+    tell("Page.removeScriptToEvaluateOnNewDocument", made)
+    labels = lambda: browser.run("return [...document.querySelectorAll('[data-part=age] .dygraph-axis-label-y')].map((one) => one.textContent)")
+    seen(browser, lambda: sorted(labels()), ["0", "2 Min.", "4 Min.", "6 Min."], "the labels")
+    tell("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "no-preference"}]})
+    moving = """for (const run of document.querySelectorAll(".flow .run")) run.dataset.pace = "3";
+        return document.getAnimations().filter((one) => one.effect.getTiming().iterations === Infinity).length"""
+    assert browser.run(moving) == 0 and browser.complaints() == []
 
 
 def test_errors_are_text(shop, browser, mysql):
@@ -418,6 +444,8 @@ def test_from_elsewhere_with_a_token(shop, browser):
         assert all("401" in line for line in browser.complaints())
         browser.open(shop.operator)
         wait_until(lambda: "Try again" in browser.text("[data-part=books]"), 60, "the books are refused")
+        wait_until(lambda: browser.text("#link") == "Live", 60, "it answers")
+        assert browser.text("#banner") == ""
     finally:
         browser.run("sessionStorage.clear()")
         browser.driver.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
@@ -441,6 +469,8 @@ def test_nobody_is_kept_out(shop, browser, axe):
                     browser.screenshot(os.path.join(os.environ["SHOTS"], f"{name}-{width}-{scheme}.png"))
                 browser.unfold()
                 assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0, (name, width)
+                assert browser.run("return [...document.querySelectorAll('.below .scrolling')].every((one) => "
+                                   "one.offsetWidth === one.closest('.below').offsetWidth)"), (name, width)
                 assert browser.faults(axe) == [], (name, width, scheme)
     assert browser.complaints() == []
 

@@ -285,6 +285,8 @@ def test_labels_below_a_chart(shop, browser):
             seen(browser, lambda: [text[:len(end)] for (text, *_), end in zip(labels_of(browser, RANGE), (first, last))],
                  [first, last], "the first and the last day")
             assert len(labels_of(browser, RANGE)) == 2
+        browser.open(shop.store(query=f"from={day(-1)}&to={day(-1)}"), width=width)
+        seen(browser, lambda: [text.split(".")[0] for text, *_ in labels_of(browser, RANGE)], [str(int(day(-1)[6:]))], "the one day")
     assert browser.complaints() == []
 
 
@@ -305,6 +307,7 @@ def test_no_page_says_null(shop, browser, redis, mysql):
     for place in (shop.store(), shop.store("778"), shop.store(query="from=19700101&to=19700107")):
         browser.open(place)
         says_no_value(browser, "MySQL is away", "MySQL is away")
+        assert "No hits" not in browser.text(RANGE), place  # nobody knows
     browser.open(shop.operator)
     says_no_value(browser, "operations without MySQL", "Needs MySQL, which is away.")
     said = browser.text("body")
@@ -313,6 +316,12 @@ def test_no_page_says_null(shop, browser, redis, mysql):
     assert browser.run(told) == "Is it right? See that"
     assert "A cell is one field" in browser.run("return document.querySelector('.flow').textContent")
     mysql.start()
+    redis.kill9()
+    browser.open(shop.store())
+    says_no_value(browser, "Redis is away", "Redis cannot be reached")
+    assert "MASTERDOWN" not in browser.text("body")
+    browser.open(shop.operator)
+    seen(browser, lambda: browser.text("[data-part=age] .readout"), "Not known now", "an age that nobody knows")
 
 
 VISITS = {"key": "visits", "field": "date", "sync": {"hits": 10**9, "every": "3600s"}, "table": "visits",

@@ -15,9 +15,9 @@ export class Refused extends Error {
   }
 }
 
-/** "What is wrong. What to do", as sentences. */
+/** "What is wrong. What to do", as sentences, without the code that a Redis client looks for. */
 export function told({ message, next }) {
-  const parts = [message, next].filter(Boolean).map((part) => part.charAt(0).toUpperCase() + part.slice(1));
+  const parts = [message.replace(/^[A-Z]{3,} /, ""), next].filter(Boolean).map((part) => part.charAt(0).toUpperCase() + part.slice(1));
   return parts.join(/[.?!]$/.test(message) ? " " : ". ");
 }
 

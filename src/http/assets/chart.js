@@ -46,13 +46,14 @@ function bar(context, x, y, width, bottom, colour) {
 
 export class Chart {
   /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line;
-   * when(x): a row's time in words; axis(x): the same, short; edge(x): of the first and the last, where axis leaves some out. csv(): [where, query] of the same figures, to be saved.
+   * when(x): a row's time in words; axis(x): the same, short; edge(x): of the first and the last, where axis leaves some out. csv(): [where, query] of the same figures, to be saved, where tallyd has them.
+   * steps: what is between two labels beside it, the first with which five are enough.
    * kind: "bars" or "lines". value(v): a figure in words. */
   constructor(
     holder,
-    { label, series, kind, when, axis, edge = axis, csv, value = format.number, unit = format.compact, heading = "Time" },
+    { label, series, kind, when, axis, edge = axis, csv, steps, value = format.number, unit = format.compact, heading = "Time" },
   ) {
-    Object.assign(this, { holder, label, series, kind, when, axis, edge, value, unit, heading, rows: [], graph: null });
+    Object.assign(this, { holder, label, series, kind, when, axis, edge, steps, value, unit, heading, rows: [], graph: null });
     this.readout = el("p", { class: "readout" });
     this.canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
     this.summary = el("summary", {}, "As a table");
@@ -60,7 +61,7 @@ export class Chart {
     holder.replaceChildren(
       this.readout,
       this.canvas,
-      el("div", { class: "below" }, this.details, saver(label, csv)),
+      el("div", { class: "below" }, this.details, csv && saver(label, csv)),
     );
     this.told = "No figures yet";
     this.point(-1);
@@ -115,6 +116,8 @@ export class Chart {
       labels: [this.heading, ...this.series.map(({ name }) => name)],
       colors: this.series.map(({ colour }) => colourOf(colour)),
       valueRange: [0, most * 1.08],
+      // one row alone has no width: dygraphs would put it at the left edge, without a label
+      dateWindow: this.rows.length === 1 ? [-1, 1].map((by) => this.rows[0][0].getTime() + by) : null,
       xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
       rightGap: LABEL_PIXELS / 2, // the last label is as much behind its place
       gridLineColor: ink,
@@ -128,9 +131,14 @@ export class Chart {
           pixelsPerLabel: LABEL_PIXELS + 12,
           axisTickSize: 6,
           axisLabelWidth: LABEL_PIXELS,
-          ...(small && { ticker: () => this.ends() }),
+          ...((small || this.rows.length === 1) && { ticker: () => this.ends() }),
         },
-        y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 58 },
+        y: {
+          axisLabelFormatter: (v) => this.whole(v),
+          pixelsPerLabel: 38,
+          axisLabelWidth: 58,
+          ...(this.steps && { ticker: (from, to) => this.stepped(to) }),
+        },
       },
       ...(this.kind === "bars"
         ? this.barOptions()
@@ -142,6 +150,11 @@ export class Chart {
   ends() {
     const ends = this.rows.length > 1 ? [this.rows[0], this.rows.at(-1)] : this.rows;
     return ends.map(([x]) => ({ v: x.getTime(), label: this.edge(x) }));
+  }
+
+  stepped(most) {
+    const step = this.steps.find((each) => most < 5 * each) ?? this.steps.at(-1) * Math.ceil(most / 5 / this.steps.at(-1));
+    return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => ({ v: at * step, label: this.unit(at * step) }));
   }
 
   barOptions() {

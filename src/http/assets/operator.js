@@ -72,10 +72,12 @@ export function remember(pulse) {
 /** What the charts show, of the last hour. */
 const points = () => [...past.filter(({ time }) => time < pulses[0].time), ...pulses];
 
-/** What `name` grew by in a second, over the last pulses of this process; null when there is only one. */
+/** What `name` grew by in a second, over the last pulses of this process, two at least; null when there is only one. */
 function rateOf(name) {
   const last = pulses.at(-1);
-  const first = pulses.find(({ time, started }) => started === last.started && time >= last.time - RATE_OVER_S);
+  const first = pulses.find(
+    ({ time, started }, at) => started === last.started && (time >= last.time - RATE_OVER_S || at === pulses.length - 2),
+  );
   return first.time === last.time ? null : Math.max(0, (last[name] - first[name]) / (last.time - first.time));
 }
 
@@ -182,7 +184,8 @@ export class OperatorView {
       label: "Age of the oldest hit that is not claimed",
       series: [{ name: "Age", colour: "--accent" }],
       value: format.duration,
-      unit: (v) => (v === 0 ? "" : format.duration(v)),
+      unit: (v) => (v === 0 ? "0" : format.duration(v)),
+      steps: [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400],
     });
     this.curveSides = [backlog.side, age.side];
     return el("div", { class: "columns" }, backlog.section, age.section);
@@ -191,12 +194,12 @@ export class OperatorView {
   drawCurves() {
     const at = ({ time }) => new Date(time * 1000);
     const shown = points();
-    const since = `since ${format.clock(shown[0].time)}`;
+    const since = `shown from ${format.clock(shown[0].time)}`;
     for (const side of this.curveSides) say(side, since);
     this.backlog.draw(shown.map((p) => [at(p), p.pending_hashes, p.rows_in_flight]));
     this.age.draw(
       shown.map((p) => [at(p), p.oldest_unmerged_s]),
-      `Now ${format.duration(Math.round(pulses.at(-1).oldest_unmerged_s ?? 0))}`,
+      pulses.at(-1).redis === "down" ? "Not known now" : `Now ${format.duration(Math.round(pulses.at(-1).oldest_unmerged_s ?? 0))}`,
     );
   }
 
@@ -228,7 +231,7 @@ export class OperatorView {
     );
     say(
       this.lead,
-      service.up ? `${service.instance}, tallyd ${service.version}, up for ${format.duration(service.uptime_s)}` : "",
+      service.up ? `tallyd ${service.version}, instance ${service.instance}, up for ${format.duration(service.uptime_s)}` : "",
     );
     const text = problems.map(({ what, next }) => what + next).join();
     if (text === this.problemsShown) return; // an unchanged list is not read out again
@@ -466,7 +469,7 @@ function stepsOf(pulse) {
     socket: { value: format.rate(hits), small: many(pulse.connections, "connection"), state: flowing, pace: hits },
     frame: {
       value: format.rate(frames),
-      small: frames > 0 ? `${format.rate(cells / frames)} cells each` : "nothing to send",
+      small: frames > 0 ? `${format.rate(cells / frames)} cells each` : frames === 0 ? "nothing to send" : "",
       state: flowing,
       pace: frames,
     },
@@ -490,7 +493,7 @@ function stepsOf(pulse) {
     },
     mysql: {
       value: format.rate(rows),
-      small: pulse.mysql === "down" ? "MySQL is away" : many(pulse.rejects, "reject"),
+      small: pulse.mysql === "down" ? "MySQL is away" : `${many(pulse.rejects, "row")} refused`,
       state: away(pulse.mysql),
       pace: 0,
     },
@@ -511,7 +514,7 @@ function confirmed(reject) {
         "p",
         {},
         el("code", {}, `${reject.key} ${reject.field}`),
-        `: its ${reject.delta} will be missing from every figure. You cannot undo this.`,
+        `: its hits (${reject.delta}) will be missing from every figure. You cannot undo this.`,
       ),
       el(
         "form",

@@ -217,8 +217,9 @@ function listen(store) {
         if (viewing !== wanted) return;
         if (marks) view?.moved?.(Object.keys(moved).filter((counter) => moved[counter] !== marks[counter]));
         marks = moved;
-        if (pulse.hits !== undefined) remember(pulse); // else the token is bound to a store
         banners.pulse(pulse);
+        if (pulse.hits === undefined) return; // the token is bound to a store
+        remember(pulse);
         view?.pulse?.(pulse);
       },
       state: (now, problem) => {

@@ -240,7 +240,7 @@ export class StoreView {
     const unit = unitOf(counter);
     const chart = this.chart(holder, {
       label: `${titleOf(counter)} by the ${unit.name}`,
-      series: [LIVE, STORED, BEFORE],
+      series: counter.time === "month" ? [LIVE, STORED] : [LIVE, STORED, BEFORE],
       kind: "bars",
       csv: () => this.askOf(counter, unit.asked(daysOf(this.range, counter.time === "hour"))),
       heading: format.title(unit.name),
@@ -263,7 +263,7 @@ export class StoreView {
             format.fieldTime(row.field),
             countOf(row),
             row.stored,
-            figures.before?.[at] ?? null,
+            ...(counter.time === "month" ? [] : [figures.before?.[at] ?? null]),
           ]),
           toldOf(figures.rows),
         );
@@ -651,7 +651,9 @@ function toldOf(rows) {
   );
   return highest
     ? `Most on ${format.field(highest.field)}: ${format.number(highest.live ?? highest.stored)}`
-    : "No hits";
+    : rows.some((row) => countOf(row) === null)
+      ? "Not known"
+      : "No hits";
 }
 
 /** An item by its name, and by its field, which is unique. */

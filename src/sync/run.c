@@ -468,12 +468,6 @@ static void run_scan(struct run *r)
     if (HOLDS(RULE_BARRIER)) run_fence(r);
 }
 
-static void run_fence_again(struct run *r)
-{
-    sm_move(&r->sm, RUN_FENCE);
-    run_fence(r);
-}
-
 /* --- CLAIM --- */
 
 static void names_due_again(struct run *r, uint32_t from)
@@ -551,7 +545,7 @@ void run_resume_if_due(struct run *r, uint64_t now_ms)
     else if (r->resume == RUN_DISCARD)
         run_discard_begin(r);
     else if (r->resume == RUN_FENCE)
-        run_fence_again(r);
+        sm_move(&r->sm, RUN_FENCE), run_fence(r);
     else
         run_scan(r);
 }

@@ -291,9 +291,8 @@ static enum err check_mysql(const struct setup *setup, const struct lanes_seen *
     return code;
 }
 
-static void warning_print(void *arg, const char *text)
+static void warning_print(const char *text)
 {
-    (void)arg;
     printf("warning: %s.\n", text);
 }
 
@@ -319,7 +318,7 @@ static void shared_feeds_warn(const struct setup *setup)
                  "counters." SLICE_FMT ".feeds.%s has no <store>: all stores feed the same one, and one "
                  "user's large hits can fill it for all of them. Give it <store>, or lower limits.hit",
                  SLICE_ARG(c->name), names[i % 3]);
-        warning_print(NULL, text);
+        warning_print(text);
     }
 }
 
@@ -331,10 +330,9 @@ static enum err check_secure(struct setup *setup)
     if (setup_doors(setup, &problems)) doors = certificate_print(setup->doors, "listen.tls");
     fprintf(stderr, "%.*s", (int)problems.n, problems.n > 0 ? problems.p : "");
     buf_free(&problems);
-    secure_warnings(setup, warning_print, NULL);
+    secure_warnings(setup, warning_print);
     if (setup->conf->users_n > 0 && setup->conf->listen_control.n == 0)
         warning_print(
-            NULL,
             "there are users, and no listen.control: `tallyd status` and `tallyd recover` cannot ask the "
             "service. Give it a unix socket such as unix:///run/tallyd/control.sock");
     shared_feeds_warn(setup);
@@ -363,7 +361,6 @@ static enum err check_shared(const struct setup *setup)
                c->instance);
     if (c->listen_control.n == 0)
         warning_print(
-            NULL,
             "several tallyds share a port, so `tallyd status` reaches any of them. Give each a socket, by "
             "listen.control: unix:///run/tallyd-<instance>/control.sock");
     int on = 1;

@@ -25,15 +25,14 @@ enum err certificates_load(struct settings *s, struct error *e)
     return setup_doors(&s->setup, &problems) ? ERR_NONE : first_of(&problems, e);
 }
 
-static void warn_log(void *arg, const char *text)
+static void warn_log(const char *text)
 {
-    (void)arg;
     log_event(LOG_WARN, "not_private", "why=%s", LOGQ(text));
 }
 
 void certificates_begin(const struct settings *s)
 {
-    secure_warnings(&s->setup, warn_log, NULL);
+    secure_warnings(&s->setup, warn_log);
 }
 
 static void one_reload(struct tls_context *c, const char *of)

@@ -203,7 +203,7 @@ static bool has_port(const struct conf_addresses *a)
     return false;
 }
 
-void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg)
+void secure_warnings(const struct setup *s, void (*warn)(const char *text))
 {
     bool away = false;
     for (unsigned i = 0; i < s->redis.hosts_n && s->sentinels.n == 0; i++)
@@ -211,26 +211,24 @@ void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *
     for (uint32_t i = 0; i < s->sentinels.n; i++) /* what they name is where they are, as a rule */
         away |= !is_here(s->sentinels.at[i].host);
     if (away && !s->redis.secure)
-        warn(arg, "tallyd connects to Redis on another machine without TLS: anyone on the network between "
-                  "can read the password and change counts. Use rediss://, or a tunnel");
+        warn("tallyd connects to Redis on another machine without TLS: anyone on the network between "
+             "can read the password and change counts. Use rediss://, or a tunnel");
     if (s->redis.secure && s->conf->redis_tls_verify == CONF_VERIFY_OFF)
         warn(
-            arg,
             "redis.tls.verify is off: anyone on the network between can pose as Redis. Name its authority in "
             "redis.tls.ca");
     if (s->sentinels.access.secure && s->conf->redis_sentinel_tls_verify == CONF_VERIFY_OFF)
-        warn(arg, "redis.sentinel.tls.verify is off: anyone on the network between can say where Redis is. "
-                  "Name the "
-                  "sentinels' authority in redis.sentinel.tls.ca");
+        warn("redis.sentinel.tls.verify is off: anyone on the network between can say where Redis is. Name "
+             "the "
+             "sentinels' authority in redis.sentinel.tls.ca");
     if (s->mysql.tls == DB_TLS_NONE && mysql_is_far(&s->mysql))
-        warn(arg, "tallyd connects to MySQL on another machine without TLS: anyone on the network between "
-                  "can read and change counts. Use mysql.tls, or a tunnel");
+        warn("tallyd connects to MySQL on another machine without TLS: anyone on the network between "
+             "can read and change counts. Use mysql.tls, or a tunnel");
     if (s->mysql.tls == DB_TLS_ANYBODY)
         warn(
-            arg,
             "mysql.tls.verify is off: anyone on the network between can pose as MySQL. Name its authority in "
             "mysql.tls.ca");
     if (s->conf->users_n > 0 && has_port(&s->conf->listen_http) && s->conf->http_local == CONF_LOCAL_OPEN)
-        warn(arg, "there are users, but anyone on this machine can read all stores at listen.http without a "
-                  "token. Set http.local: token, or use a unix socket there, with a mode");
+        warn("there are users, but anyone on this machine can read all stores at listen.http without a "
+             "token. Set http.local: token, or use a unix socket there, with a mode");
 }

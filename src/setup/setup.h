@@ -67,7 +67,7 @@ enum secure_level { SECURE_GOOD, SECURE_WARN, SECURE_BAD };
 enum secure_level secure_certificate(struct tls_context *c, char *out, size_t size);
 
 /* Calls warn for each setting that a careful operator would change. */
-void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg);
+void secure_warnings(const struct setup *s, void (*warn)(const char *text));
 
 /* Between setup.c and secure.c. */
 

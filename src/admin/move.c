@@ -34,11 +34,11 @@ static enum err mover_lost(struct error *e, const char *who, const char *text)
     return error_set(e, ERR_UNAVAILABLE, "%s: %s; nothing is lost, run `tallyd move` again", who, text);
 }
 
-static enum err mover_refused(struct error *e, const char *who, const struct redis_answer *r)
+static enum err mover_refused(struct error *e, const struct redis_answer *r)
 {
     char why[200];
     answer_why(r, why, sizeof why);
-    return mover_lost(e, who, why);
+    return mover_lost(e, "Redis", why);
 }
 
 /* --- one request --- */
@@ -50,7 +50,7 @@ static enum err replicas_have(struct redis_link *l, int64_t wanted, const char *
     char text[200];
     if (wanted == 0) return ERR_NONE;
     const struct redis_answer *r = redis_call(l, "WAIT %" PRId64 " %u", wanted, l->config.answer_ms / 2);
-    if (!answer_integer(r, &have)) return mover_refused(e, "Redis", r);
+    if (!answer_integer(r, &have)) return mover_refused(e, r);
     snprintf(text, sizeof text, "%d replicas must have %s (redis.replicas), and %d have it", (int)wanted,
              what, (int)have);
     return have >= wanted ? ERR_NONE : mover_lost(e, "Redis", text);
@@ -61,10 +61,10 @@ static enum err mark_look(struct mover *m, char mark[20], struct error *e)
 {
     struct redis_link *l = m->from.links;
     const struct redis_answer *r = redis_call(l, "GET {}" KEY_MOVE);
-    if (!answer_is(r, REDIS_NIL) && !answer_is(r, REDIS_STRING)) return mover_refused(e, "Redis", r);
+    if (!answer_is(r, REDIS_NIL) && !answer_is(r, REDIS_STRING)) return mover_refused(e, r);
     snprintf(mark, 20, SLICE_FMT, SLICE_ARG(r->str));
     r = redis_call(l, "DUMP {}" KEY_MOVE);
-    return r == NULL || r->type == REDIS_ERROR ? mover_refused(e, "Redis", r) : ERR_NONE;
+    return r == NULL || r->type == REDIS_ERROR ? mover_refused(e, r) : ERR_NONE;
 }
 
 /* In the cluster's home slot; told: the move_state as it is then. */
@@ -74,7 +74,7 @@ static enum err home_tell(struct mover *m, const char *step, const char *whose, 
     const struct redis_answer *r = redis_call(
         m->home.links, "EVAL %.*s 4 {}" KEY_LANES " {}" KEY_GEN " {}" KEY_REALM " {}" KEY_MOVE " %u %s %s",
         SLICE_ARG(lua_move), m->setup.lanes, whose, step);
-    return answer_integer(r, told) ? ERR_NONE : mover_refused(e, "Redis", r);
+    return answer_integer(r, told) ? ERR_NONE : mover_refused(e, r);
 }
 
 /* Refused, too, when the right to RESTORE is missing: one that has it gets another error for no bytes. */
@@ -84,7 +84,7 @@ static enum err home_look(struct mover *m, const char *whose, int64_t *told, str
     const struct redis_answer *r = redis_call(m->home.links, "RESTORE {}" KEY_MOVE " 0 ");
     bool may = r != NULL && (r->type != REDIS_ERROR || slice_starts(r->str, SLICE("ERR DUMP payload")) ||
                              slice_starts(r->str, SLICE("BUSYKEY")));
-    return may ? ERR_NONE : mover_refused(e, "Redis", r);
+    return may ? ERR_NONE : mover_refused(e, r);
 }
 
 /* begin: no tallyd begins to count there; copied: all is, no mover begins there any more, and it is refused when another has begun
@@ -220,7 +220,7 @@ static enum err counting_end(struct mover *m, struct error *e)
 {
     struct redis_link *l = m->from.links;
     const struct redis_answer *r = redis_call(l, "SET {}" KEY_MOVE " %s", m->life.id);
-    if (!answer_is_ok(r)) return mover_refused(e, "Redis", r);
+    if (!answer_is_ok(r)) return mover_refused(e, r);
     if (replicas_have(l, m->from_conf.redis_replicas, "the mark", e) != ERR_NONE) return e->code;
     return others_end(l, e);
 }

@@ -241,7 +241,7 @@ static void report_json(const struct sums *sums, struct buf *text)
     struct json j = {.out = text};
     json_open(&j, NULL, '{');
     json_bool(&j, "balanced", sums_proved(sums));
-    sums_json(sums, &j, "counters");
+    sums_json(sums, &j);
     json_int(&j, "stray_fields", (int64_t)sums->stray);
     json_int(&j, "batches_lost", (int64_t)sums->lost);
     json_bool(&j, "merged_for_this_redis", sums->realm == REALM_OURS);

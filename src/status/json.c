@@ -279,7 +279,7 @@ static void books_json(struct json *j, const struct status_books *b)
     json_open(j, "books", '{');
     if (b->known) {
         json_bool(j, "balanced", b->unbalanced == 0);
-        sums_json(&b->sums, j, "counters");
+        sums_json(&b->sums, j);
     } else {
         json_null(j, "balanced");
         json_text(j, "error", b->why);

@@ -261,9 +261,9 @@ void sum_columns_json(struct json *j, const struct sum *s)
     sum_json(j, "adjusted", s->adjusted);
 }
 
-void sums_json(const struct sums *s, struct json *j, const char *key)
+void sums_json(const struct sums *s, struct json *j)
 {
-    json_open(j, key, '[');
+    json_open(j, "counters", '[');
     for (size_t i = 0; i < s->n; i++) {
         const struct sum *of = &s->all[i];
         json_open(j, NULL, '{');

@@ -68,8 +68,8 @@ bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut
 size_t sums_unbalanced(const struct sums *s);
 bool sums_proved(const struct sums *s); /* all balance, and Redis is what MySQL was merged for */
 void sum_json(struct json *j, const char *key, sum_t v);
-void sum_columns_json(struct json *j, const struct sum *s);            /* accepted ... difference */
-void sums_json(const struct sums *s, struct json *j, const char *key); /* an array of a counter each */
+void sum_columns_json(struct json *j, const struct sum *s); /* accepted ... difference */
+void sums_json(const struct sums *s, struct json *j);       /* "counters": an array */
 
 /* The table, a line a counter; then a sentence with the next step for each that does not balance. Returns how
  * many do not. */

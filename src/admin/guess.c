@@ -69,7 +69,8 @@ static bool form_is_time(enum column_form form)
     return form == FORM_DATE || form == FORM_DATETIME;
 }
 
-bool guess_is_time(const struct column *c)
+/* Has it, or such a name. */
+static bool guess_is_time(const struct column *c)
 {
     return form_is_time(c->form) || (c->form != FORM_NONE && guess_affinity(TIMES, c->name) >= 24);
 }

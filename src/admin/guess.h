@@ -37,7 +37,6 @@ bool guess_make(struct guess *g) MUST_CHECK;
 /* How much one of the words is in the name: SAME_WORD as a part of it, 6 a letter of a common run of three or more, else 0. */
 #define SAME_WORD 60
 unsigned guess_affinity(const char *word, const char *name);
-bool guess_is_time(const struct column *c); /* has it, or such a name */
 bool guess_could_count(const struct guess *g, const struct column *c);
 const struct column *guess_count_of(const struct guess *g,
                                     struct slice field); /* that it names; NULL: none */

@@ -191,8 +191,6 @@ void tokens_applied(struct coalesce *c, const struct frame *f);
 
 /* ops.c */
 void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
-struct frame_op *ops_fed(struct coalesce *c, struct group *g,
-                         const struct coalesce_op *op); /* found or added */
 int64_t ops_precisions(const struct coalesce *c, const struct frame *f,
                        const struct frame_op *op); /* how many keep its second: the reply of a series */
 void ops_answers_lost(struct coalesce *c, struct group *g);

@@ -69,7 +69,7 @@ static struct frame_op *group_op_add(struct coalesce *c, struct group *g, const 
     return added;
 }
 
-struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coalesce_op *op)
+static struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coalesce_op *op)
 {
     struct op_codes codes = {.name = coalesce_name_code(c, op->kind, op->name, op->type), .which = op->at};
     codes.all = coalesce_op_code(c, codes.name, op->at, true);

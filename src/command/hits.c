@@ -232,21 +232,22 @@ enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
     return lane_added(s, got);
 }
 
-enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
-{
-    struct coalesce_token hit;
-    size_t before = out->n;
-    if (!hit_read(s, r, &hit, out)) return hit_refused(s, r->args[1], out, before), TAKEN;
-    return hit_end(s, r, hit_add(s, &hit), out);
-}
-
-enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out)
+/* The end of a request that writes: taken, refused, or parked until there is room. */
+static enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out)
 {
     if (got == ADD_OK) return TAKEN;
     if (got != ADD_FULL) return hit_refuse(s, r, got, out), TAKEN;
     coalesce_park(lane_coalesce(s), lane_outlet(s));
     session_wait(s, SESSION_PARKED);
     return LEFT;
+}
+
+enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
+{
+    struct coalesce_token hit;
+    size_t before = out->n;
+    if (!hit_read(s, r, &hit, out)) return hit_refused(s, r->args[1], out, before), TAKEN;
+    return hit_end(s, r, hit_add(s, &hit), out);
 }
 
 /* ---- SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD ---- */

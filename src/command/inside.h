@@ -244,10 +244,6 @@ int64_t hit_second(const struct session *s); /* Redis' own, from 1970 on: of tod
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 run_fn hit_run, op_run;
-/* The end of a request that writes: taken, refused, or parked until there is room. */
-enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out);
-
-/* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
 /* The hit of that key is refused, with the error that is in out from `before` on. */
 void hit_refused(struct session *s, struct slice key, const struct buf *out, size_t before);
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);

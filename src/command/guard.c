@@ -298,6 +298,7 @@ void command_tick(struct command *c, uint64_t now_ms)
     calls_tick(c, now_ms);
     answers_tick(c, now_ms);
     halves_tick(c, now_ms);
+    lasts_tick(c, now_ms);
     for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, place);
         next = at->next;

@@ -125,12 +125,14 @@ struct command {
         size_t of[2];     /* of those without a user: clients; from inside */
     } shares[SHARES];
     uint64_t halves_ms; /* mono: they were looked at last */
-    struct {
+    struct lasts {
         struct map all;     /* name -> struct last */
         struct list oldest; /* the one that was answered first */
         size_t bytes;
         struct buf name;
-    } lasts; /* total.c: for OR STALE */
+        struct list asked; /* requests whose client still waits for live totals, the oldest first */
+        uint32_t late_n;   /* requests that are out and whose client was told the last ones */
+    } lasts;               /* total.c: for OR STALE */
 };
 
 /* info.c */
@@ -330,6 +332,7 @@ run_fn run_series_get, run_series_list, run_box_recent, run_box_extreme, run_eve
 /* total.c: CTR.TOTAL, HGET, HMGET, GET */
 void lasts_init(struct command *c);
 void lasts_close(struct command *c);
+void lasts_tick(struct command *c, uint64_t now_ms);
 run_fn run_total;
 
 /* keyspace.c */

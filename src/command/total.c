@@ -42,6 +42,8 @@ static void hget_done(struct total_request *t)
 
 #define LAST_BYTES (sizeof(struct last) + 64) /* beside its name, which the map has, too */
 
+#define LATE_MS 1000 /* clients of PHP often wait 2 s at most */
+
 struct last {
     struct list place;
     int64_t total;
@@ -54,6 +56,7 @@ void lasts_init(struct command *c)
 {
     map_init(&c->lasts.all);
     list_init(&c->lasts.oldest);
+    list_init(&c->lasts.asked);
 }
 
 static void last_forget(struct command *c, struct last *l)
@@ -122,28 +125,92 @@ static bool lasts_find(struct command *c, const struct total_request *t, uint32_
     return true;
 }
 
-static void total_or_stale_done(struct total_request *t)
+/* It may outlive its session's patience. */
+struct stale_ask {
+    struct total_request total;
+    struct session *session; /* NULL: it was told the last totals */
+    struct command *command;
+    struct list place; /* in lasts.asked, before LATE_MS */
+    uint64_t since_ms; /* mono */
+    struct buf bytes;  /* of key and fields */
+};
+
+static void stale_answer(struct stale_ask *a, enum ask_outcome outcome, const int64_t *totals,
+                         uint64_t age_ms)
 {
-    struct session *s = CONTAINER_OF(t, struct session, ask.total);
-    struct command *c = s->command;
-    int64_t last[TOTAL_FIELDS_ASKED_MAX];
-    uint32_t n = t->sums ? 1 : t->fields_n;
-    uint64_t now_ms = mono_ms(), since_ms = now_ms;
-    for (uint32_t i = 0; i < n && t->outcome == ASK_DONE; i++)
-        last_keep(c, total_last_name(c, t, i), t->totals[i]);
-    if (t->outcome != ASK_DONE && lasts_find(c, t, n, last, &since_ms)) {
-        STAT_ADD(totals_stale, 1);
-        t->outcome = ASK_DONE;
-        t->totals = last;
-    }
-    heap_free((void *)t->fields);
-    if (ask_answers(s, t->outcome, t->text)) {
+    struct session *s = a->session;
+    uint32_t n = a->total.sums ? 1 : a->total.fields_n;
+    if (ask_answers(s, outcome, a->total.text)) {
         reply_array(&s->outlet->out, n + 1);
         for (uint32_t i = 0; i < n; i++)
-            reply_int(&s->outlet->out, t->totals[i]);
-        reply_int(&s->outlet->out, (int64_t)((now_ms - since_ms) / 1000));
+            reply_int(&s->outlet->out, totals[i]);
+        reply_int(&s->outlet->out, (int64_t)(age_ms / 1000));
     }
+    a->session = NULL;
     ask_end(s);
+}
+
+/* False: one of the last totals is not known. */
+static bool stale_answer_last(struct stale_ask *a)
+{
+    int64_t last[TOTAL_FIELDS_ASKED_MAX];
+    uint64_t now_ms = mono_ms(), since_ms = now_ms;
+    uint32_t n = a->total.sums ? 1 : a->total.fields_n;
+    if (!lasts_find(a->command, &a->total, n, last, &since_ms)) return false;
+    STAT_ADD(totals_stale, 1);
+    stale_answer(a, ASK_DONE, last, now_ms - since_ms);
+    return true;
+}
+
+static void stale_free(struct stale_ask *a)
+{
+    list_remove(&a->place);
+    heap_free((void *)a->total.fields);
+    buf_free(&a->bytes);
+    heap_free(a);
+}
+
+static void stale_done(struct total_request *t)
+{
+    struct stale_ask *a = CONTAINER_OF(t, struct stale_ask, total);
+    struct command *c = a->command;
+    uint32_t n = t->sums ? 1 : t->fields_n;
+    for (uint32_t i = 0; i < n && t->outcome == ASK_DONE; i++)
+        last_keep(c, total_last_name(c, t, i), t->totals[i]);
+    if (a->session == NULL)
+        c->lasts.late_n--;
+    else if (t->outcome == ASK_DONE || !stale_answer_last(a))
+        stale_answer(a, t->outcome, t->totals, 0);
+    stale_free(a);
+}
+
+static void stale_ask(struct session *s)
+{
+    const struct command_ports *ports = &s->command->config.ports;
+    struct lasts *lasts = &s->command->lasts;
+    struct stale_ask *a = heap_zalloc(sizeof *a);
+    a->total = s->ask.total;
+    a->session = s;
+    a->command = s->command;
+    a->since_ms = mono_ms();
+    a->bytes = s->key;
+    s->key = (struct buf){0};
+    list_push(&lasts->asked, &a->place);
+    if (lasts->late_n > 0 && stale_answer_last(a))
+        stale_free(a);
+    else
+        ports->total(ports->arg, s->lane, &a->total);
+}
+
+/* A MySQL or a Redis that does not answer is as good as away, for those whose last totals are known. */
+void lasts_tick(struct command *c, uint64_t now_ms)
+{
+    while (!list_empty(&c->lasts.asked)) {
+        struct stale_ask *a = CONTAINER_OF(c->lasts.asked.next, struct stale_ask, place);
+        if (now_ms < a->since_ms + LATE_MS) return;
+        list_remove(&a->place);
+        if (stale_answer_last(a)) c->lasts.late_n++;
+    }
 }
 
 /* --- the request --- */
@@ -237,10 +304,13 @@ enum taken run_total(struct session *s, const struct request *r, struct buf *out
                                           .sums = is_range,
                                           .done = is_hget    ? hget_done
                                                   : is_hmget ? hmget_done
-                                                  : stale    ? total_or_stale_done
+                                                  : stale    ? stale_done
                                                              : total_done};
     fields_keep(s, r, &w, &s->ask.total);
     ask_begin(s);
-    ports->total(ports->arg, s->lane, &s->ask.total);
+    if (stale)
+        stale_ask(s);
+    else
+        ports->total(ports->arg, s->lane, &s->ask.total);
     return TAKEN;
 }

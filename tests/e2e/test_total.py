@@ -358,6 +358,21 @@ def test_or_stale(make_daemon, redis, mysql):
         redis.start()
 
 
+def test_or_stale_while_mysql_does_not_answer(make_daemon, redis, mysql):
+    """Long before mysql.timeout the last figure is told, to the first one and to all who ask meanwhile."""
+    daemon = make_daemon(redis, families=RESTING, more={"mysql": {"url": mysql.url, "timeout": "300s"}})
+    ask = ("CTR.TOTAL", "s1:unique_visitors:daily", "20140920")
+    with daemon.client() as client:
+        client.call("HINCRBY", *ask[1:], 5)
+        assert client.call(*ask, "OR", "STALE") == [5, 0]
+        client.call("HINCRBY", *ask[1:], 1)
+        mysql.pause()
+        assert client.call(*ask, "OR", "STALE")[0] == 5
+        assert client.call(*ask, "OR", "STALE")[0] == 5
+        mysql.resume()
+        wait_until(lambda: client.call(*ask, "OR", "STALE") == [6, 0], 30, "it is live again")
+
+
 def test_mysql_or_redis_down(make_daemon, redis, mysql):
     daemon = make_daemon(redis, families=RESTING)
     with daemon.client() as client:

@@ -204,6 +204,36 @@ static void a_range_is_a_figure_of_its_own(void **state)
     views.field = FIELD_INTEGER;
 }
 
+/* A server that does not answer: after a second the last totals are told. What is late becomes the last. */
+static void the_last_totals_instead_of_a_long_wait(void **state)
+{
+    told("CTR.TOTAL s1:views 7", ASK_DONE, (const int64_t[]){5}, "*2\r\n:5\r\n:0\r\n");
+    say(client, "CTR.TOTAL s1:views 7 OR STALE\r\n");
+    struct total_request *late = total_out;
+    command_tick(command, mono_ms() + 900);
+    assert_true(client->paused);
+    command_tick(command, mono_ms() + 1000);
+    assert_false(client->paused);
+    conn_flush(client);
+    heard(client, "*2\r\n:5\r\n:0\r\n");
+    assert_int_equal(client->holds, 0);
+    total_out = NULL;
+    talk(client, "CTR.TOTAL s1:views 7 OR STALE\r\n",
+         "*2\r\n:5\r\n:0\r\n"); /* the next one waits for nothing */
+    assert_null(total_out);
+    say(client, "CTR.TOTAL s1:views 8 OR STALE\r\n"); /* not known, so it waits */
+    command_tick(command, mono_ms() + 60000);
+    assert_true(client->paused);
+    answered(ASK_MYSQL_DOWN, NULL);
+    conn_flush(client);
+    heard(client, AWAY);
+    total_out = late;
+    answered(ASK_DONE, (const int64_t[]){6});
+    conn_flush(client);
+    heard(client, "");
+    told("CTR.TOTAL s1:views 7", ASK_MYSQL_DOWN, NULL, "*2\r\n:6\r\n:0\r\n");
+}
+
 /* The oldest go; the world has room for some hundred. */
 static void not_more_than_there_is_room_for(void **state)
 {
@@ -231,6 +261,7 @@ int main(void)
         TEST(ranges_that_are_none),
         TEST(the_last_totals_when_there_are_no_others),
         TEST(a_range_is_a_figure_of_its_own),
+        TEST(the_last_totals_instead_of_a_long_wait),
         TEST(not_more_than_there_is_room_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

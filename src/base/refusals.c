@@ -36,21 +36,38 @@ static void reason_of(struct slice error, char *out, size_t size)
     if (n == 0 || strcmp(out, "err") == 0) snprintf(out, size, "other");
 }
 
-static struct refused *refusal_known(const char *reason)
+static struct refused *refusal_known(const char *reason, const char *beginning)
 {
     for (uint32_t i = 0; i < REFUSALS_MAX; i++)
-        if (strcmp(all[i].reason, reason) == 0) return &all[i];
+        if (strcmp(all[i].reason, reason) == 0 && strcmp(all[i].beginning, beginning) == 0) return &all[i];
     return NULL;
 }
 
-/* The last place is for "other", unless it has one. */
-static struct refused *refusal_of(const char *reason)
+static void beginning_of(const char *reason, struct slice key, char *out, size_t size)
 {
-    struct refused *r = refusal_known(reason), *free = refusal_known("");
+    uint32_t known = 0;
+    size_t n = 0;
+    for (uint32_t i = 0; i < REFUSALS_MAX; i++)
+        known += all[i].beginning[0] != '\0';
+    for (; n < key.n && n + 1 < size && (key.p[n] < '0' || key.p[n] > '9'); n++)
+        out[n] = key.p[n];
+    out[n] = '\0';
+    if (strcmp(reason, "no_counter") != 0 ||
+        (known == REFUSAL_BEGINNINGS && refusal_known(reason, out) == NULL))
+        out[0] = '\0';
+}
+
+/* The last place is for "other", unless it has one. */
+static struct refused *refusal_of(const char *reason, struct slice key)
+{
+    char beginning[sizeof all->beginning];
+    beginning_of(reason, key, beginning, sizeof beginning);
+    struct refused *r = refusal_known(reason, beginning), *free = refusal_known("", "");
     if (r != NULL) return r;
-    if (free == NULL) return refusal_known("other");
-    bool is_other = free == &all[REFUSALS_MAX - 1] && refusal_known("other") == NULL;
+    if (free == NULL) return refusal_known("other", "");
+    bool is_other = free == &all[REFUSALS_MAX - 1] && refusal_known("other", "") == NULL;
     snprintf(free->reason, sizeof free->reason, "%s", is_other ? "other" : reason);
+    if (!is_other) memcpy(free->beginning, beginning, sizeof beginning);
     return free;
 }
 
@@ -62,7 +79,7 @@ void refusals_add(uint64_t n, struct slice error, struct slice key, const char *
     const char *end = memchr(error.p, '\r', error.n);
     if (end != NULL) error.n = (size_t)(end - error.p);
     reason_of(error, reason, sizeof reason);
-    struct refused *r = refusal_of(reason);
+    struct refused *r = refusal_of(reason, key);
     uint64_t now_ms = mono_ms(), part = now_ms / PART_MS;
     if (r->minute[part % REFUSAL_MINUTE_PARTS].part != part) r->minute[part % REFUSAL_MINUTE_PARTS].n = 0;
     r->minute[part % REFUSAL_MINUTE_PARTS].part = part;

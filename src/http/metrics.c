@@ -169,9 +169,19 @@ static void refusals_metrics(const struct values *v)
 {
     head_put(v->out, "tallyd_hits_refused_by_reason_total", "counter",
              "Increments refused with an error, by its reason");
-    for (size_t i = 0; i < v->seen->refusal_n; i++)
-        buf_printf(v->out, "tallyd_hits_refused_by_reason_total{reason=\"%s\"} %lld\n",
-                   v->seen->refusal[i].reason, (long long)v->seen->refusal[i].all);
+    for (size_t i = 0; i < v->seen->refusal_n; i++) {
+        const struct status_refusal *all = v->seen->refusal;
+        long long sum = 0;
+        size_t first = v->seen->refusal_n;
+        for (size_t k = v->seen->refusal_n; k-- > 0;) {
+            if (strcmp(all[k].reason, all[i].reason) != 0) continue;
+            sum += all[k].all;
+            first = k;
+        }
+        if (first == i)
+            buf_printf(v->out, "tallyd_hits_refused_by_reason_total{reason=\"%s\"} %lld\n", all[i].reason,
+                       sum);
+    }
 }
 
 static void metrics_put(void *arg, const struct status_figures *seen)

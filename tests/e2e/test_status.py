@@ -331,15 +331,19 @@ REFUSED = [("no_counter", "laravel_database_s1:product_views", "7", None,
            ("noperm", "s1:product_views", "7", without_hincrby, "NOPERM.*s1:product_views")]
 
 
-@pytest.mark.parametrize("reason, key, field, make, told", REFUSED, ids=[f"{row[0]} {row[1]}" for row in REFUSED])
-def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redis):
-    """An app may look at no reply (php-redis throws nothing): status, log, metrics and the panel's API name reason and example."""
+def with_web(make_daemon, redis):
     daemon = make_daemon(redis, families=FAMILIES, start=False)
     web = Web(os.path.join(daemon.directory, "http.sock"))
     daemon.config["listen"]["http"] = f"unix://{web.at}"
     daemon.write_config()
     daemon.migrate()
-    daemon.start()
+    return daemon.start(), web
+
+
+@pytest.mark.parametrize("reason, key, field, make, told", REFUSED, ids=[f"{row[0]} {row[1]}" for row in REFUSED])
+def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redis):
+    """An app may look at no reply (php-redis throws nothing): status, log, metrics and the panel's API name reason and example."""
+    daemon, web = with_web(make_daemon, redis)
     assert look(daemon)["service"]["refused"] == []
     if make is not None:
         make(redis)
@@ -355,3 +359,18 @@ def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redi
     assert (reason == "oom") == ("% of its memory" in what)
     assert web.metrics()[f'tallyd_hits_refused_by_reason_total{{reason="{reason}"}}'] == 3
     assert [one for one in web.get("/api/status")["problems"] if "hits are refused" in one["what"]]
+
+
+def test_each_wrong_beginning_is_told(make_daemon, redis):
+    """An app whose rare hits are refused is named beside those that send all the time; the rest of the kinds share one place."""
+    daemon, web = with_web(make_daemon, redis)
+    wrong = ["laravel_database_s%d:product_views", "staging_s%d:product_views", "view:%d", "s%d:product_view", "old_s%d:views", "cart:%d"]
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", wrong[0] % i, 1, 1) for i in range(100)] + [("HINCRBY", key % 7, 1, 1) for key in wrong[1:]])
+    seen = json.loads(daemon.verb("status", "--json").stdout)
+    refused = seen["service"]["refused"]
+    assert sorted(one["all"] for one in refused) == [1, 1, 1, 2, 100] and {one["reason"] for one in refused} == {"no_counter"}
+    for begins in wrong[:5]:
+        assert f"key '{begins % 7 if begins != wrong[0] else begins % 0}'" in problems(seen)
+        assert begins.split("%")[0] in daemon.log()
+    assert web.metrics()['tallyd_hits_refused_by_reason_total{reason="no_counter"}'] == 105

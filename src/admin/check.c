@@ -7,11 +7,16 @@
 #include "redis/seek.h"
 #include "setup/setup.h"
 #include "status/ask.h"
+#include "status/status.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Corrects the first fault that redis_check_facts finds and that is not corrected yet. */
@@ -141,6 +146,11 @@ static void server_check(struct redis_check *c)
     const char *advice = redis_check_advice(facts, c->keeps);
     printf("Redis %s%s is fit. %s.\n", facts->version_text, at, redis_check_promise(facts, c->keeps));
     if (advice != NULL) printf("recommended: %s.\n", advice);
+    if (facts->used_percent >= STATUS_MEMORY_PERCENT)
+        printf("warning: Redis%s uses %" PRId64
+               " %% of its memory (maxmemory): full, it refuses hits. Give it "
+               "more, or delete what is not tallyd's.\n",
+               at, facts->used_percent);
 }
 
 /* Each server that has a lane, once. */
@@ -374,6 +384,55 @@ static enum err check_shared(const struct setup *setup)
     return can ? ERR_NONE : ERR_CONFIG;
 }
 
+#define UNIT_USER "tallyd"
+
+/* As that user. Passwords are not looked at: systemd reads them for the unit. */
+static bool files_readable(const struct passwd *user, const struct conf *c)
+{
+    const char *const files[] = {c->file,
+                                 c->http_tokens_file,
+                                 c->listen_tls_cert,
+                                 c->listen_tls_key,
+                                 c->listen_tls_ca,
+                                 c->redis_tls_cert,
+                                 c->redis_tls_key,
+                                 c->redis_tls_ca,
+                                 c->redis_sentinel_tls_cert,
+                                 c->redis_sentinel_tls_key,
+                                 c->redis_sentinel_tls_ca,
+                                 c->mysql_tls_cert,
+                                 c->mysql_tls_key,
+                                 c->mysql_tls_ca};
+    bool all = initgroups(user->pw_name, user->pw_gid) == 0 && setgid(user->pw_gid) == 0 &&
+               setuid(user->pw_uid) == 0;
+    for (size_t i = 0; all && i < sizeof files / sizeof *files; i++) {
+        char *path = files[i] == NULL || i == 0 ? NULL : conf_beside(c, files[i]);
+        const char *at = path != NULL ? path : files[i];
+        if (at != NULL && access(at, R_OK) != 0) {
+            fprintf(stderr,
+                    "The service's user cannot read %s (%s): chown %s it, or chgrp %s it and chmod 640.\n",
+                    at, strerror(errno), UNIT_USER, UNIT_USER);
+            all = false;
+        }
+        heap_free(path);
+    }
+    return all;
+}
+
+/* root can read what the unit's user cannot, which would end the service at its next start. */
+static enum err check_readable(const struct call *call, const struct conf *c)
+{
+    const struct passwd *user =
+        geteuid() == 0 && strcmp(call->conf_path, CONF_PATH_DEFAULT) == 0 ? getpwnam(UNIT_USER) : NULL;
+    if (user == NULL) return ERR_NONE;
+    pid_t child = fork();
+    if (child == 0) _exit(files_readable(user, c) ? 0 : 1);
+    int status = 1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status == 0 ? ERR_NONE : ERR_CONFIG;
+}
+
 /* The configuration that a shop starts with: it counts visitors a day. */
 static const char starter[] =
     "listen: { resp: \"tcp://127.0.0.1:7370\", http: \"tcp://127.0.0.1:7371\" }  # your apps; the panel\n"
@@ -424,7 +483,9 @@ enum err verb_check(const struct call *call)
     }
     printf("%s is a good configuration with %zu counter%s.\n", call->conf_path, conf.counters_n,
            conf.counters_n == 1 ? "" : "s");
-    enum err secure = check_secure(&setup), shared = check_shared(&setup);
+    fflush(stdout);
+    enum err secure = check_secure(&setup), shared = check_shared(&setup),
+             readable = check_readable(call, &conf);
     fflush(stdout);
     struct lanes_seen seen = {0};
     enum err redis = check_redis(&setup, &seen);
@@ -433,7 +494,8 @@ enum err verb_check(const struct call *call)
     heap_free(seen.all);
     setup_close(&setup);
     conf_free(&conf);
-    if (secure == ERR_CONFIG || shared == ERR_CONFIG || redis == ERR_CONFIG || mysql == ERR_CONFIG)
+    if (secure == ERR_CONFIG || shared == ERR_CONFIG || readable == ERR_CONFIG || redis == ERR_CONFIG ||
+        mysql == ERR_CONFIG)
         return ERR_CONFIG;
     return redis != ERR_NONE ? redis : mysql;
 }

@@ -355,7 +355,8 @@ static const char *address_read(struct slice text, struct address *out)
     const char *at = memmem(text.p, text.n, mark.p, mark.n), *name = getenv(CONF_INSTANCE_ENVIRONMENT);
     if (at == NULL) return address_parse(text, out);
     if (name == NULL || name[0] == '\0')
-        return "an address with <instance>, which " CONF_INSTANCE_ENVIRONMENT " in the environment names";
+        return "an address with <instance>, which nothing names (put " CONF_INSTANCE_ENVIRONMENT
+               "=1 before the command for the unit tallyd@1)";
     struct buf named = {0};
     buf_printf(&named, "%.*s%s%.*s", (int)(at - text.p), text.p, name,
                (int)(text.p + text.n - at - (ptrdiff_t)mark.n), at + mark.n);

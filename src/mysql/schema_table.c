@@ -396,7 +396,7 @@ static void columns_check(struct table_judging *j)
 static bool keys_check(struct table_judging *j, bool columns_good)
 {
     size_t wanted = (j->c->key.has_store ? 1 : 0) + (j->c->column_field.n > 0 ? 1 : 0) + j->c->more_n;
-    struct buf mend = {0}, columns = {0};
+    struct buf mend = {0}, columns = {0}, twice = {0};
     bool found = false;
     key_columns_put(j->c, &columns);
     for (size_t i = 0; i < j->t.parts_n; i++) {
@@ -417,13 +417,19 @@ static bool keys_check(struct table_judging *j, bool columns_good)
             /* Ends the correction of a primary key. Writers must wait for it: if MySQL builds the key while they go on, it takes
              * what their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
             BUF_LIT(&mend, ", LOCK=SHARED;");
+            buf_printf(&twice, " (SELECT " SLICE_FMT ", COUNT(*) FROM ", (int)columns.n - 2, columns.p + 1);
+            sql_name(&twice, j->c->table);
+            buf_printf(&twice, " GROUP BY " SLICE_FMT " HAVING COUNT(*) > 1; lists those that have)",
+                       (int)columns.n - 2, columns.p + 1);
         }
         finding_add(j->r, SCHEMA_REFUSE, j->c, columns_good ? &mend : NULL,
                     "no unique key of " SLICE_FMT " is exactly " SLICE_FMT
-                    "; one can be added where no two rows have the same, and then none can be made any more",
-                    SLICE_ARG(j->c->table), SLICE_ARG(buf_slice(&columns)));
+                    "; one can be added where no two rows have the same" SLICE_FMT
+                    ", and then none can be made any more",
+                    SLICE_ARG(j->c->table), SLICE_ARG(buf_slice(&columns)), SLICE_ARG(buf_slice(&twice)));
     }
     buf_free(&columns);
+    buf_free(&twice);
     return !found && columns_good;
 }
 

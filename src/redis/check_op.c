@@ -48,6 +48,11 @@ bool info_facts(struct slice info, struct redis_facts *f)
     text_of(info, "master_replid", f->replid, sizeof f->replid);
     text_of(info, "master_replid2", f->replid2, sizeof f->replid2);
     text_of(info, "maxmemory_policy", f->policy, sizeof f->policy);
+    struct slice used, most;
+    int64_t used_n = 0, most_n = 0;
+    if (info_get(info, "used_memory", &used) && info_get(info, "maxmemory", &most) &&
+        num_parse(used, &used_n) && num_parse(most, &most_n) && most_n > 0)
+        f->used_percent = used_n / (most_n / 100 + 1);
     f->master = info_is(info, "role", "master");
     f->loading = info_is(info, "loading", "1") || info_is(info, "async_loading", "1");
     f->cluster = info_is(info, "cluster_enabled", "1");

@@ -32,6 +32,7 @@ struct redis_facts {
     bool moved;           /* KEY_MOVE stands; asked by a link that counts */
     bool cluster_wanted;  /* by the URL, not the server */
     char policy[32];      /* maxmemory-policy */
+    int64_t used_percent; /* of maxmemory; 0: it has none */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
     bool lax_fsync;       /* no-appendfsync-on-rewrite; true, too, when CONFIG GET was refused */
 };

@@ -8,7 +8,6 @@
 #define LATE_TIMES                                                                                           \
     3 /* a hash is merged after `every` at the latest; so often that, and LATE_MS, is no hiccup */
 #define LATE_MS 30000
-#define MEMORY_PERCENT 90
 
 #define STALLED_NEXT "its log says what fails (event=fence_lost, merge_waits, link_down, mysql_down)"
 
@@ -56,7 +55,7 @@ static void servers_judge(struct judging *j)
               s->redis.replicas, s->redis.replicas_wanted);
     int64_t used =
         s->redis.memory_most_bytes > 0 ? s->redis.memory_bytes * 100 / s->redis.memory_most_bytes : 0;
-    if (s->redis.up && used >= MEMORY_PERCENT)
+    if (s->redis.up && used >= STATUS_MEMORY_PERCENT)
         found(j, ERR_FAILED,
               "give it more memory (maxmemory), or delete what is not tallyd's; full, it refuses hits",
               "Redis uses %" PRId64 " %% of its memory", used);

@@ -136,6 +136,12 @@ debian_run tallyd check >"$work/check.log" 2>&1 || status=$?
 debian_run sh -c "$readme_migrate" >"$work/migrate.log" 2>&1 || fail "tallyd migrate"
 debian_run sh -c "$readme_check" >"$work/check.log" 2>&1 || fail "tallyd check"
 pass "check says what is missing, migrate makes it"
+debian_run chmod 600 /etc/tallyd/tallyd.yaml
+status=0
+debian_run tallyd check >"$work/check.log" 2>&1 || status=$?
+[ $status = 78 ] && grep -q "service's user cannot read /etc/tallyd/tallyd.yaml" "$work/check.log" || fail "check as root: $status"
+debian_run chmod 640 /etc/tallyd/tallyd.yaml
+pass "check as root says what the service cannot read"
 
 # --- run, as the unit says ---
 unit=$root/usr/lib/systemd/system/tallyd.service

@@ -152,6 +152,7 @@ sed -i 's/every: 60s/every: never/' /etc/tallyd/tallyd.yaml
 apt-get -q -y install --allow-downgrades /root/old.deb >/root/refused.log 2>&1 || fail "apt-get install of the old version"
 [ "$(systemctl show tallyd -p MainPID --value)" = "$pid" ] || fail "restarted with a configuration that it refuses"
 grep -q 'the old one goes on running' /root/refused.log || fail "the upgrade does not say that the old one goes on"
+grep -q '^    .*tallyd.yaml:.*every' /root/refused.log || fail "the upgrade does not say what check found"
 [ "$(redis-cli -p 7370 PING)" = PONG ] || fail "the old one does not go on"
 passed "an upgrade restarts it, but not into a configuration that it refuses"
 

@@ -71,6 +71,14 @@ def test_check(idle):
     assert "everysec" in done.stdout or "always" in done.stdout  # it says what a power cut may cost
 
 
+def test_check_of_a_full_redis(idle, redis):
+    idle.migrate()
+    assert "% of its memory" not in idle.verb("check").stdout
+    redis.client().config_set("maxmemory", 1000)
+    found = idle.verb("check")
+    assert found.returncode == 0 and re.search(r"^warning: Redis uses \d+ % of its memory .*refuses hits", found.stdout, re.M), found
+
+
 def test_check_advises_against_fsyncs_left_out(idle, redis):
     idle.migrate()
     assert "recommended" not in idle.verb("check").stdout

@@ -1,6 +1,7 @@
 """`tallyd check` tries rows at the bounds of a counter's kinds, in a transaction that is rolled back: what would become rejects is told
 in the server's own words, before a hit is lost to it."""
 import datetime
+import re
 
 import pytest
 
@@ -32,6 +33,12 @@ def check(make_daemon, redis, mysql):
 
 def test_wide(check):
     assert check("integer", f"CREATE TABLE n ({WIDE}{KEY}") == (0, [])
+
+
+def test_two_rows_of_a_key(check, mysql):
+    """Before a unique key is added: which rows keep it from being added."""
+    status, (line,) = check("integer", f"CREATE TABLE n ({WIDE})", "INSERT INTO n VALUES (1, 7, 3), (1, 8, 1), (1, 7, 2)")
+    assert status == 78 and list(mysql.query(re.search(r"\((SELECT .*);", line)[1])) == [(1, 7, 2)]
 
 
 def test_narrow(check):

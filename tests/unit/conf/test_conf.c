@@ -717,12 +717,12 @@ static void test_instance_environment(void **state)
     static const char text[] =
         "listen: { resp: \"unix:///run/<instance>.sock\", http: \"tcp://127.0.0.1:738<instance>\" }\n"
         "instance: of-the-file\n" MYSQL COUNTER;
-    refused(text, "t.yaml:1:17: listen.resp is an address with <instance>, which TALLYD_INSTANCE in the "
-                  "environment names, expected a "
+    refused(text, "t.yaml:1:17: listen.resp is an address with <instance>, which nothing names (put "
+                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a "
                   "list of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "
                   "\"unix:///run/tallyd/tallyd.sock\"\n"
-                  "t.yaml:1:54: listen.http is an address with <instance>, which TALLYD_INSTANCE in the "
-                  "environment names, expected a "
+                  "t.yaml:1:54: listen.http is an address with <instance>, which nothing names (put "
+                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a "
                   "list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "
                   "\"unix:///run/tallyd/http.sock\"\n");
     setenv("TALLYD_INSTANCE", "2", 1);

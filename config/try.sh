@@ -39,7 +39,7 @@ fail() {
 
 tallyd=${TALLYD:-build/try/tallyd}
 if [ -z "${TALLYD:-}" ]; then
-    echo "building"
+    echo "building, which takes some minutes"
     { cmake -S . -B build/try -G Ninja && ninja -C build/try tallyd; } >"$tmp/build.log" 2>&1 ||
         fail "tallyd does not build:" build.log
 fi
@@ -102,7 +102,10 @@ sql -t -e "SELECT * FROM daily_visitors WHERE store_id BETWEEN $shop AND $shop +
            SELECT * FROM product_views WHERE store_id BETWEEN $shop AND $shop + 1"
 "$tallyd" verify -c "$dir/tallyd.yaml"
 echo "The merchants' rows equal the $(wc -l <"$tmp/hits") requests sent."
-[ "$how" != --once ] || exit 0
+if [ "$how" = --once ]; then
+    echo "The binary is $tallyd."
+    exit 0
+fi
 
 # A shop's minute, for the panel: a month of visitors at once, then each second some visits and what they look at, a few
 # products most.

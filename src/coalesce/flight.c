@@ -259,10 +259,12 @@ static void applied_in_turn(struct coalesce *c, struct group *g)
     group_unpin(g);
 }
 
+#define REFUSAL_LOG_MS 10000 /* as hits_refused in base/refusals.c, which names key and client */
+
 static void frame_refused(struct coalesce *c, struct group *g)
 {
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
-    if (now_ms - c->refusal_logged_ms >= 1000) {
+    if (c->refusal_logged_ms == 0 || now_ms - c->refusal_logged_ms >= REFUSAL_LOG_MS) {
         c->refusal_logged_ms = now_ms;
         char text[200];
         slice_show(buf_slice(&g->frame.errors), 150, text, sizeof text);

@@ -115,7 +115,7 @@ struct coalesce {
     uint64_t looked_seq;                /* only in the simulator, which may kill after the look */
     char down_why[256], down_text[280]; /* down_text: what a hit is told */
     uint64_t
-        refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
+        refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line in 10 s says so */
     uint64_t side_at_ms;   /* no frame without hits before; set by a refusal */
 };
 

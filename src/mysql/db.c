@@ -120,7 +120,7 @@ static const char *advice(unsigned code)
         return "; grant it to tallyd's user";
     case 1045:
     case 1698:
-        return "; check user and password of the MySQL URL";
+        return "; check the user of mysql.url, and mysql.password_file";
     case 1049:
         return "; create the database, then run tallyd migrate";
     case 1054:

@@ -70,7 +70,8 @@ static void service_judge(struct judging *j)
     if (!v->up && v->secure)
         found(j, ERR_FAILED, SERVICE_SECURE_NEXT, "tallyd does not answer: %s", v->why);
     else if (!v->up)
-        found(j, ERR_FAILED, "start it with `tallyd run`; the hits that it counted wait in Redis",
+        found(j, ERR_FAILED,
+              "start it: `systemctl start tallyd`, or `tallyd run`; the hits that it counted wait in Redis",
               "no tallyd runs: %s", v->why);
     else if (!v->redis_up && j->s->redis.up)
         found(j, ERR_FAILED, "its log says why (event=link_down)",

@@ -24,7 +24,10 @@
 #define HEAD_BYTES                                                                                           \
     (16 << 10) /* of a connection: request line and headers, which must fit, and pieces of the answer */
 #define BODY_BYTES (64 << 10) /* is read and not used: no route wants one */
-#define LAST_WORDS_MS 1000    /* for answers that are made and not yet sent, at the end */
+/* What the kernel keeps of answers for a client that reads slowly. By itself it keeps megabytes, and says that there is room only when
+ * a third is read: that may take a slow client longer than IDLE_TIMEOUT_S, in which nothing seems to move. */
+#define SEND_BYTES (128 << 10)
+#define LAST_WORDS_MS 1000 /* for answers that are made and not yet sent, at the end */
 
 /* --- what is asked --- */
 
@@ -331,8 +334,9 @@ static struct MHD_Daemon *daemon_start(struct http *h, struct heads *heads, int 
 
 static enum err address_serve(struct http *h, const struct address *a, unsigned most, struct error *e)
 {
-    int fd = address_listen(a, BACKLOG, e);
+    int fd = address_listen(a, BACKLOG, e), kept = SEND_BYTES;
     if (fd < 0) return e->code;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kept, sizeof kept);
     struct heads *heads = &h->heads[h->daemons_n];
     heads_init(heads, most / 2, a->text, a->tls ? &h->https : NULL);
     struct MHD_Daemon *d = daemon_start(h, heads, fd, most);

@@ -409,9 +409,9 @@ static bool files_readable(const struct passwd *user, const struct conf *c)
         char *path = files[i] == NULL || i == 0 ? NULL : conf_beside(c, files[i]);
         const char *at = path != NULL ? path : files[i];
         if (at != NULL && access(at, R_OK) != 0) {
-            fprintf(stderr,
-                    "The service's user cannot read %s (%s): chown %s it, or chgrp %s it and chmod 640.\n",
-                    at, strerror(errno), UNIT_USER, UNIT_USER);
+            bool tokens = files[i] == c->http_tokens_file; /* which no group may read */
+            fprintf(stderr, "The service's user cannot read %s (%s): %s it.\n", at, strerror(errno),
+                    tokens ? "chown " UNIT_USER : "chmod 640 and chgrp " UNIT_USER);
             all = false;
         }
         heap_free(path);

@@ -135,9 +135,11 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
     if (!f->aof_on)
         return error_set(
             e, ERR_CONFIG,
-            "AOF is off, so a restart of Redis brings merged counts back and they count twice: run "
-            "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.durability: replicas, or "
-            "none)");
+            "AOF is off, so counts would come back twice. If Redis had an AOF and was started without it: "
+            "stop "
+            "it, set appendonly yes in redis.conf, start it (CONFIG SET would replace that AOF). Else: "
+            "CONFIG SET "
+            "appendonly yes, and set it in redis.conf (or set redis.durability: replicas, or none)");
     if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF_TRUE)
         return error_set(
             e, ERR_CONFIG,

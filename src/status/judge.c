@@ -38,6 +38,9 @@ static void servers_judge(struct judging *j)
         found(j, ERR_UNAVAILABLE,
               "see that it runs, and that redis.url and its password are right; hits are refused meanwhile",
               "%s", s->redis.why);
+    if (s->redis.up && s->redis.unfit[0] != '\0' && s->service.held[0] == '\0')
+        found(j, ERR_FAILED, "until then tallyd merges nothing, or refuses hits; then it goes on by itself",
+              "Redis is not fit: %s", s->redis.unfit);
     if (!s->mysql.up)
         found(j, ERR_UNAVAILABLE,
               "see that it runs, and that mysql.url and its password are right; hits are counted "
@@ -71,10 +74,12 @@ static void service_judge(struct judging *j)
         found(j, ERR_FAILED, SERVICE_SECURE_NEXT, "tallyd does not answer: %s", v->why);
     else if (!v->up)
         found(j, ERR_FAILED,
-              "start it: `systemctl start tallyd`, or `tallyd run`; the hits that it counted wait in Redis",
+              "start it: `systemctl start tallyd` (of several on one port tallyd@NAME), or `tallyd run`; the "
+              "hits "
+              "that it counted wait in Redis",
               "no tallyd runs: %s", v->why);
     else if (!v->redis_up && j->s->redis.up)
-        found(j, ERR_FAILED, "its log says why (event=link_down)",
+        found(j, ERR_FAILED, "its log says why (event=redis_down)",
               "the service has no link to Redis, which answers here");
     else if (!v->mysql_up && j->s->mysql.up)
         found(j, ERR_FAILED, "its log says why (event=mysql_check)",
@@ -90,7 +95,7 @@ static void lanes_judge(struct judging *j)
                   "see that its node runs; hits of its stores are refused, those of others are counted",
                   "lane %u of %u: %s", i, s->redis.lanes, s->redis.lane[i].why);
     if (s->redis.up && s->service.up && s->service.lanes_up < s->service.lanes)
-        found(j, ERR_FAILED, "its log says why (event=link_down)",
+        found(j, ERR_FAILED, "its log says why (event=redis_down)",
               "the service has %" PRId64 " of its %" PRId64 " lanes, though all answer here",
               s->service.lanes_up, s->service.lanes);
 }

@@ -70,6 +70,9 @@ static bool self_probe(struct ask *a, struct status *s)
         replicas_take(info, to);
         to->aof_on = info_is(info, "aof_enabled", "1");
         to->aof_writes = info_is(info, "aof_last_write_status", "ok");
+        struct error e;
+        if (redis_check_facts(&a->link.facts, a->link.config.keeps, &e) != ERR_NONE)
+            snprintf(to->unfit, sizeof to->unfit, "%s", e.text);
         r = redis_call(&a->link, "ZRANGE {}" KEY_HELD " 0 %d", STATUS_NAMES_MAX - 1);
     }
     answer_why(r, why, sizeof why);

@@ -114,6 +114,7 @@ struct
     struct status_replica replica[STATUS_REPLICAS]; /* the first of them */
     size_t replica_n;
     bool aof_on, aof_writes; /* its last write to the AOF succeeded */
+    char unfit[1000];        /* as redis_check_facts() says, with the correction; empty: it is fit */
     int64_t now_ms;          /* its time */
     uint64_t gen;
     bool nameless;           /* it has no tally:realm */

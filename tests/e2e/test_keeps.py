@@ -234,6 +234,27 @@ def test_the_aof_is_turned_off(make_redis, make_daemon, mysql):
     assert account.merged() == account.acked
 
 
+def test_redis_comes_up_without_its_aof(make_daemon, make_redis, mysql):
+    """It was switched on by CONFIG SET alone. What is said brings the hits back that only the AOF has; CONFIG SET would lose them."""
+    redis = make_redis()
+    daemon = make_daemon(redis, families=FAMILIES)
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, [(VIEWS, 1, 5)])
+    redis.client().bgrewriteaof()
+    redis.kill9()
+    redis.appendonly = "no"
+    redis.start()
+    told = "stop it, set appendonly yes in redis.conf, start it (CONFIG SET would replace that AOF)"
+    wait_until(lambda: told in daemon.verb("status").stdout, 60, "status says what to do")
+    assert told in daemon.verb("check").stderr and told in daemon.log()
+    redis.terminate()
+    redis.appendonly = "yes"
+    redis.start()
+    account.settle(daemon)
+    assert account.merged() == account.acked
+    daemon.verify()
+
+
 @pytest.mark.parametrize("option,bad,good,why", [
     ("maxmemory-policy", "allkeys-lru", "noeviction", "maxmemory-policy is allkeys-lru"),
     ("appendfsync", "no", "everysec", "appendfsync is no"),

@@ -124,25 +124,21 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
 
 /* ---- CTR.RECOVER [DRYRUN] ---- */
 
-/* A dry run answers a line for each thing that would be done. */
-static void recovered_reply(const struct recover_request *v, struct buf *out)
-{
-    if (v->dry_run) {
-        reply_array(out, v->lines_n);
-        for (size_t i = 0; i < v->lines_n; i++)
-            reply_bulk(out, v->lines[i]);
-        return;
-    }
-    reply_array(out, 3);
-    reply_int(out, v->adopted);
-    reply_int(out, v->rows_merged);
-    reply_int(out, v->rows_already);
-}
-
 static void recover_done(struct recover_request *v)
 {
     struct session *s = CONTAINER_OF(v, struct session, ask.recover);
-    if (ask_answers(s, v->outcome, v->text)) recovered_reply(v, &s->outlet->out);
+    struct buf *out = &s->outlet->out;
+    bool told = ask_answers(s, v->outcome, v->text);
+    if (told && v->dry_run) { /* a line for each thing that would be done */
+        reply_array(out, v->lines_n);
+        for (size_t i = 0; i < v->lines_n; i++)
+            reply_bulk(out, v->lines[i]);
+    } else if (told) {
+        reply_array(out, 3);
+        reply_int(out, v->adopted);
+        reply_int(out, v->rows_merged);
+        reply_int(out, v->rows_already);
+    }
     ask_end(s);
 }
 
@@ -177,18 +173,6 @@ static bool timeout_read(struct slice w, uint64_t *timeout_ms, struct buf *out)
     return true;
 }
 
-static bool disks_read(const struct request *r, struct wait_request *q, struct buf *out)
-{
-    if (!word_int(r->args[1], &q->local, out)) return false;
-    if (q->local < 0 || q->local > 1)
-        reply_error(out, "ERR value is out of range, value must between 0 and 1");
-    else if (!num_parse(r->args[2], &q->replicas) || q->replicas < 0)
-        reply_error(out, "ERR value is out of range, must be positive");
-    else
-        return timeout_read(r->args[3], &q->timeout_ms, out);
-    return false;
-}
-
 /* One that shut its side down may want its answer, but not for ever. It asked when it sent something last. */
 static bool client_left(struct wait_request *q)
 {
@@ -197,21 +181,17 @@ static bool client_left(struct wait_request *q)
     return s->gone || (long_since && s->command->config.client.left(s->conn));
 }
 
-/* (!) UNBLOCKED is owed until it is told: after another refusal the next WAIT asks about the same hits again. A count
- * says nothing of a lane that moved after its part of it. */
-static void wait_told(struct session *s, const struct wait_request *q)
-{
-    if (session_is_quiet(s)) return;
-    if (q->outcome == ASK_DONE) s->told_ms = s->active_ms;
-    if (q->outcome == ASK_UNBLOCKED) s->told_ms = mono_ms(); /* no hit since it asked */
-}
-
 static void wait_done(struct wait_request *q)
 {
     struct session *s = CONTAINER_OF(q, struct session, ask.wait);
     struct buf *out = &s->outlet->out;
     bool disk = q->disk;
-    wait_told(s, q);
+    /* (!) UNBLOCKED is owed until it is told: after another refusal the next WAIT asks about the same hits again. A count
+     * says nothing of a lane that moved after its part of it. */
+    if (!session_is_quiet(s)) {
+        if (q->outcome == ASK_DONE) s->told_ms = s->active_ms;
+        if (q->outcome == ASK_UNBLOCKED) s->told_ms = mono_ms(); /* no hit since it asked */
+    }
     if (ask_answers(s, q->outcome, q->text)) {
         if (disk) reply_array(out, 2);
         if (disk) reply_int(out, q->local);
@@ -248,5 +228,12 @@ enum taken run_wait(struct session *s, const struct request *r, struct buf *out)
 enum taken run_waitaof(struct session *s, const struct request *r, struct buf *out)
 {
     struct wait_request q = {.disk = true};
-    return disks_read(r, &q, out) ? wait_ask(s, &q) : TAKEN;
+    if (!word_int(r->args[1], &q.local, out)) return TAKEN;
+    if (q.local < 0 || q.local > 1)
+        reply_error(out, "ERR value is out of range, value must between 0 and 1");
+    else if (!num_parse(r->args[2], &q.replicas) || q.replicas < 0)
+        reply_error(out, "ERR value is out of range, must be positive");
+    else if (timeout_read(r->args[3], &q.timeout_ms, out))
+        return wait_ask(s, &q);
+    return TAKEN;
 }

@@ -131,10 +131,15 @@ static bool auth_prove(struct session *s, const struct auth_words *w)
                       address, &s->ask.auth.proof);
 }
 
-static void auth_end(struct session *s, enum proof_outcome outcome)
+/* After a reload of the users the password is verified again. */
+static void proof_done(struct proof_ask *a)
 {
+    struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
     struct auth_words w = words_kept(s);
     struct users *users = s->command->config.users;
+    bool changed = s->ask.auth.users_version != s->command->users_version;
+    if (changed && users->n > 0 && a->outcome == PROOF_RIGHT && auth_prove(s, &w)) return;
+    enum proof_outcome outcome = a->outcome;
     struct user *u = user_find(users, w.name);
     struct buf *out =
         session_is_quiet(s) ? &s->command->scratch : &s->outlet->out; /* never sent; or owed nothing */
@@ -147,16 +152,6 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
         auth_refuse(outcome == PROOF_RIGHT ? PROOF_WRONG : outcome, out);
     words_wipe(s);
     ask_end(s);
-}
-
-/* After a reload of the users the password is verified again. */
-static void proof_done(struct proof_ask *a)
-{
-    struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
-    struct auth_words w = words_kept(s);
-    bool changed = s->ask.auth.users_version != s->command->users_version;
-    if (changed && s->command->config.users->n > 0 && a->outcome == PROOF_RIGHT && auth_prove(s, &w)) return;
-    auth_end(s, s->ask.auth.proof.outcome);
 }
 
 static void words_keep(struct session *s, const struct auth_words *w)
@@ -218,23 +213,15 @@ static uint32_t hello_option(struct session *s, const struct request *r, uint32_
     return 0;
 }
 
-static bool hello_version(const struct request *r, int *resp, struct buf *out)
-{
-    int64_t version;
-    if (r->args_n == 1) return true;
-    if (!num_parse(r->args[1], &version))
-        return reply_error(out, "ERR Protocol version is not an integer or out of range");
-    if (version != 2 && version != 3) return reply_error(out, "NOPROTO unsupported protocol version");
-    *resp = (int)version;
-    return true;
-}
-
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
 {
-    struct auth_words w = {.resp = s->resp};
+    int64_t version = s->resp;
     struct buf why = {0};
     enum taken taken = TAKEN;
-    if (!hello_version(r, &w.resp, out)) return TAKEN;
+    if (r->args_n > 1 && !num_parse(r->args[1], &version))
+        return reply_error(out, "ERR Protocol version is not an integer or out of range"), TAKEN;
+    if (version != 2 && version != 3) return reply_error(out, "NOPROTO unsupported protocol version"), TAKEN;
+    struct auth_words w = {.resp = (int)version};
     for (uint32_t i = 2; i < r->args_n && why.n == 0;)
         i += hello_option(s, r, i, &w, &why);
     w.why = buf_slice(&why);
@@ -250,27 +237,23 @@ enum taken run_hello(struct session *s, const struct request *r, struct buf *out
 
 /* ---- AUTH ---- */
 
-/* As no password is configured. */
-static void auth_without_users(const struct request *r, struct buf *out)
-{
-    if (r->args_n == 2)
-        reply_error(
-            out, "ERR AUTH <password> called without any password configured for the default user. Are you "
-                 "sure your configuration is correct?");
-    else if (slice_eq(r->args[1], SLICE("default")))
-        reply_simple(out, "OK");
-    else
-        reply_error(out, WRONGPASS);
-}
-
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 {
     if (r->args_n > 3) return words_syntax(out), TAKEN;
-    if (s->door == DOOR_OPEN) return auth_without_users(r, out), TAKEN;
     bool named = r->args_n == 3;
     const struct auth_words w = {.name = named ? r->args[1] : SLICE("default"),
                                  .password = r->args[named ? 2 : 1]};
-    return auth_begin(s, &w, out);
+    if (s->door != DOOR_OPEN) return auth_begin(s, &w, out);
+    /* As no password is configured. */
+    if (!named)
+        reply_error(
+            out, "ERR AUTH <password> called without any password configured for the default user. Are you "
+                 "sure your configuration is correct?");
+    else if (slice_eq(w.name, SLICE("default")))
+        reply_simple(out, "OK");
+    else
+        reply_error(out, WRONGPASS);
+    return TAKEN;
 }
 
 /* ---- ACL ---- */

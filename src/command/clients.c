@@ -45,33 +45,23 @@ static void put_flags(const struct session *s, const struct conn_info *info, str
     if (out->n == before) buf_put_char(out, 'N');
 }
 
-static void put_who(const struct session *s, const struct conn_info *info, struct buf *out)
-{
-    uint64_t now_ms = mono_ms();
-    buf_printf(out, "id=%llu addr=%s laddr=%s fd=%d name=" SLICE_FMT " age=%llu idle=%llu flags=",
-               (unsigned long long)s->id, info->peer, info->local, info->fd, SLICE_ARG(s->name),
-               (unsigned long long)(now_ms - s->opened_ms) / 1000,
-               (unsigned long long)(now_ms - s->active_ms) / 1000);
-    put_flags(s, info, out);
-}
-
-static void put_memory(const struct session *s, const struct conn_info *info, struct buf *out)
-{
-    size_t multi_bytes;
-    int64_t queued = multi_queued(s, &multi_bytes);
-    buf_printf(out, " db=0 sub=0 psub=0 ssub=0 multi=%lld qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu",
-               (long long)queued, info->kept_bytes, multi_bytes);
-    buf_printf(out, " rbs=%zu rbp=0 obl=%zu oll=0 omem=%zu tot-mem=%zu events=%s%s", s->outlet->out.cap,
-               s->outlet->out.n, info->unsent_bytes, info->memory + multi_bytes, info->reads ? "r" : "",
-               info->unsent_bytes > 0 ? "w" : "");
-}
-
 static void put_line(const struct session *s, struct buf *out)
 {
     struct conn_info info;
+    size_t multi_bytes;
+    int64_t queued = multi_queued(s, &multi_bytes);
+    uint64_t now_ms = mono_ms();
     s->command->config.client.info(s->conn, &info);
-    put_who(s, &info, out);
-    put_memory(s, &info, out);
+    buf_printf(out, "id=%llu addr=%s laddr=%s fd=%d name=" SLICE_FMT " age=%llu idle=%llu flags=",
+               (unsigned long long)s->id, info.peer, info.local, info.fd, SLICE_ARG(s->name),
+               (unsigned long long)(now_ms - s->opened_ms) / 1000,
+               (unsigned long long)(now_ms - s->active_ms) / 1000);
+    put_flags(s, &info, out);
+    buf_printf(out, " db=0 sub=0 psub=0 ssub=0 multi=%lld qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu",
+               (long long)queued, info.kept_bytes, multi_bytes);
+    buf_printf(out, " rbs=%zu rbp=0 obl=%zu oll=0 omem=%zu tot-mem=%zu events=%s%s", s->outlet->out.cap,
+               s->outlet->out.n, info.unsent_bytes, info.memory + multi_bytes, info.reads ? "r" : "",
+               info.unsent_bytes > 0 ? "w" : "");
     BUF_LIT(out, " cmd=");
     if (s->ran != NULL)
         spec_put_name(s->ran, out);
@@ -175,19 +165,6 @@ static bool victims_option(const struct session *s, struct slice name, struct sl
     return reply_error(out, "ERR client-id should be greater than 0");
 }
 
-static bool victims_read(const struct session *s, const struct request *r, struct victims *f, struct buf *out)
-{
-    *f = (struct victims){.normal = true, .skip_me = r->args_n > 3};
-    if (r->args_n == 3) {
-        f->addr = r->args[2];
-        return true;
-    }
-    for (uint32_t i = 2; i < r->args_n; i += 2)
-        if (i + 1 == r->args_n ? !words_syntax(out) : !victims_option(s, r->args[i], r->args[i + 1], f, out))
-            return false;
-    return true;
-}
-
 static bool victims_have(const struct victims *f, const struct session *s)
 {
     struct conn_info info;
@@ -200,29 +177,28 @@ static bool victims_have(const struct victims *f, const struct session *s)
 }
 
 /* Requests of a killed client go on, as if it had left. A client that kills itself gets its answer first. */
-static uint32_t kill_all(struct session *s, const struct victims *f)
+enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out)
 {
     struct command *c = s->command;
+    bool has_options = r->args_n > 3;
+    struct victims f = {.normal = true, .skip_me = has_options};
     uint32_t killed = 0;
+    if (!has_options) f.addr = r->args[2];
+    for (uint32_t i = 2; has_options && i < r->args_n; i += 2) {
+        if (i + 1 == r->args_n) return words_syntax(out), TAKEN;
+        if (!victims_option(s, r->args[i], r->args[i + 1], &f, out)) return TAKEN;
+    }
     for (struct session *at = session_after(c, &c->sessions), *next; at != NULL; at = next) {
         next = session_after(c, &at->place);
-        bool spared = at == s ? f->skip_me : at->inside && f->id == 0; /* inside ones: only by id */
-        if (spared || !victims_have(f, at)) continue;
+        bool spared = at == s ? f.skip_me : at->inside && f.id == 0; /* inside ones: only by id */
+        if (spared || !victims_have(&f, at)) continue;
         killed++;
         if (at == s)
             s->last = true;
         else
             c->config.client.drop(at->conn);
     }
-    return killed;
-}
-
-enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out)
-{
-    struct victims f;
-    if (!victims_read(s, r, &f, out)) return TAKEN;
-    uint32_t killed = kill_all(s, &f);
-    if (r->args_n > 3)
+    if (has_options)
         reply_int(out, killed);
     else if (killed > 0)
         reply_simple(out, "OK");

@@ -96,8 +96,8 @@ static const struct spec *find_full(struct slice name, const struct spec **whole
 /* ---- COMMAND, COMMAND INFO, COMMAND DOCS ---- */
 
 /* The ten parts of Redis 7.0: name, arity, flags, first key, last key, step, ACL categories, tips, key specs,
- * subcommands, of which the last is for the caller. */
-static void put_nine(const struct spec *whole, const struct spec *spec, int resp, struct buf *out)
+ * subcommands. */
+static void put_command(const struct spec *whole, const struct spec *spec, int resp, struct buf *out)
 {
     char name[NAME_BYTES];
     struct words flags = flags_of(spec), categories = categories_of(spec);
@@ -111,11 +111,6 @@ static void put_nine(const struct spec *whole, const struct spec *spec, int resp
     words_put(&categories, resp, out);
     for (int i = 0; i < 2; i++)
         reply_set(out, resp, 0);
-}
-
-static void put_command(const struct spec *whole, const struct spec *spec, int resp, struct buf *out)
-{
-    put_nine(whole, spec, resp, out);
     if (spec->subs == NULL) {
         reply_set(out, resp, 0);
         return;

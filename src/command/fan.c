@@ -44,14 +44,6 @@ static struct fan *fan_open(struct session *s, void (*over)(struct fan *f),
     return f;
 }
 
-static void fan_free(struct fan *f)
-{
-    buf_free(&f->text);
-    buf_free(&f->lines);
-    query_answer_free(&f->names);
-    heap_free(f);
-}
-
 static bool part_is_told(const struct fan_part *p, enum ask_outcome outcome)
 {
     bool unblocked = outcome == ASK_UNBLOCKED, told = p->fan->outcome == ASK_UNBLOCKED;
@@ -72,7 +64,10 @@ static void part_over(struct fan_part *p, enum ask_outcome outcome, const char *
     if (--f->left > 0) return;
     if (f->failed != UINT32_MAX) f->session->lane = f->failed;
     f->over(f);
-    fan_free(f);
+    buf_free(&f->text);
+    buf_free(&f->lines);
+    query_answer_free(&f->names);
+    heap_free(f);
 }
 
 #define EACH_PART(p, f) /* f may be gone after the last */                                                   \
@@ -129,8 +124,9 @@ void fan_sync(struct session *s)
 
 /* ---- CTR.RECOVER: numbers summed, lines lane after lane ---- */
 
-static void recover_refuse(struct fan *f, const struct recover_request *all)
+static void recover_over(struct fan *f)
 {
+    struct recover_request *all = &f->session->ask.recover;
     char done[120];
     int n =
         all->dry_run
@@ -138,12 +134,6 @@ static void recover_refuse(struct fan *f, const struct recover_request *all)
             : snprintf(done, sizeof done, "%lld batches taken over, %lld rows merged, %lld merged before",
                        (long long)all->adopted, (long long)all->rows_merged, (long long)all->rows_already);
     fan_refuse(f, slice_of(done, (size_t)n));
-}
-
-static void recover_over(struct fan *f)
-{
-    struct recover_request *all = &f->session->ask.recover;
-    recover_refuse(f, all);
     struct slice *lines = heap_alloc((f->lines_n + 1) * sizeof *lines);
     const char *at = f->lines.p;
     for (size_t i = 0; i < f->lines_n; i++, at += lines[i - 1].n + 1)
@@ -191,13 +181,6 @@ static bool lane_used(const struct session *s, uint32_t lane)
     return s->order->ways[lane].outlet.given > 0;
 }
 
-static bool any_used(const struct session *s)
-{
-    for (uint32_t i = 0; s->order != NULL && i < s->order->lanes; i++)
-        if (lane_used(s, i)) return true;
-    return false;
-}
-
 static void wait_over(struct fan *f)
 {
     struct wait_request *all = &f->session->ask.wait;
@@ -227,7 +210,10 @@ static bool wait_part_left(struct wait_request *q)
 void fan_wait(struct session *s)
 {
     const struct command_ports *ports = &s->command->config.ports;
-    struct fan *f = fan_open(s, wait_over, any_used(s) ? lane_used : NULL);
+    bool any_used = false;
+    for (uint32_t i = 0; s->order != NULL && i < s->order->lanes; i++)
+        any_used = any_used || lane_used(s, i);
+    struct fan *f = fan_open(s, wait_over, any_used ? lane_used : NULL);
     struct wait_request asked = s->ask.wait;
     asked.left = wait_part_left;
     asked.done = wait_part_done;

@@ -183,22 +183,18 @@ bool guard_is_admin(const struct session *s)
 
 #define PART_LEAST 16 /* requests */
 
-static void wait_for_room(struct session *s, struct user *u)
-{
-    struct command *c = s->command;
-    session_wait(s, SESSION_PACED);
-    list_push(&u->waiting, &s->paced);
-    if (!list_linked(&u->paced)) list_push(&c->paced, &u->paced);
-    c->config.ports.pace(c->config.ports.arg);
-}
-
 uint32_t guard_room(struct session *s)
 {
     struct user *u = payer(s);
     uint32_t room = user_room_left(users_of(s), u, s->command->window);
     if (room == 0) room = user_room(users_of(s), u, s->command->window, mono_ms());
-    if (room == 0) wait_for_room(s, u);
-    return room;
+    if (room > 0) return room;
+    struct command *c = s->command;
+    session_wait(s, SESSION_PACED);
+    list_push(&u->waiting, &s->paced);
+    if (!list_linked(&u->paced)) list_push(&c->paced, &u->paced);
+    c->config.ports.pace(c->config.ports.arg);
+    return 0;
 }
 
 void guard_took(struct session *s, uint32_t requests)
@@ -325,19 +321,6 @@ static void session_new_users(struct session *s, struct users *users)
     }
 }
 
-/* No session waits at an old user any more; it may wait again at the new one. */
-static void all_resume(struct command *c)
-{
-    struct list users;
-    list_init(&users);
-    list_move_all(&users, &c->paced);
-    for (struct list *at; (at = list_pop(&users)) != NULL;) {
-        struct user *u = CONTAINER_OF(at, struct user, paced);
-        for (struct list *node; (node = list_pop(&u->waiting)) != NULL;)
-            session_go_on(CONTAINER_OF(node, struct session, paced));
-    }
-}
-
 static void proofs_keep(const struct users *old, struct users *fresh)
 {
     for (size_t i = 0; i < fresh->n; i++) {
@@ -364,7 +347,15 @@ static void new_users(struct list *of, struct users *users)
 
 void command_users(struct command *c, struct users *users)
 {
-    all_resume(c);
+    struct list paced;
+    list_init(&paced);
+    list_move_all(&paced, &c->paced);
+    /* No session waits at an old user any more; it may wait again at the new one. */
+    for (struct list *at; (at = list_pop(&paced)) != NULL;) {
+        struct user *u = CONTAINER_OF(at, struct user, paced);
+        for (struct list *node; (node = list_pop(&u->waiting)) != NULL;)
+            session_go_on(CONTAINER_OF(node, struct session, paced));
+    }
     proofs_keep(c->config.users, users);
     c->config.users = users;
     c->users_version++;

@@ -43,14 +43,6 @@ void half_set(struct session *s, size_t bytes, bool is_new)
         end(longest_half(s), "ERR Protocol error: unfinished requests take too much memory (limits.memory)");
 }
 
-/* Else it is for us to go on: the client has answers to read first, say. */
-static bool is_read(const struct session *s)
-{
-    struct conn_info info = {.reads = true};
-    s->command->config.client.info(s->conn, &info);
-    return info.reads;
-}
-
 void halves_tick(struct command *c, uint64_t now_ms)
 {
     struct list *held = &c->shares[SHARE_HALVES].held;
@@ -60,9 +52,11 @@ void halves_tick(struct command *c, uint64_t now_ms)
         struct session *s = CONTAINER_OF(at, struct session, share[SHARE_HALVES].place);
         next = at->next;
         if (now_ms - s->half_ms <= c->config.half_ms + s->share[SHARE_HALVES].bytes / LEAST_RATE) continue;
-        if (is_read(s))
+        struct conn_info info = {.reads = true};
+        c->config.client.info(s->conn, &info);
+        if (info.reads)
             end(s, "ERR Protocol error: the request did not come whole in time (limits.send_timeout)");
         else
-            s->half_ms = now_ms;
+            s->half_ms = now_ms; /* it is for us to go on: the client has answers to read first, say */
     }
 }

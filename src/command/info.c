@@ -166,28 +166,23 @@ static void info_commandstats(const struct command *c, struct buf *out)
 }
 
 /* Without GRANT_ADMIN only what client libraries check at the start; the rest is about all stores together. */
-static void info_put(const struct session *s, const struct info_asked *asked, struct buf *out)
-{
-    const struct command *c = s->command;
-    bool admin = guard_is_admin(s);
-    if (info_begins(asked, "Server", out)) info_server(c, out);
-    if (admin && info_begins(asked, "Clients", out)) info_clients(c, out);
-    if (admin && info_begins(asked, "Memory", out)) info_memory(out);
-    if (info_begins(asked, "Persistence", out)) /* tallyd stores nothing by itself */
-        BUF_LIT(out,
-                "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\naof_rewrite_in_progress:0\r\n");
-    if (admin && info_begins(asked, "Stats", out)) info_stats(c, out);
-    if (info_begins(asked, "Replication", out)) BUF_LIT(out, "role:master\r\nconnected_slaves:0\r\n");
-    if (admin && info_begins(asked, "Commandstats", out)) info_commandstats(c, out);
-    if (info_begins(asked, "Cluster", out)) BUF_LIT(out, "cluster_enabled:0\r\n");
-    if (admin && c->config.ports.info != NULL) c->config.ports.info(c->config.ports.arg, asked, out);
-}
-
 enum taken run_info(struct session *s, const struct request *r, struct buf *out)
 {
+    const struct command *c = s->command;
     const struct info_asked asked = {.sections = r->args + 1, .n = r->args_n - 1};
     struct buf text = {0};
-    info_put(s, &asked, &text);
+    bool admin = guard_is_admin(s);
+    if (info_begins(&asked, "Server", &text)) info_server(c, &text);
+    if (admin && info_begins(&asked, "Clients", &text)) info_clients(c, &text);
+    if (admin && info_begins(&asked, "Memory", &text)) info_memory(&text);
+    if (info_begins(&asked, "Persistence", &text)) /* tallyd stores nothing by itself */
+        BUF_LIT(&text,
+                "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\naof_rewrite_in_progress:0\r\n");
+    if (admin && info_begins(&asked, "Stats", &text)) info_stats(c, &text);
+    if (info_begins(&asked, "Replication", &text)) BUF_LIT(&text, "role:master\r\nconnected_slaves:0\r\n");
+    if (admin && info_begins(&asked, "Commandstats", &text)) info_commandstats(c, &text);
+    if (info_begins(&asked, "Cluster", &text)) BUF_LIT(&text, "cluster_enabled:0\r\n");
+    if (admin && c->config.ports.info != NULL) c->config.ports.info(c->config.ports.arg, &asked, &text);
     reply_verbatim(out, s->resp, buf_slice(&text));
     buf_free(&text);
     return TAKEN;

@@ -91,23 +91,15 @@ static bool op_takes(struct session *s, const struct request *r, struct buf *out
     return lane_fits(s, out) && weight_fits(s, coalesce_op_cells(c, op.kind), op.n, out);
 }
 
-static bool queue_holds(const struct session *s, const struct request *r, struct buf *out)
-{
-    const struct command_config *config = &s->command->config;
-    uint32_t most = guard_multi_max(s);
-    if (s->multi->n >= most)
-        return reply_errorf(out, TOO_LARGE ": at most %u commands; send more than one transaction", most);
-    if (s->multi->requests.n + r->raw.n > config->multi_bytes_max)
-        return reply_errorf(out, TOO_LARGE ": at most %u bytes; send more than one transaction",
-                            config->multi_bytes_max);
-    return true;
-}
-
 static bool queue_takes(struct session *s, const struct spec *spec, const struct request *r, struct buf *out)
 {
+    uint32_t most = guard_multi_max(s), bytes_most = s->command->config.multi_bytes_max;
     if ((spec->flags & SPEC_QUEUES) == 0)
         return reply_error(out, "ERR Command not allowed inside a transaction");
-    if (!queue_holds(s, r, out)) return false;
+    if (s->multi->n >= most)
+        return reply_errorf(out, TOO_LARGE ": at most %u commands; send more than one transaction", most);
+    if (s->multi->requests.n + r->raw.n > bytes_most)
+        return reply_errorf(out, TOO_LARGE ": at most %u bytes; send more than one transaction", bytes_most);
     if ((spec->flags & SPEC_OP) != 0) return op_takes(s, r, out);
     return (spec->flags & SPEC_HIT) == 0 || hit_takes(s, r, out);
 }
@@ -183,29 +175,29 @@ static enum add_result exec_add(struct session *s, const struct spec *spec, cons
     return is_op ? op_add(s, &op) : hit_add(s, &hit);
 }
 
-static void exec_write(struct session *s, const struct spec *spec, const struct request *r)
+static void exec_one(struct session *s, const struct request *r)
 {
+    const struct spec *whole;
+    const struct spec *spec = spec_resolve(s, r, &whole, &s->command->exec);
+    INVARIANT(spec != NULL);
+    if ((spec->flags & (SPEC_HIT | SPEC_OP)) == 0) {
+        calls_run(s, whole, spec, r, &s->command->exec);
+        return;
+    }
     local_out(s);
     enum add_result got = s->held.n == 0 ? exec_add(s, spec, r) : ADD_BUSY;
     if (got != ADD_OK) hit_refuse(s, r, got, &s->command->exec);
     s->command->calls[spec - specs].n++;
 }
 
-static void exec_one(struct session *s, const struct request *r)
+static void exec_all(struct session *s)
 {
-    const struct spec *whole;
-    const struct spec *spec = spec_resolve(s, r, &whole, &s->command->exec);
-    INVARIANT(spec != NULL);
-    if ((spec->flags & (SPEC_HIT | SPEC_OP)) != 0)
-        exec_write(s, spec, r);
-    else
-        calls_run(s, whole, spec, r, &s->command->exec);
-}
-
-static void exec_requests(struct session *s)
-{
+    struct coalesce *c = s->multi->writes > 0 ? lane_coalesce(s) : NULL;
     struct request *r = &s->command->request;
     struct slice rest = buf_slice(&s->multi->requests);
+    buf_reset(&s->command->exec);
+    reply_array(&s->command->exec, s->multi->n);
+    if (c != NULL) coalesce_transaction(c, true);
     while (rest.n > 0) {
         struct parser p = {0};
         enum parsed got = request_parse(r, &p, rest);
@@ -213,15 +205,6 @@ static void exec_requests(struct session *s)
         rest = slice_of(rest.p + r->raw.n, rest.n - r->raw.n);
         exec_one(s, r);
     }
-}
-
-static void exec_all(struct session *s)
-{
-    struct coalesce *c = s->multi->writes > 0 ? lane_coalesce(s) : NULL;
-    buf_reset(&s->command->exec);
-    reply_array(&s->command->exec, s->multi->n);
-    if (c != NULL) coalesce_transaction(c, true);
-    exec_requests(s);
     if (c != NULL) coalesce_transaction(c, false);
     local_out(s);
     if (s->held.n > 0) session_wait(s, SESSION_BARRIER);

@@ -50,17 +50,6 @@ static void reads_done(struct read_request *q)
     ask_end(s);
 }
 
-/* Name and type one after the other in s->key. */
-static void names_keep(struct session *s, struct query *q)
-{
-    buf_reset(&s->key);
-    buf_reserve(&s->key, q->name.n + q->type.n + 1); /* not NULL, even without a name */
-    buf_put_slice(&s->key, q->name);
-    buf_put_slice(&s->key, q->type);
-    q->name = slice_of(s->key.p, q->name.n);
-    q->type = slice_of(s->key.p + q->name.n, q->type.n);
-}
-
 static enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
@@ -68,7 +57,12 @@ static enum taken read_ask(struct session *s, enum op_kind kind, const struct qu
     if (session_barrier(s) == LEFT) return LEFT;
     if (!answer_begin(s, q, out)) return s->state == SESSION_QUEUED ? LEFT : TAKEN;
     s->ask.read = (struct read_request){.who = s->user, .query = *q, .done = reads_done};
-    names_keep(s, &s->ask.read.query);
+    buf_reset(&s->key);
+    buf_reserve(&s->key, q->name.n + q->type.n + 1); /* not NULL, even without a name */
+    buf_put_slice(&s->key, q->name);
+    buf_put_slice(&s->key, q->type);
+    s->ask.read.query.name = slice_of(s->key.p, q->name.n);
+    s->ask.read.query.type = slice_of(s->key.p + q->name.n, q->type.n);
     if (q->kind != QUERY_NAMES) (void)lane_of_op(s, kind, q->name);
     ask_begin(s);
     if (q->kind == QUERY_NAMES && s->command->config.lanes_n > 1)
@@ -177,48 +171,45 @@ enum taken run_event_range(struct session *s, const struct request *r, struct bu
     return read_ask(s, OP_EVENT, &q, out);
 }
 
-static bool windows_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
-{
-    int64_t span_s;
-    if (!word_positive(r->args[3], &span_s, out) || !word_positive(r->args[4], &q->window_s, out))
-        return false;
-    int64_t n = span_s / q->window_s;
-    if (n == 0) return reply_error(out, "ERR the span is shorter than one window");
-    if (n > limits_of(s)->most)
-        return reply_errorf(out, "ERR span / window is %lld windows; at most %u are counted at once",
-                            (long long)n, limits_of(s)->most);
-    if (q->window_s > WINDOW_MAX_S)
-        return reply_errorf(out, "ERR a window is at most %lld s", (long long)WINDOW_MAX_S);
-    q->windows_n = (uint32_t)n;
-    return true;
-}
-
 /* EVENT.COUNT name type span window: the counts of the last span / window windows, aligned to Redis' clock, oldest first;
  * the last of them is the open one. */
 enum taken run_event_count(struct session *s, const struct request *r, struct buf *out)
 {
     struct query q = {.kind = QUERY_WINDOWS, .name = r->args[1], .type = r->args[2]};
-    return windows_read(s, r, &q, out) ? read_ask(s, OP_EVENT, &q, out) : TAKEN;
+    int64_t span_s;
+    if (!word_positive(r->args[3], &span_s, out) || !word_positive(r->args[4], &q.window_s, out))
+        return TAKEN;
+    int64_t n = span_s / q.window_s;
+    q.windows_n = (uint32_t)n;
+    if (n == 0)
+        reply_error(out, "ERR the span is shorter than one window");
+    else if (n > limits_of(s)->most)
+        reply_errorf(out, "ERR span / window is %lld windows; at most %u are counted at once", (long long)n,
+                     limits_of(s)->most);
+    else if (q.window_s > WINDOW_MAX_S)
+        reply_errorf(out, "ERR a window is at most %lld s", (long long)WINDOW_MAX_S);
+    else
+        return read_ask(s, OP_EVENT, &q, out);
+    return TAKEN;
 }
 
 /* ---- UNIQ.COUNT: different visitors of a day, or of several ---- */
-
-static bool days_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
-{
-    if (r->args_n > 4) return reply_error(out, "ERR wrong number of arguments for 'uniq.count' command");
-    if (!word_day(r->args[2], &q->from, out) || !word_day(r->args[r->args_n - 1], &q->to, out)) return false;
-    if (q->to < q->from)
-        return reply_errorf(out, "ERR day %lld is after day %lld; the first day comes first",
-                            (long long)q->from, (long long)q->to);
-    uint32_t most = s->command->config.counters->ops->read.days;
-    int64_t n = day_number(q->to) - day_number(q->from) + 1;
-    if (n <= most) return true;
-    return reply_errorf(out, "ERR that is %lld days; at most %u are united at once", (long long)n, most);
-}
 
 /* UNIQ.COUNT name day [day]: how many, and "exact" or "estimated"; of the days from the first to the last, united */
 enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out)
 {
     struct query q = {.kind = QUERY_VISITORS, .name = r->args[1], .type = NO_TYPE};
-    return days_read(s, r, &q, out) ? read_ask(s, OP_UNIQ, &q, out) : TAKEN;
+    if (r->args_n > 4)
+        return reply_error(out, "ERR wrong number of arguments for 'uniq.count' command"), TAKEN;
+    if (!word_day(r->args[2], &q.from, out) || !word_day(r->args[r->args_n - 1], &q.to, out)) return TAKEN;
+    uint32_t most = s->command->config.counters->ops->read.days;
+    int64_t n = day_number(q.to) - day_number(q.from) + 1;
+    if (q.to < q.from)
+        reply_errorf(out, "ERR day %lld is after day %lld; the first day comes first", (long long)q.from,
+                     (long long)q.to);
+    else if (n > most)
+        reply_errorf(out, "ERR that is %lld days; at most %u are united at once", (long long)n, most);
+    else
+        return read_ask(s, OP_UNIQ, &q, out);
+    return TAKEN;
 }

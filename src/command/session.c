@@ -146,19 +146,16 @@ bool reply_behind(struct session *s, struct slice reply)
 }
 
 /* A reply without room in the frame is held back, and the client with it, until nothing is owed. */
-static void reply_put(struct session *s, struct slice reply)
-{
-    if (s->outlet->waiting == 0) {
-        buf_put_slice(&s->outlet->out, reply); /* CLIENT REPLY ON, to one that was quiet */
-    } else if (!reply_behind(s, reply)) {
-        buf_put_slice(&s->held, reply);
-        session_wait(s, SESSION_BARRIER);
-    }
-}
-
 static void reply_close(struct session *s, struct buf *out)
 {
-    if (out == &s->command->scratch && out->n > 0 && !session_is_quiet(s)) reply_put(s, buf_slice(out));
+    if (out == &s->command->scratch && out->n > 0 && !session_is_quiet(s)) {
+        if (s->outlet->waiting == 0) {
+            buf_put_slice(&s->outlet->out, buf_slice(out)); /* CLIENT REPLY ON, to one that was quiet */
+        } else if (!reply_behind(s, buf_slice(out))) {
+            buf_put_slice(&s->held, buf_slice(out));
+            session_wait(s, SESSION_BARRIER);
+        }
+    }
     end_if_last(s);
 }
 
@@ -364,30 +361,21 @@ size_t session_bytes(struct session *s, struct slice in)
     return s->state == SESSION_ENDING || s->last ? in.n : used;
 }
 
-static void barrier_over(struct session *s)
+void session_answered(struct session *s)
 {
+    if (s->order != NULL && !s->gone) {
+        if (!order_ready(s->order)) return;
+        order_take(s->order, s->outlet);
+        if (s->state == SESSION_AHEAD && order_ahead(s->order) < OUTLET_FULL / 2) session_go_on(s);
+    } else if (s->order != NULL && order_gone(s->order, s->outlet)) {
+        s->order = NULL;
+    }
+    if (s->state != SESSION_BARRIER || s->outlet->waiting > 0 || s->gone) return;
     buf_put_slice(&s->outlet->out, buf_slice(&s->held));
     buf_free(&s->held);
     session_state(s, SESSION_TAKING);
     end_if_last(s);
     if (s->state == SESSION_TAKING) session_go_on(s);
-}
-
-static void order_answered(struct session *s)
-{
-    if (!s->gone) {
-        order_take(s->order, s->outlet);
-        if (s->state == SESSION_AHEAD && order_ahead(s->order) < OUTLET_FULL / 2) session_go_on(s);
-    } else if (order_gone(s->order, s->outlet)) {
-        s->order = NULL;
-    }
-}
-
-void session_answered(struct session *s)
-{
-    if (s->order != NULL && !s->gone && !order_ready(s->order)) return;
-    if (s->order != NULL) order_answered(s);
-    if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
 }
 
 void session_room(struct session *s)

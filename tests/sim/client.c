@@ -74,7 +74,7 @@ static void take_unordered(struct client *c)
     }
 }
 
-/* As order_answered() of command/session.c. */
+/* As session_answered() of command/session.c. */
 static void order_answers(const struct process *life, struct client *c)
 {
     if (c->outlet.gone) {

@@ -90,14 +90,6 @@ static const char *argument_find(const struct option *o, const char *value, int 
     return argv[++*at];
 }
 
-static enum err text_add(const struct option *o, struct call_texts *to, const char *text, struct error *e)
-{
-    if (to->n == CALL_TEXTS)
-        return error_set(e, ERR_USAGE, "--%s may be given %d times", o->name, CALL_TEXTS);
-    to->all[to->n++] = text;
-    return ERR_NONE;
-}
-
 /* Stores one option; *at is its word's index, moved on to the argument's when that is the next word. */
 static enum err call_option_read(int argc, char **argv, int *at, int verb, struct call *call, struct error *e)
 {
@@ -116,7 +108,13 @@ static enum err call_option_read(int argc, char **argv, int *at, int verb, struc
     if (value == NULL || value[0] == '\0')
         return error_set(e, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
     if (o->kind == OPTION_NUMBER) return option_number_read(o, value, to, e);
-    if (o->kind == OPTION_TEXTS) return text_add(o, to, value, e);
+    if (o->kind == OPTION_TEXTS) {
+        struct call_texts *texts = to;
+        if (texts->n == CALL_TEXTS)
+            return error_set(e, ERR_USAGE, "--%s may be given %d times", o->name, CALL_TEXTS);
+        texts->all[texts->n++] = value;
+        return ERR_NONE;
+    }
     *(const char **)to = value;
     return ERR_NONE;
 }
@@ -157,18 +155,6 @@ static enum err verb_word_read(const struct verb *v, char *word, struct call *ca
     return ERR_NONE;
 }
 
-static enum err call_check(const struct call *call, int verb, bool version, struct error *e)
-{
-    if (call->help || version) return ERR_NONE;
-    if (verb < 0)
-        return error_set(e, ERR_USAGE,
-                         "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
-    if (verbs[verb].words != NULL && verbs[verb].words[0] != '|' && call->words_n == 0)
-        return error_set(e, ERR_USAGE, "tallyd %s needs one of %s; `tallyd %s --help` says what they do",
-                         verbs[verb].name, verbs[verb].words, verbs[verb].name);
-    return ERR_NONE;
-}
-
 enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *version, struct error *e)
 {
     *verb = -1;
@@ -189,7 +175,15 @@ enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *ve
         }
         if (code != ERR_NONE) return code;
     }
-    return call_check(call, *verb, *version, e);
+    if (call->help || *version) return ERR_NONE;
+    if (*verb < 0)
+        return error_set(e, ERR_USAGE,
+                         "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
+    const struct verb *v = &verbs[*verb];
+    if (v->words != NULL && v->words[0] != '|' && call->words_n == 0)
+        return error_set(e, ERR_USAGE, "tallyd %s needs one of %s; `tallyd %s --help` says what they do",
+                         v->name, v->words, v->name);
+    return ERR_NONE;
 }
 
 /* --- from the command line to its verb. --- */

@@ -27,23 +27,6 @@ void usage_put(const struct verb *verb, struct buf *out)
     if (out->n > begin) out->n--;
 }
 
-static void options_help(int verb, struct buf *out)
-{
-    for (size_t i = 0; i < options_n; i++) {
-        const struct option *o = &options[i];
-        char left[64], letter[8] = "    ";
-        if (!option_of(o, verb)) continue;
-        if (o->letter != 0) snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-        snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->argument == NULL ? "" : " ",
-                 o->argument == NULL ? "" : o->argument);
-        bool dev = verb >= 0 && verbs[verb].run == verb_dev;
-        buf_printf(out, "  %-22s %s%s\n", left, o->help,
-                   o->letter != 'c' ? ""
-                   : dev            ? "; by default none is needed"
-                                    : ", by default " CONF_PATH_DEFAULT);
-    }
-}
-
 void help_all(struct buf *out)
 {
     buf_printf(out,
@@ -66,7 +49,18 @@ void help_verb(const struct verb *verb, struct buf *out)
     buf_printf(out, "usage: tallyd %s ", verb->name);
     usage_put(verb, out);
     buf_printf(out, "\n\n%s\n", verb->help);
-    options_help((int)(verb - verbs), out);
+    for (size_t i = 0; i < options_n; i++) {
+        const struct option *o = &options[i];
+        char left[64], letter[8] = "    ";
+        if (!option_of(o, (int)(verb - verbs))) continue;
+        if (o->letter != 0) snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->argument == NULL ? "" : " ",
+                 o->argument == NULL ? "" : o->argument);
+        buf_printf(out, "  %-22s %s%s\n", left, o->help,
+                   o->letter != 'c'        ? ""
+                   : verb->run == verb_dev ? "; by default none is needed"
+                                           : ", by default " CONF_PATH_DEFAULT);
+    }
     if (verb->run != verb_run) return;
     BUF_LIT(out, "\nOptions of the configuration file, with their defaults:\n");
     conf_help(out);
@@ -319,19 +313,6 @@ static void conf_option_put(void *arg, const struct conf_text *t)
     BUF_LIT(out, "\n\n");
 }
 
-static void example_put(struct buf *out)
-{
-    struct conf conf;
-    conf_default(&conf);
-    bool named =
-        conf_set(&conf, CONF_INSTANCE, (const char *const[]){"shop-1"}, 1); /* not the builder's host */
-    INVARIANT(named);
-    BUF_LIT(out, "# EXAMPLE\n\n```\n");
-    conf_write(&conf, out);
-    BUF_LIT(out, "```\n\n");
-    conf_free(&conf);
-}
-
 static void file_put(struct buf *out)
 {
     BUF_LIT(out,
@@ -342,7 +323,15 @@ static void file_put(struct buf *out)
             "path such as *counters.\\*.sync.hits* stands for nested names, where *\\** is the name of a "
             "counter. Durations are numbers with ms, s, m, h or d.\n\n# OPTIONS\n\n");
     conf_describe(conf_option_put, out);
-    example_put(out);
+    struct conf conf;
+    conf_default(&conf);
+    bool named =
+        conf_set(&conf, CONF_INSTANCE, (const char *const[]){"shop-1"}, 1); /* not the builder's host */
+    INVARIANT(named);
+    BUF_LIT(out, "# EXAMPLE\n\n```\n");
+    conf_write(&conf, out);
+    conf_free(&conf);
+    BUF_LIT(out, "```\n\n");
     BUF_LIT(out, "# SEE ALSO\n\n*tallyd*(1)\n");
 }
 

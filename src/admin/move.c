@@ -317,18 +317,6 @@ static enum err mover_open(struct mover *m, struct error *e)
     return reach_open(&m->home, &m->loop, &m->life, &home, e);
 }
 
-static void mover_close(struct mover *m)
-{
-    track_close(&m->track);
-    copy_free(&m->copy);
-    reach_close(&m->home);
-    reach_close(&m->to);
-    reach_close(&m->from);
-    uv_run(&m->loop, UV_RUN_NOWAIT);
-    int left = uv_loop_close(&m->loop);
-    INVARIANT(left == 0);
-}
-
 static enum err mover_steps(struct mover *m, struct error *e)
 {
     bool over = false;
@@ -351,7 +339,14 @@ static enum err mover_run(struct mover *m, struct error *e)
             "-c, with a redis+cluster:// URL)");
     uv_loop_init(&m->loop);
     enum err code = mover_steps(m, e);
-    mover_close(m);
+    track_close(&m->track);
+    copy_free(&m->copy);
+    reach_close(&m->home);
+    reach_close(&m->to);
+    reach_close(&m->from);
+    uv_run(&m->loop, UV_RUN_NOWAIT);
+    int left = uv_loop_close(&m->loop);
+    INVARIANT(left == 0);
     return code;
 }
 

@@ -208,37 +208,26 @@ static void books_show(struct screen *c)
         buf_printf(c->out, "%-10s ? (%s)\n", "books", b->why);
 }
 
-/* The correction of a schema is SQL of several lines. */
-static void next_put(struct buf *out, const char *next)
-{
-    BUF_LIT(out, "  -> ");
-    for (const char *p = next; *p != '\0'; p++) {
-        buf_put_char(out, *p);
-        if (*p == '\n' && p[1] != '\0') BUF_LIT(out, "     ");
-    }
-    buf_put_char(out, '\n');
-}
-
 static void problem_put(void *arg, const char *what, const char *next)
 {
     struct screen *c = arg;
     if (++c->problems > c->problems_max) return;
     buf_printf(c->out, "%s! %s%s\n", c->style->colour ? "\033[1;31m" : "", what,
                c->style->colour ? "\033[0m" : "");
-    next_put(c->out, next);
-}
-
-static size_t lines(const struct buf *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < out->n; i++)
-        n += out->p[i] == '\n';
-    return n;
+    /* The correction of a schema is SQL of several lines. */
+    BUF_LIT(c->out, "  -> ");
+    for (const char *p = next; *p != '\0'; p++) {
+        buf_put_char(c->out, *p);
+        if (*p == '\n' && p[1] != '\0') BUF_LIT(c->out, "     ");
+    }
+    buf_put_char(c->out, '\n');
 }
 
 static void problems_put(struct screen *c)
 {
-    size_t used = lines(c->out) + 2, most = c->style->lines_max;
+    size_t used = 2, most = c->style->lines_max;
+    for (size_t i = 0; i < c->out->n; i++)
+        used += c->out->p[i] == '\n';
     buf_put_char(c->out, '\n');
     c->problems_max = most == 0 ? SIZE_MAX : most > used + 2 ? (most - used) / 2 : 1;
     enum err verdict = status_judge(c->s, problem_put, c);
@@ -282,28 +271,23 @@ static struct screen_style style_of(bool watching)
     return style;
 }
 
-static enum err look_print(const struct call *call, const struct status *s)
-{
-    struct buf text = {0};
-    const struct screen_style style = style_of(call->watch_s > 0);
-    if (call->watch_s > 0 && !call->json && isatty(STDOUT_FILENO) == 1) BUF_LIT(&text, HOME);
-    if (call->json) {
-        status_json(&text, s);
-        buf_put_char(&text, '\n');
-    } else {
-        screen_put(s, &style, &text);
-    }
-    enum err code = text_print(&text);
-    return code == ERR_NONE ? status_judge(s, problem_ignore, NULL) : code;
-}
-
 static enum err look_once(const struct call *call, const struct setup *setup)
 {
     const struct source where = setup_source(setup);
     const struct status_how how = {.rate_ms = RATE_MS, .books = true};
+    const struct screen_style style = style_of(call->watch_s > 0);
     struct status s;
+    struct buf text = {0};
     status_probe(&where, &how, &s);
-    enum err code = look_print(call, &s);
+    if (call->watch_s > 0 && !call->json && isatty(STDOUT_FILENO) == 1) BUF_LIT(&text, HOME);
+    if (call->json) {
+        status_json(&text, &s);
+        buf_put_char(&text, '\n');
+    } else {
+        screen_put(&s, &style, &text);
+    }
+    enum err code = text_print(&text);
+    if (code == ERR_NONE) code = status_judge(&s, problem_ignore, NULL);
     status_close(&s);
     return code;
 }

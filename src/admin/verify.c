@@ -249,15 +249,6 @@ static void report_json(const struct sums *sums, struct buf *text)
     buf_put_char(text, '\n');
 }
 
-static enum err report(const struct call *call, const struct sums *sums)
-{
-    struct buf text = {0};
-    (call->json ? report_json : report_text)(sums, &text);
-    enum err code = text_print(&text);
-    if (code != ERR_NONE) return code;
-    return sums_proved(sums) ? ERR_NONE : ERR_FAILED;
-}
-
 static enum err verify_all(const struct call *call, const struct setup *setup, const struct counter *only)
 {
     const struct source where = setup_source(setup);
@@ -266,7 +257,14 @@ static enum err verify_all(const struct call *call, const struct setup *setup, c
     sums_init(&sums, &setup->counters);
     enum err code = verify_prove(call, &where, &sums, &e);
     if (code == ERR_NONE && only != NULL) sums_only(&sums, only->name);
-    code = code == ERR_NONE ? report(call, &sums) : call_failed(&e);
+    if (code == ERR_NONE) {
+        struct buf text = {0};
+        (call->json ? report_json : report_text)(&sums, &text);
+        code = text_print(&text);
+        if (code == ERR_NONE && !sums_proved(&sums)) code = ERR_FAILED;
+    } else {
+        code = call_failed(&e);
+    }
     sums_close(&sums);
     return code;
 }

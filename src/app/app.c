@@ -251,26 +251,21 @@ static void on_timer(uv_timer_t *timer)
     progress_show(a);
 }
 
-static void part_init(struct part *p, struct alone *a, struct lane *l)
-{
-    const struct admin_recover *how = a->how;
-    bool journals_only = how->drain == ADMIN_DRAIN_JOURNALS;
-    p->alone = a;
-    p->lane = l;
-    p->until_ms = mono_ms() + READY_MS;
-    p->step = journals_only ? STEP_DRAIN : how->accept_rollback ? STEP_COMPARE : STEP_GATE;
-    p->drain = (struct drain){.lane = l, .journals_only = journals_only, .done = on_drained, .arg = p};
-}
-
 static void on_started(struct service *s, void *arg)
 {
     struct alone *a = arg;
+    bool journals_only = a->how->drain == ADMIN_DRAIN_JOURNALS;
     a->service = s;
     *a->out = (struct admin_recovered){0};
     a->parts = heap_zalloc(s->lanes_n * sizeof *a->parts);
     a->going_on = s->lanes_n;
-    for (uint32_t i = 0; i < s->lanes_n; i++)
-        part_init(&a->parts[i], a, &s->lanes[i]);
+    for (uint32_t i = 0; i < s->lanes_n; i++) {
+        struct part *p = &a->parts[i];
+        *p = (struct part){.alone = a, .lane = &s->lanes[i], .until_ms = mono_ms() + READY_MS};
+        p->step = journals_only ? STEP_DRAIN : a->how->accept_rollback ? STEP_COMPARE : STEP_GATE;
+        p->drain =
+            (struct drain){.lane = p->lane, .journals_only = journals_only, .done = on_drained, .arg = p};
+    }
     uv_timer_init(&s->loop, &a->timer);
     a->timer.data = a;
     uv_timer_start(&a->timer, on_timer, PROGRESS_MS, PROGRESS_MS);
@@ -295,14 +290,6 @@ static enum err app_recover(void *arg, const struct conf *conf, const struct adm
 }
 
 #define KEPT_MOST (32 << 20) /* free memory that stays ours */
-static enum err run_named(struct service *s, struct settings *settings, const char *path, struct error *e)
-{
-    int fd = -1;
-    if (setup_hold_name(&settings->setup, settings->instance, &fd, e) != ERR_NONE) return e->code;
-    enum err code = service_run(s, settings, path, true, NULL, NULL, e);
-    close(fd);
-    return code;
-}
 
 static enum err app_run(void *arg, const struct conf *conf, const char *path, struct error *e)
 {
@@ -318,7 +305,12 @@ static enum err app_run(void *arg, const struct conf *conf, const char *path, st
                   LOGQ("let systemd (User=) or the container start it as a user of its own"));
     if (certificates_load(&settings, e) != ERR_NONE) return settings_close(&settings), e->code;
     struct service *s = heap_zalloc(sizeof *s);
-    enum err code = run_named(s, &settings, path, e);
+    int fd = -1;
+    enum err code = setup_hold_name(&settings.setup, settings.instance, &fd, e);
+    if (code == ERR_NONE) {
+        code = service_run(s, &settings, path, true, NULL, NULL, e);
+        close(fd);
+    }
     settings_close(&settings);
     heap_free(s);
     if (code == ERR_NONE) log_event(LOG_INFO, "stopped", "outcome=clean");

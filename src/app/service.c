@@ -50,6 +50,7 @@ static const struct lane *worst_lane(const struct service *s)
     return worst;
 }
 
+/* For the one line of `systemctl status`: the worst first. */
 static const char *state_of(const struct service *s)
 {
     const struct gate *gate = &worst_lane(s)->core.gate;
@@ -64,14 +65,6 @@ static const char *state_of(const struct service *s)
     if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables fit";
     if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
     return "counts and merges";
-}
-
-/* The one line of `systemctl status`: the worst first, then what moves. */
-static void service_status(const struct service *s, char *out, size_t size)
-{
-    snprintf(out, size, "%s; clients %lld, hits %lld, rows merged %lld, fields on their way %lld",
-             state_of(s), (long long)STAT_GET(connections_open), (long long)STAT_GET(hits),
-             (long long)STAT_GET(rows_merged), (long long)STAT_GET(fields_in_flight));
 }
 
 /* The order of stop: clients get their answers, runs end or time is up, then everything is closed: writers, lanes, handles. Redis
@@ -185,7 +178,9 @@ static void service_tick(uv_timer_t *timer)
     char text[NOTIFY_STATUS_BYTES];
     notify_tick(&s->notify, now_ms);
     if (notify_status_due(&s->notify, now_ms)) {
-        service_status(s, text, sizeof text);
+        snprintf(text, sizeof text, "%s; clients %lld, hits %lld, rows merged %lld, fields on their way %lld",
+                 state_of(s), (long long)STAT_GET(connections_open), (long long)STAT_GET(hits),
+                 (long long)STAT_GET(rows_merged), (long long)STAT_GET(fields_in_flight));
         notify_status(&s->notify, now_ms, text);
     }
     uint64_t worst_s = 0;

@@ -37,7 +37,7 @@ static void lane_failed(void *lane, const char *text)
     service_fail(((struct lane *)lane)->arg, ERR_FAILED, text);
 }
 
-static void service_lanes_init(struct service *s)
+void service_init(struct service *s)
 {
     static const struct lane_ports ports = {.answered = answered, .room = lane_room, .failed = lane_failed};
     s->lanes_n = s->settings->setup.lanes;
@@ -49,11 +49,6 @@ static void service_lanes_init(struct service *s)
         lane_init(&s->lanes[i], &s->loop, &config, &ports, s);
         s->coalesces[i] = s->lanes[i].core.coalesce;
     }
-}
-
-void service_init(struct service *s)
-{
-    service_lanes_init(s);
     wire_users_init(s);
     wire_zones_init(s);
     wire_command(s);

@@ -197,15 +197,6 @@ static size_t pairs_of(const yaml_node_t *node) /* 0: an empty map, or none */
     return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
 }
 
-/* Which of the lookup's names this is; CONF_LOOKUP_NAMES: none. */
-static size_t lookup_place(const struct conf_row *row, struct slice name)
-{
-    size_t i = 0;
-    while (i < CONF_LOOKUP_NAMES && !slice_eq(value_lookup_name(row, i), name))
-        i++;
-    return i;
-}
-
 static void lookup_pair_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                              yaml_node_t *map, yaml_node_pair_t *pair, bool given[CONF_LOOKUP_NAMES])
 {
@@ -214,7 +205,9 @@ static void lookup_pair_read(struct reader *r, const struct conf_row *row, const
     if (!name_read(r, map, pair, &name)) return;
     yaml_node_t *value = yaml_document_get_node(r->doc, pair->value);
     struct conf_place place = mark_place(&value->start_mark);
-    size_t i = lookup_place(row, name);
+    size_t i = 0;
+    while (i < CONF_LOOKUP_NAMES && !slice_eq(value_lookup_name(row, i), name))
+        i++;
     if (i == CONF_LOOKUP_NAMES) {
         problem(r, mark_place(&yaml_document_get_node(r->doc, pair->key)->start_mark),
                 "unknown option %s under %s, expected %s", show_name(name, shown, sizeof(shown)), at->shown,

@@ -72,11 +72,6 @@ static void unit_write_ms(int64_t ms, struct buf *out)
     unit_write(ms, durations, UNITS(durations), out);
 }
 
-static void unit_write_bytes(int64_t bytes, struct buf *out)
-{
-    unit_write(bytes, sizes, UNITS(sizes), out);
-}
-
 static struct slice spaces_trim(struct slice s)
 {
     while (s.n > 0 && s.p[0] == ' ')
@@ -506,7 +501,7 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         unit_write_ms(*(const int64_t *)from * 1000, out);
         return true;
     case KIND_SIZE:
-        unit_write_bytes(*(const int64_t *)from, out);
+        unit_write(*(const int64_t *)from, sizes, UNITS(sizes), out);
         return true;
     case KIND_NUMBERS:
         numbers_write(from, out);

@@ -68,23 +68,17 @@ void run_books(struct exchange *x, struct worker *w)
 /* --- what moves --- */
 
 /* The same for the same fields and counts in any order. */
-static uint64_t reply_digest(const redisReply *reply)
-{
-    uint64_t sum = reply->elements;
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *field = reply->element[i], *count = reply->element[i + 1];
-        sum += XXH3_64bits_withSeed(count->str, count->len, XXH3_64bits(field->str, field->len));
-    }
-    return sum;
-}
-
 static struct mark mark_read(struct worker *w, struct slice key, uint64_t of)
 {
     struct slice words[] = {SLICE("CTR.PENDING"), key};
     redisReply *reply = door_ask(&w->door, words, 2);
     struct mark m = {.of = of};
     if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
-        m.digest = reply_digest(reply);
+        m.digest = reply->elements;
+        for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+            const redisReply *field = reply->element[i], *count = reply->element[i + 1];
+            m.digest += XXH3_64bits_withSeed(count->str, count->len, XXH3_64bits(field->str, field->len));
+        }
         m.until_ms = mono_ms() + reply->elements / 2 / FIELDS_A_MS;
     }
     freeReplyObject(reply);

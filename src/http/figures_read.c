@@ -163,9 +163,14 @@ struct totals_asked {
     bool failed;
 };
 
-static void totals_take(struct totals_asked *t, const redisReply *reply)
+static void figures_totals_ask(struct totals_asked *t)
 {
+    struct slice words[TOTAL_FIELDS_ASKED_MAX + 2] = {SLICE("CTR.TOTAL"), buf_slice(&t->key)};
+    if (t->n == 0 || t->failed) return;
+    for (size_t i = 0, at = 0; i < t->n; at = t->ends[i++])
+        words[i + 2] = slice_of(t->bytes.p + at, t->ends[i] - at);
     struct figures *f = t->f;
+    redisReply *reply = door_ask(&f->w->door, words, t->n + 2);
     t->failed = reply == NULL || reply->type != REDIS_REPLY_ARRAY || reply->elements != t->n;
     for (size_t i = 0; !t->failed && i < t->n; i++) {
         struct figure *live = &f->answer.rows.all[t->rows[i]].live;
@@ -177,16 +182,6 @@ static void totals_take(struct totals_asked *t, const redisReply *reply)
         f->mysql_up = false; /* it may have gone away meanwhile */
     else
         f->redis_up = pulse_beat(&f->x->http->pulse).redis_up;
-}
-
-static void figures_totals_ask(struct totals_asked *t)
-{
-    struct slice words[TOTAL_FIELDS_ASKED_MAX + 2] = {SLICE("CTR.TOTAL"), buf_slice(&t->key)};
-    if (t->n == 0 || t->failed) return;
-    for (size_t i = 0, at = 0; i < t->n; at = t->ends[i++])
-        words[i + 2] = slice_of(t->bytes.p + at, t->ends[i] - at);
-    redisReply *reply = door_ask(&t->f->w->door, words, t->n + 2);
-    totals_take(t, reply);
     freeReplyObject(reply);
     t->n = 0;
     buf_reset(&t->bytes);

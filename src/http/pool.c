@@ -97,20 +97,15 @@ void pool_init(struct pool *p, const struct http_ports *ports, const struct sour
     }
 }
 
-static size_t jobs_under_way(const struct pool *p, const void *who)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < POOL_WORKERS; i++)
-        n += p->workers[i].busy && p->workers[i].who == who;
-    return n;
-}
-
 /* NULL: none that may begin now. */
 static struct turn *job_take(struct pool *p)
 {
     list_for_each (node, &p->queue.first) {
         struct turn *turn = CONTAINER_OF(node, struct turn, link);
-        if (!p->stopping && jobs_under_way(p, turn->who) >= POOL_OF_ONE) continue;
+        size_t under_way = 0;
+        for (size_t i = 0; i < POOL_WORKERS; i++)
+            under_way += p->workers[i].busy && p->workers[i].who == turn->who;
+        if (!p->stopping && under_way >= POOL_OF_ONE) continue;
         turns_take(&p->queue, turn);
         return turn;
     }

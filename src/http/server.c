@@ -1,6 +1,6 @@
 /* http/server.c - addresses, libmicrohttpd, and the life of an exchange:
  *   headers are here -> exchange_begin: what is asked, by which client, may it? -> the body, if any, is thrown away ->
- *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> exchange_free
+ *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> freed
  * An exchange belongs to the thread of its address, and while it is suspended to the worker alone. A worker asks
  * libmicrohttpd for nothing: what it needs was copied before. */
 #include "base/clock.h"
@@ -174,24 +174,22 @@ static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *co
     return x;
 }
 
-static void exchange_free(struct exchange *x)
-{
-    struct http *h = x->http;
-    pthread_mutex_lock(&h->lock);
-    if (--h->exchanges == 0) pthread_cond_signal(&h->answered);
-    pthread_mutex_unlock(&h->lock);
-    target_close(&x->target);
-    heap_free(x->if_none_match);
-    heap_free(x->file);
-    buf_free(&x->body);
-    heap_free(x);
-}
-
 static void request_completed(void *arg, struct MHD_Connection *connection, void **held,
                               enum MHD_RequestTerminationCode why)
 {
+    struct exchange *x = *held;
     (void)arg, (void)why;
-    if (*held != NULL) exchange_free(*held);
+    if (x != NULL) {
+        struct http *h = x->http;
+        pthread_mutex_lock(&h->lock);
+        if (--h->exchanges == 0) pthread_cond_signal(&h->answered);
+        pthread_mutex_unlock(&h->lock);
+        target_close(&x->target);
+        heap_free(x->if_none_match);
+        heap_free(x->file);
+        buf_free(&x->body);
+        heap_free(x);
+    }
     *held = NULL;
     heads_await(connection);
 }

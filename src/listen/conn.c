@@ -160,13 +160,6 @@ void conn_promise(struct conn *c, size_t bytes)
     unread_set(c, conn_unread(c) + bytes);
 }
 
-static void session_end(struct conn *c)
-{
-    c->listen->clients--;
-    STAT_ADD(connections_open, -1);
-    c->from->handler.close(c->session);
-}
-
 void conn_drop(struct conn *c)
 {
     if (is_closing(c)) return;
@@ -179,18 +172,14 @@ void conn_drop(struct conn *c)
     if (c->secure != NULL) secure_gone(c);
     list_remove(&c->place);
     list_push(&c->listen->closing, &c->place);
-    if (c->refused)
+    if (c->refused) {
         c->listen->refused_n--;
-    else
-        session_end(c);
+    } else {
+        c->listen->clients--;
+        STAT_ADD(connections_open, -1);
+        c->from->handler.close(c->session);
+    }
     uv_close(&c->s.handle, conn_closed);
-}
-
-static void finish_if_said(struct conn *c)
-{
-    if (!c->finishing || c->holds > 0 || c->outlet.waiting > 0 || conn_unread(c) > 0) return;
-    if (c->secure != NULL) secure_end(c);
-    linger_begin(c);
 }
 
 /* ---- bytes in ---- */
@@ -492,7 +481,10 @@ void conn_flush(struct conn *c)
     }
     unread_set(c, conn_unread(c) + c->promised);
     pace(c);
-    finish_if_said(c);
+    bool said = c->holds == 0 && c->outlet.waiting == 0 && conn_unread(c) == 0;
+    if (!c->finishing || !said) return;
+    if (c->secure != NULL) secure_end(c);
+    linger_begin(c);
 }
 
 /* Bytes that the client's kernel has not acknowledged: they are lost with the connection. Bytes of a unix socket are

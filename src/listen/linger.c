@@ -30,18 +30,14 @@ static bool may_linger(const struct conn *c)
     return !c->ended && !l->stopping && !(c->refused && l->refused_n > REFUSED_MOST);
 }
 
-static bool side_end(struct conn *c)
-{
-    uv_os_fd_t fd;
-    return uv_fileno(&c->s.handle, &fd) == 0 && shutdown(fd, SHUT_WR) == 0;
-}
-
 void linger_begin(struct conn *c)
 {
     struct listen *l = c->listen;
+    uv_os_fd_t fd;
     uv_read_stop(&c->s.stream);
     c->reading = false;
-    if (!may_linger(c) || !side_end(c) || uv_read_start(&c->s.stream, conn_alloc, on_discard) != 0) {
+    bool shut = may_linger(c) && uv_fileno(&c->s.handle, &fd) == 0 && shutdown(fd, SHUT_WR) == 0;
+    if (!shut || uv_read_start(&c->s.stream, conn_alloc, on_discard) != 0) {
         conn_drop(c);
         return;
     }

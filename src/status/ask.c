@@ -62,22 +62,6 @@ static void link_make(struct ask *a, uint32_t lane)
     redis_link_init(&a->link, &a->loop, &a->config);
 }
 
-static void ask_make(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms)
-{
-    *a = (struct ask){.wait_ms = wait_ms};
-    uv_loop_init(&a->loop);
-    life_init(&a->life, slice_str(where->conf->instance));
-    a->config = (struct redis_link_config){.life = &a->life,
-                                           .role = "cli",
-                                           .quiet = true,
-                                           .keeps = (enum redis_keeps)where->conf->redis_durability,
-                                           .connect_ms = wait_ms,
-                                           .answer_ms = answer_ms};
-    finder_make(&a->at, where);
-    a->realms = heap_zalloc(where->lanes * sizeof *a->realms);
-    link_make(a, 0);
-}
-
 /* The realm changes only when an operator accepts a rollback. Why a Redis has none is reported by the next question. */
 static enum err lane_connect(struct ask *a, struct error *e)
 {
@@ -99,7 +83,18 @@ static enum err lane_connect(struct ask *a, struct error *e)
 enum err ask_find(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
                   struct error *e)
 {
-    ask_make(a, where, wait_ms, answer_ms);
+    *a = (struct ask){.wait_ms = wait_ms};
+    uv_loop_init(&a->loop);
+    life_init(&a->life, slice_str(where->conf->instance));
+    a->config = (struct redis_link_config){.life = &a->life,
+                                           .role = "cli",
+                                           .quiet = true,
+                                           .keeps = (enum redis_keeps)where->conf->redis_durability,
+                                           .connect_ms = wait_ms,
+                                           .answer_ms = answer_ms};
+    finder_make(&a->at, where);
+    a->realms = heap_zalloc(where->lanes * sizeof *a->realms);
+    link_make(a, 0);
     if (finder_seek(&a->at, &a->loop, where, wait_ms, e) != ERR_NONE) ask_close(a);
     return e->code;
 }

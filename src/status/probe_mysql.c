@@ -67,12 +67,21 @@ static void chunks_file(const struct books *books, struct status *s)
     }
 }
 
-static void counters_probe(struct db *db, const struct batch_id *realm, struct status *s)
+static void rejects_take(void *arg, struct slice counter, uint64_t rows)
 {
+    struct status_counter *c = counter_find(arg, counter);
+    if (c != NULL) c->rejects.value = (int64_t)rows;
+}
+
+void probe_mysql_lane(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
+                      struct status *s)
+{
+    bool kept = where->conf->mysql_keep_ms > 0; /* of those it counts which are merged */
     size_t n = s->batches_n < STATUS_BATCHES_LOOKED ? s->batches_n : STATUS_BATCHES_LOOKED;
     struct batch_id ids[STATUS_BATCHES_LOOKED];
     struct books books = {0};
     struct error e;
+    if (!s->mysql.read || (brief && !kept)) return;
     for (size_t i = 0; i < n; i++)
         ids[i] = s->batches[i].id;
     if (books_read(db, realm, UINT64_MAX >> 1, ids, n, &books, &e) == ERR_NONE) {
@@ -84,28 +93,6 @@ static void counters_probe(struct db *db, const struct batch_id *realm, struct s
     books_close(&books);
 }
 
-static void rejects_take(void *arg, struct slice counter, uint64_t rows)
-{
-    struct status_counter *c = counter_find(arg, counter);
-    if (c != NULL) c->rejects.value = (int64_t)rows;
-}
-
-static void rejects_probe(struct db *db, struct status *s)
-{
-    struct error e;
-    enum err code = rejects_standing(db, rejects_take, s, &e);
-    for (size_t i = 0; i < s->counters_n; i++)
-        s->counters[i].rejects.known = code == ERR_NONE;
-    if (code != ERR_NONE) unread(s, &e);
-}
-
-void probe_mysql_lane(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
-                      struct status *s)
-{
-    bool kept = where->conf->mysql_keep_ms > 0; /* of those it counts which are merged */
-    if (s->mysql.read && (!brief || kept)) counters_probe(db, realm, s);
-}
-
 void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
 {
     const struct schema_rules rules = {.accept_flush = where->conf->mysql_durability == CONF_RELAXED,
@@ -113,5 +100,9 @@ void probe_mysql(struct db *db, const struct source *where, bool brief, struct s
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
-    if (s->mysql.read) rejects_probe(db, s);
+    if (!s->mysql.read) return;
+    enum err code = rejects_standing(db, rejects_take, s, &e);
+    for (size_t i = 0; i < s->counters_n; i++)
+        s->counters[i].rejects.known = code == ERR_NONE;
+    if (code != ERR_NONE) unread(s, &e);
 }

@@ -72,19 +72,14 @@ void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter,
     buf_put_slice(&s->batches[n].counter_name, counter);
 }
 
-static size_t batch_find(const struct sums *s, const struct batch_id *id)
+void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pending, struct slice field,
+                  struct slice value)
 {
     size_t i = s->batches_n; /* rows follow their batch, so the last one is nearly always it */
     while (i > 0 && memcmp(s->batches[i - 1].id.bytes, id->bytes, sizeof(id->bytes)) != 0)
         i--;
     PRE(i > 0);
-    return i - 1;
-}
-
-void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pending, struct slice field,
-                  struct slice value)
-{
-    size_t i = batch_find(s, id);
+    i--;
     struct batch *b = &s->batches[i];
     uintptr_t known = (uintptr_t)map_get(&s->hashes[i], pending);
     uint32_t hash = known > 0 ? (uint32_t)(known - 1) : batch_add_hash(b, pending, 0);

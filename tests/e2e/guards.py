@@ -89,8 +89,8 @@ GUARDS = {
                    "awaited, link)->since_ms > HEAD_TIMEOUT_MS)", "if (h->n == 0)", "test_attacks.py", "http_heads"),
     "HTTP connections of one address": ("src/http/server.c", "MHD_OPTION_PER_IP_CONNECTION_LIMIT, most / 4 * 3",
                                         "MHD_OPTION_PER_IP_CONNECTION_LIMIT, most", "test_attacks.py", "connections_of_one_address"),
-    "HTTP jobs of one token": ("src/http/pool.c", "jobs_under_way(p, turn->who) >= POOL_OF_ONE",
-                               "jobs_under_way(p, turn->who) > POOL_WORKERS", "test_attacks.py", "tops_of_a_stores_token"),
+    "HTTP jobs of one token": ("src/http/pool.c", "under_way >= POOL_OF_ONE",
+                               "under_way > POOL_WORKERS", "test_attacks.py", "tops_of_a_stores_token"),
     "turns of CTR.PENDING": ("src/engine/asks.c", "task->turn.who = q->who;\n    task->redis = (struct redis_hash){",
                              "task->turn.who = task;\n    task->redis = (struct redis_hash){", "test_attacks.py", "pending_of_a_big_hash"),
     "rests of CTR.PENDING": ("src/engine/asks.c", "bool rests = asks_rest(c);", "bool rests = c == NULL;",
@@ -114,7 +114,6 @@ GUARDS = {
                         "test_attacks.py", "largest_hit"),
 }
 
-
 def copied(source, work):
     copy = os.path.join(work, "source")
     shutil.rmtree(copy, ignore_errors=True)
@@ -124,10 +123,8 @@ def copied(source, work):
         shutil.copy2(os.path.join(source, name), os.path.join(copy, name))
     return copy
 
-
 def built(copy, build):
     return subprocess.run(["ninja", "-C", build, "tallyd"], capture_output=True, text=True, check=False)
-
 
 def outcome(copy, build, test, which):
     """passed, failed, or what else came of it."""
@@ -140,7 +137,6 @@ def outcome(copy, build, test, which):
     if counts["failures"] > 0:
         return "failed"
     return "passed" if counts["tests"] > 0 and counts["errors"] == counts["skipped"] == 0 else str(counts)
-
 
 def without(copy, build, guard):
     """What the attack comes to without this guard."""
@@ -157,7 +153,6 @@ def without(copy, build, guard):
     finally:
         with open(os.path.join(copy, path), "w", encoding="utf-8") as file:
             file.write(text)
-
 
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -177,7 +172,6 @@ def main():
         print(f"with every guard: {test}: {which}: {with_all}", flush=True)
         seen[test, which] = "failed" if with_all == "passed" else with_all
     return 0 if set(seen.values()) == {"failed"} else 1
-
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,8 @@
 
 /* --- what `--help` prints, from the tables of verbs.c and of the configuration. --- */
 
-void usage_put(const struct verb *verb, struct buf *out)
+/* Its words and options, without the verb. */
+static void usage_put(const struct verb *verb, struct buf *out)
 {
     size_t begin = out->n;
     const char *words = verb->words;

@@ -35,16 +35,6 @@ static void note(struct suggesting *s, const char *format, ...)
     buf_printf(&s->notes, "    # %.*s\n", (int)n, text);
 }
 
-static void quoted_put(struct slice text, struct buf *out)
-{
-    buf_put_char(out, '"');
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] == '"' || text.p[i] == '\\') buf_put_char(out, '\\');
-        buf_put_char(out, text.p[i]);
-    }
-    buf_put_char(out, '"');
-}
-
 static void lower_put(struct slice name, struct buf *out)
 {
     for (size_t i = 0; i < name.n; i++)
@@ -95,7 +85,7 @@ static void places_show(struct suggesting *s, struct slice text, bool in_field)
         from = v->text.p + v->text.n;
     }
     buf_put(&pattern, from, (size_t)(text.p + text.n - from));
-    quoted_put(buf_slice(&pattern), &s->out);
+    conf_quoted_put(buf_slice(&pattern), &s->out);
     buf_free(&pattern);
 }
 
@@ -136,7 +126,7 @@ static void counts_put(struct suggesting *s)
             again |= slice_eq(all[k].field, all[i].field);
         if (again) continue;
         if (n++ > 0) BUF_LIT(&s->out, ", ");
-        quoted_put(all[i].field, &s->out);
+        conf_quoted_put(all[i].field, &s->out);
         buf_printf(&s->out, ": %s", c->name);
     }
     BUF_LIT(&s->out, " } }\n");
@@ -192,7 +182,7 @@ static void constant_put(const struct column *c, struct buf *out)
     if (c->form == FORM_INTEGER)
         buf_put_slice(out, value);
     else
-        quoted_put(value, out);
+        conf_quoted_put(value, out);
 }
 
 static void constants_put(struct suggesting *s)

@@ -106,6 +106,5 @@ void screen_put(const struct status *s, const struct screen_style *style, struct
 
 void help_all(struct buf *out);
 void help_verb(const struct verb *verb, struct buf *out);
-void usage_put(const struct verb *verb, struct buf *out); /* its words and options, without the verb */
 
 #endif

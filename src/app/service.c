@@ -118,9 +118,7 @@ static void service_drain_tick(struct service *s, uint64_t now_ms)
     if (!s->draining) {
         EACH_LANE (l, s)
             lane_stop(l);
-        wire_http_stop(s);
-        wire_users_stop(s);
-        wire_zones_stop(s);
+        wire_sides_stop(s);
         if (s->listen == NULL)
             s->listen_closed = true;
         else
@@ -134,7 +132,7 @@ static void service_drain_tick(struct service *s, uint64_t now_ms)
     bool quiet = true;
     EACH_LANE (l, s)
         quiet &= lane_quiet(l);
-    if (!wire_http_over(s) || (!late && !(s->listen_closed && quiet)))
+    if (s->web.http != NULL || (!late && !(s->listen_closed && quiet)))
         return; /* its threads borrow what goes now */
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",
@@ -278,8 +276,7 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     wire_http_close(s);
     if (s->listen != NULL) listen_destroy(&s->listen);
     command_destroy(&s->command);
-    wire_users_close(s);
-    wire_zones_close(s);
+    wire_sides_close(s);
     EACH_LANE (l, s)
         lane_destroy(l);
     heap_free(s->coalesces);

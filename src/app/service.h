@@ -161,23 +161,20 @@ struct listen_handler wire_listen_handler(struct service *s);
 void wire_http_init(struct service *s);
 enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */
 void wire_http_reload(struct service *s, struct conf *wanted); /* takes the tokens out of it */
-void wire_http_stop(struct service *s);
-bool wire_http_over(const struct service *s); /* it has ended, or never was */
-void wire_http_close(struct service *s);      /* when the loop is over */
+void wire_http_close(struct service *s);                       /* when the loop is over */
 
 void wire_zones_init(struct service *s);
 enum err wire_zones_begin(struct service *s, struct error *e); /* reads store_zone */
 void wire_zones_reload(struct service *s);
-void wire_zones_stop(struct service *s);
-void wire_zones_close(struct service *s); /* when the loop is over */
 
 void wire_users_init(struct service *s);
 enum err wire_users_listen(struct service *s, struct error *e); /* listen.control */
 void wire_users_pace(void *arg);                                /* command_ports.pace */
 bool wire_users_reload(struct service *s, const struct conf *wanted,
                        struct error *e); /* false: nothing was changed */
-void wire_users_stop(struct service *s);
-void wire_users_close(struct service *s); /* when the loop is over */
+
+void wire_sides_stop(struct service *s);  /* HTTP, the prover, the zones */
+void wire_sides_close(struct service *s); /* of users and zones, when the loop is over */
 
 /* --- the whole program: wiring only. What is decided is decided in the rooms below. --- */
 

@@ -348,16 +348,6 @@ void wire_http_reload(struct service *s, struct conf *wanted)
         log_event(LOG_ERROR, "certificates", "of=listen.http outcome=kept error=%s", LOGQ(e.text));
 }
 
-void wire_http_stop(struct service *s)
-{
-    if (s->web.http != NULL) http_stop(s->web.http);
-}
-
-bool wire_http_over(const struct service *s)
-{
-    return s->web.http == NULL;
-}
-
 void wire_http_close(struct service *s)
 {
     PRE(s->web.http == NULL);
@@ -444,17 +434,6 @@ bool wire_users_reload(struct service *s, const struct conf *wanted, struct erro
     return good;
 }
 
-void wire_users_stop(struct service *s)
-{
-    prover_stop(s->users.prover);
-}
-
-void wire_users_close(struct service *s)
-{
-    users_drop(s);
-    prover_destroy(&s->users.prover);
-}
-
 /* The time zones of stores, for CTR.HIT and the panel. */
 
 void wire_zones_init(struct service *s)
@@ -494,13 +473,19 @@ void wire_zones_reload(struct service *s)
     zone_table_drop(t);
 }
 
-void wire_zones_stop(struct service *s)
+/* --- the end of all of them --- */
+
+void wire_sides_stop(struct service *s)
 {
+    if (s->web.http != NULL) http_stop(s->web.http);
+    prover_stop(s->users.prover);
     if (s->store_zones != NULL) store_zones_stop(s->store_zones);
 }
 
-void wire_zones_close(struct service *s)
+void wire_sides_close(struct service *s)
 {
+    users_drop(s);
+    prover_destroy(&s->users.prover);
     store_zones_destroy(&s->store_zones);
     zone_view_close(&s->zone_view);
     zones_close(&s->zones);

@@ -26,8 +26,8 @@ static struct session *longest_half(struct session *s)
     struct session *found = s;
     list_for_each (at, &s->command->shares[SHARE_HALVES].held) {
         struct session *other = CONTAINER_OF(at, struct session, share[SHARE_HALVES].place);
-        if (share_is_same(s, other, SHARE_HALVES) &&
-            other->share[SHARE_HALVES].bytes > found->share[SHARE_HALVES].bytes)
+        const struct share *its = &other->share[SHARE_HALVES];
+        if (its->of == s->share[SHARE_HALVES].of && its->bytes > found->share[SHARE_HALVES].bytes)
             found = other;
     }
     return found;

@@ -174,7 +174,6 @@ spec_is_strange(const struct request *r); /* why it is of no Redis client; NULL:
 /* lanes.c */
 #define AHEAD EXPECT_MAX /* hits that are looked up together: their reads of memory overlap */
 void lanes_init(struct command *c);
-void lanes_close(struct command *c);
 /* From now on the session works on that lane, until the next call. */
 struct coalesce *lane_enter(struct session *s, uint32_t lane);
 struct coalesce *lane_of_hit(struct session *s, struct slice key);
@@ -290,8 +289,6 @@ void shares_users(struct command *c); /* there are new ones */
 void share_set(struct session *s, enum share_kind kind, size_t bytes);
 /* One who has nothing may have all that is free. */
 bool share_fits(const struct session *s, enum share_kind kind, size_t more);
-bool share_is_same(const struct session *a, const struct session *b,
-                   enum share_kind kind); /* both have some */
 
 /* halves.c: so many bytes of a request have come; is_new: of another one than before */
 void half_set(struct session *s, size_t bytes, bool is_new);

@@ -34,11 +34,6 @@ void lanes_init(struct command *c)
         coalesce_codes_as(config->lanes[i], config->lanes[0]);
 }
 
-void lanes_close(struct command *c)
-{
-    heap_free(c->codes.all);
-}
-
 __attribute__((noinline, cold)) static uint32_t lane_match(struct command *c, struct slice key, uint64_t code)
 {
     struct codes *t = &c->codes;

@@ -89,7 +89,7 @@ void command_destroy(struct command **c)
     buf_free(&(*c)->name);
     buf_free(&(*c)->why);
     lasts_close(*c);
-    lanes_close(*c);
+    heap_free((*c)->codes.all);
     heap_free(*c);
     *c = NULL;
 }

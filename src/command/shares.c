@@ -16,11 +16,6 @@ static size_t *party_of(const struct session *s, enum share_kind kind)
     return u != NULL ? &u->shares[kind] : &s->command->shares[kind].of[s->inside];
 }
 
-bool share_is_same(const struct session *a, const struct session *b, enum share_kind kind)
-{
-    return a->share[kind].of == b->share[kind].of;
-}
-
 void share_set(struct session *s, enum share_kind kind, size_t bytes)
 {
     struct share *h = &s->share[kind];

@@ -598,6 +598,9 @@ void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *a
  * secret as the file that was read. */
 void conf_write(const struct conf *c, struct buf *out);
 
+/* In double quotation marks, as YAML wants it; text has no control bytes. */
+void conf_quoted_put(struct slice text, struct buf *out);
+
 const char *conf_option_path(enum conf_option option); /* "listen.resp", "counters.*.key" */
 
 /* The file of http.tokens: `name token` or `name token store`, a line for each; empty lines and those that begin with #

@@ -29,6 +29,7 @@ static const struct unit durations[] = {
 static const struct unit sizes[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
 #define UNITS(table) (sizeof(table) / sizeof((table)[0]))
 
+/* Canonical digits and exactly one unit, nothing between. False: it is not that, or too big. */
 static bool unit_read(struct slice text, const struct unit *units, size_t n, int64_t *out)
 {
     size_t digits = 0;
@@ -51,17 +52,11 @@ static void unit_write(int64_t value, const struct unit *units, size_t n, struct
     buf_put_slice(out, slice_str(units[i].name));
 }
 
-/* Canonical digits and exactly one unit, nothing between. False: it is not that, or too big. */
-static bool unit_read_ms(struct slice text, int64_t *ms)
-{
-    return unit_read(text, durations, UNITS(durations), ms);
-}
-
-/* The same; whole seconds only */
+/* A duration; whole seconds only. */
 static bool unit_read_seconds(struct slice text, int64_t *seconds)
 {
     int64_t ms;
-    if (!unit_read_ms(text, &ms) || ms % 1000 != 0) return false;
+    if (!unit_read(text, durations, UNITS(durations), &ms) || ms % 1000 != 0) return false;
     *seconds = ms / 1000;
     return true;
 }
@@ -202,17 +197,6 @@ static void texts_free(struct conf_texts *texts)
     heap_free(texts->all);
 }
 
-/* [1, 5, 60] */
-static void numbers_write(const struct conf_numbers *numbers, struct buf *out)
-{
-    buf_put_char(out, '[');
-    for (size_t i = 0; i < numbers->n; i++) {
-        if (i > 0) BUF_LIT(out, ", ");
-        buf_int(out, numbers->all[i]);
-    }
-    buf_put_char(out, ']');
-}
-
 /* "5s 30d, 1h 365d" */
 static void tiers_write(const struct conf_tiers *tiers, struct buf *out)
 {
@@ -325,7 +309,7 @@ static bool number_read(const struct conf_row *row, struct slice text, bool quot
         read = unit_read_seconds(text, &value);
         break;
     default:
-        read = unit_read_ms(text, &value);
+        read = unit_read(text, durations, UNITS(durations), &value);
         break;
     }
     if (!read || value < row->least || value > row->most) return false;
@@ -405,37 +389,30 @@ bool value_read(const struct conf_row *row, struct slice text, bool quoted, void
     UNREACHABLE();
 }
 
-/* In double quotation marks, as YAML wants it; the texts of a configuration hold no control bytes. */
-static void text_write(const char *text, struct buf *out)
+void conf_quoted_put(struct slice text, struct buf *out)
 {
     buf_put_char(out, '"');
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') buf_put_char(out, '\\');
-        buf_put_char(out, *text);
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '"' || text.p[i] == '\\') buf_put_char(out, '\\');
+        buf_put_char(out, text.p[i]);
     }
     buf_put_char(out, '"');
 }
 
-static void addresses_write(const struct conf_addresses *list, struct buf *out)
+/* ["one", "two"], [1, 5, 60] */
+static void list_write(const struct conf_row *row, const void *list, size_t n, struct buf *out)
 {
     buf_put_char(out, '[');
-    for (size_t i = 0; i < list->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (i > 0) BUF_LIT(out, ", ");
-        text_write(list->all[i].text, out);
+        if (row->kind == KIND_NUMBERS)
+            buf_int(out, ((const struct conf_numbers *)list)->all[i]);
+        else if (row->kind == KIND_TEXTS)
+            conf_quoted_put(slice_str(((const struct conf_texts *)list)->all[i]), out);
+        else
+            conf_quoted_put(slice_str(((const struct conf_addresses *)list)->all[i].text), out);
     }
     buf_put_char(out, ']');
-}
-
-/* False: it was not given. */
-static bool texts_write(const struct conf_texts *list, struct buf *out)
-{
-    buf_put_char(out, '[');
-    for (size_t i = 0; i < list->n; i++) {
-        if (i > 0) BUF_LIT(out, ", ");
-        text_write(list->all[i], out);
-    }
-    buf_put_char(out, ']');
-    return list->n > 0;
 }
 
 /* False: it was not given. */
@@ -445,7 +422,7 @@ static bool lookup_write(const struct conf_row *row, const struct conf_lookup *l
     for (size_t i = 0; i < CONF_LOOKUP_NAMES; i++) {
         struct slice name = value_lookup_name(row, i);
         buf_printf(out, "%s" SLICE_FMT ": ", i == 0 ? "{ " : ", ", SLICE_ARG(name));
-        text_write(lookup->names[i], out);
+        conf_quoted_put(slice_str(lookup->names[i]), out);
     }
     BUF_LIT(out, " }");
     return true;
@@ -459,7 +436,7 @@ void value_map_put(const struct conf_map *map, size_t i, struct buf *out)
     if (list)
         buf_printf(out, "[%s]", pair->value);
     else
-        text_write(pair->value, out);
+        conf_quoted_put(slice_str(pair->value), out);
 }
 
 /* False: it was not given. */
@@ -476,11 +453,14 @@ static bool map_write(const struct conf_map *map, struct buf *out)
 bool value_write(const struct conf_row *row, const void *base, struct buf *out)
 {
     const void *from = (const char *)base + row->at;
+    size_t n;
     switch (row->kind) {
     case KIND_ADDRESSES:
-        if (((const struct conf_addresses *)from)->n == 0) return false;
-        addresses_write(from, out);
-        return true;
+    case KIND_TEXTS:
+        n = row->kind == KIND_TEXTS ? ((const struct conf_texts *)from)->n
+                                    : ((const struct conf_addresses *)from)->n;
+        list_write(row, from, n, out);
+        return n > 0;
     case KIND_URL:
     case KIND_HASH:
     case KIND_PATH:
@@ -488,7 +468,7 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
     case KIND_PATTERN:
     case KIND_IDENTIFIER:
         if (*(char *const *)from == NULL) return false;
-        text_write(*(char *const *)from, out);
+        conf_quoted_put(slice_str(*(char *const *)from), out);
         return true;
     case KIND_NUMBER:
         if (*(const int64_t *)from < row->least) return false; /* left out */
@@ -504,13 +484,11 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         unit_write(*(const int64_t *)from, sizes, UNITS(sizes), out);
         return true;
     case KIND_NUMBERS:
-        numbers_write(from, out);
+        list_write(row, from, ((const struct conf_numbers *)from)->n, out);
         return true;
     case KIND_TIERS:
         tiers_write(from, out);
         return true;
-    case KIND_TEXTS:
-        return texts_write(from, out);
     case KIND_LOOKUP:
         return lookup_write(row, from, out);
     case KIND_MAP:

@@ -119,7 +119,7 @@ void run_series_names(struct exchange *x, struct worker *w)
     struct slice prefix = slice_of("", 0), words[] = {SLICE("SERIES.LIST")};
     target_arg(&x->target, "prefix", &prefix);
     if (!exchange_number(x, "limit", 1, 10000, 1000, &limit)) return;
-    redisReply *reply = exchange_ask(x, w, words, 1, REDIS_REPLY_ARRAY);
+    redisReply *reply = exchange_ask(x, w, words, 1);
     if (reply == NULL) return;
     struct known_series *all = series_choose(x, reply, prefix, &n);
     struct json j = exchange_json(x, '{');
@@ -155,7 +155,7 @@ void run_series(struct exchange *x, struct worker *w)
         return;
     struct slice words[] = {SLICE("SERIES.GET"), name,        exchange_part(x, 1), SLICE("FROM"),
                             word_of(from, &a),   SLICE("TO"), word_of(to, &b)};
-    redisReply *reply = exchange_ask(x, w, words, 7, REDIS_REPLY_ARRAY);
+    redisReply *reply = exchange_ask(x, w, words, 7);
     if (reply == NULL) return;
     bool read = num_parse(words[2], &precision);
     if (csv) {
@@ -201,8 +201,7 @@ void run_timebox(struct exchange *x, struct worker *w)
     if (order == 3) return;
     struct slice recent[] = {SLICE("BOX.RECENT"), name, word_of(offset, &a), word_of(n, &b)};
     struct slice extreme[] = {order == 1 ? SLICE("BOX.TOP") : SLICE("BOX.BOTTOM"), name, b.s};
-    redisReply *reply = order == 0 ? exchange_ask(x, w, recent, 4, REDIS_REPLY_ARRAY)
-                                   : exchange_ask(x, w, extreme, 3, REDIS_REPLY_ARRAY);
+    redisReply *reply = order == 0 ? exchange_ask(x, w, recent, 4) : exchange_ask(x, w, extreme, 3);
     if (reply == NULL) return;
     if (csv) {
         struct csv c = exchange_csv(x, name, slice_str(orders[order]));
@@ -242,7 +241,7 @@ static void counts_answer(struct exchange *x, struct worker *w)
     }
     struct slice words[] = {SLICE("EVENT.COUNT"), exchange_part(x, 0), exchange_part(x, 1), word_of(span, &a),
                             word_of(window, &b)};
-    redisReply *reply = exchange_ask(x, w, words, 5, REDIS_REPLY_ARRAY);
+    redisReply *reply = exchange_ask(x, w, words, 5);
     if (reply == NULL) return;
     struct json j = events_begin(x);
     json_int(&j, "window", window);
@@ -264,7 +263,7 @@ static void events_answer(struct exchange *x, struct worker *w)
     struct slice words[] = {SLICE("EVENT.RANGE"), exchange_part(x, 0), exchange_part(x, 1),
                             word_of(from, &a),    word_of(to, &b),     SLICE("LIMIT"),
                             word_of(offset, &c),  word_of(limit, &d)};
-    redisReply *reply = exchange_ask(x, w, words, 8, REDIS_REPLY_ARRAY);
+    redisReply *reply = exchange_ask(x, w, words, 8);
     if (reply == NULL) return;
     struct json j = events_begin(x);
     json_open(&j, "events", '[');

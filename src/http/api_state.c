@@ -170,17 +170,6 @@ void run_pulse(struct exchange *x, struct worker *w)
 
 /* --- the last hour --- */
 
-void history_init(struct history *h)
-{
-    *h = (struct history){.n = 0};
-    pthread_mutex_init(&h->lock, NULL);
-}
-
-void history_close(struct history *h)
-{
-    pthread_mutex_destroy(&h->lock);
-}
-
 static void point_take(void *arg, const struct status_figures *seen)
 {
     struct history *h = arg;

@@ -266,10 +266,10 @@ void exchange_refuse_reply(struct exchange *x, redisReply *reply)
     freeReplyObject(reply);
 }
 
-redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n, int type)
+redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n)
 {
     redisReply *reply = door_ask(&w->door, words, n);
-    if (reply != NULL && reply->type == type) return reply;
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) return reply;
     exchange_refuse_reply(x, reply);
     return NULL;
 }

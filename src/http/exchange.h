@@ -214,8 +214,8 @@ bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name
                         struct slice type) MUST_CHECK;
 /* The door did not answer as expected: reply is NULL or an error. Frees reply. */
 void exchange_refuse_reply(struct exchange *x, redisReply *reply);
-/* The reply when it is of that type. NULL: refused. */
-redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n, int type);
+/* The reply, an array. NULL: refused. */
+redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n);
 
 /* The table of all paths; private to the room. A test compares them with openapi.yaml. */
 

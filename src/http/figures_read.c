@@ -210,22 +210,13 @@ static void totals_add(struct totals_asked *t, size_t row, const struct slice *v
     t->rows[t->n++] = row;
 }
 
-static bool sums_times(const struct figures *f)
-{
-    return !f->by_time && figures_timed(f);
-}
-
-static size_t times_of(const struct figures *f)
-{
-    return sums_times(f) ? f->range.n : 1;
-}
-
 /* Exact; for fields of one hash in one moment. Only where it is known which fields of which hashes a row is, and they are few. */
 static void totals_read(struct figures *f)
 {
     char digits[RANGE_FIELD_BYTES];
     struct slice values[PARTS_MAX];
-    size_t rows = f->answer.rows.n, cells = rows * times_of(f);
+    bool sums_times = !f->by_time && figures_timed(f);
+    size_t times = sums_times ? f->range.n : 1, rows = f->answer.rows.n, cells = rows * times;
     size_t hashes = parts_time_in_key(&f->parts) ? cells : f->by_time ? 1 : rows;
     if (f->counter->key.places == NULL) hashes = 1;
     if (rows == 0 || (f->by_time && !f->one) || cells > CELLS_MOST || hashes > HASHES_MOST) return;
@@ -233,8 +224,8 @@ static void totals_read(struct figures *f)
     t->f = f;
     for (size_t i = 0; i < rows; i++) {
         figures_values(f, i, values);
-        for (size_t k = 0; k < times_of(f); k++) {
-            if (sums_times(f)) values[f->parts.time] = slice_of(digits, range_field(&f->range, k, digits));
+        for (size_t k = 0; k < times; k++) {
+            if (sums_times) values[f->parts.time] = slice_of(digits, range_field(&f->range, k, digits));
             totals_add(t, i, values);
         }
     }

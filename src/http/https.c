@@ -151,11 +151,6 @@ void heads_init(struct heads *h, unsigned most, const char *door, const struct h
     h->https = https;
 }
 
-void heads_close(struct heads *h)
-{
-    pthread_mutex_destroy(&h->lock);
-}
-
 static void awaited_leave(struct awaited *head) /* under the lock */
 {
     if (!list_linked(&head->link)) return;

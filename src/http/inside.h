@@ -27,11 +27,10 @@
 struct bearer_set;
 
 struct bearers {
-    const struct conf_bearers *now; /* atomic */
+    const struct conf_bearers *now; /* atomic; the first are borrowed until close */
     struct bearer_set *last;        /* the reloader's: those of reloads, the last one first */
 };
 
-void bearers_init(struct bearers *s, const struct conf_bearers *first); /* borrowed until close */
 void bearers_close(struct bearers *s);
 const struct conf_bearers *bearers_now(const struct bearers *s); /* any thread; until close */
 /* Takes them over, and leaves none in bearers. */
@@ -85,7 +84,6 @@ struct heads {
 };
 
 void heads_init(struct heads *h, unsigned most, const char *door, const struct https *https);
-void heads_close(struct heads *h);
 /* libmicrohttpd's, of each connection: its begin and end. */
 void heads_notify(void *heads, struct MHD_Connection *connection, void **context,
                   enum MHD_ConnectionNotificationCode what);
@@ -143,8 +141,6 @@ struct history {
     size_t n;                                    /* taken so far */
 };
 
-void history_init(struct history *h);
-void history_close(struct history *h);
 void history_tick(struct http *h); /* the pulse's thread */
 
 struct MHD_Daemon;

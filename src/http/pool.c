@@ -226,12 +226,6 @@ void pulse_await(struct pulse *p)
 
 /* --- what the service says --- */
 
-static bool is_one(const struct buf *info, const char *name)
-{
-    int64_t v;
-    return service_number(info, name, &v) && v == 1;
-}
-
 static void beat_ask(struct pulse *p)
 {
     struct buf info = {0};
@@ -239,8 +233,8 @@ static void beat_ask(struct pulse *p)
     redisContext *link = door_link(&p->door);
     bool answered = link != NULL && service_info(link, &info);
     if (answered) {
-        beat.redis_up = is_one(&info, "redis_up");
-        beat.mysql_up = is_one(&info, "mysql_up");
+        beat.redis_up = service_flag(&info, "redis_up");
+        beat.mysql_up = service_flag(&info, "mysql_up");
         service_text(&info, "merges_held", beat.held, sizeof beat.held);
     }
     pthread_mutex_lock(&p->lock);

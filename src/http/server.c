@@ -370,13 +370,13 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    history_init(&h->history);
+    pthread_mutex_init(&h->history.lock, NULL);
     status_cache_init(&h->status_cache, where);
     answer_cache_init(&h->answer_cache);
     label_cache_init(&h->label_cache);
     h->stores.name = SLICE("stores:"); /* as no counter is called */
     if (where->store_names != NULL) h->stores.labels = *where->store_names;
-    bearers_init(&h->bearers, &where->conf->bearers);
+    h->bearers.now = &where->conf->bearers;
     h->https = (struct https){.c = ports->tls, .handshake_ms = (uint32_t)where->conf->limits_auth_timeout_ms};
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->answered, NULL);
@@ -408,7 +408,7 @@ static void all_end(struct http *h)
         if (h->sockets[i] >= 0) close(h->sockets[i]);
     }
     for (size_t i = 0; i < h->daemons_n; i++)
-        heads_close(&h->heads[i]);
+        pthread_mutex_destroy(&h->heads[i].lock);
     h->daemons_n = 0;
 }
 
@@ -452,7 +452,7 @@ void http_stop(struct http *h)
 void http_destroy(struct http **h)
 {
     if ((*h)->ending) pthread_join((*h)->ender, NULL);
-    history_close(&(*h)->history);
+    pthread_mutex_destroy(&(*h)->history.lock);
     pulse_close(&(*h)->pulse);
     pool_close(&(*h)->pool);
     status_cache_close(&(*h)->status_cache);

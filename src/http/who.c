@@ -137,11 +137,6 @@ struct bearer_set {
     struct bearer_set *before;
 };
 
-void bearers_init(struct bearers *s, const struct conf_bearers *first)
-{
-    *s = (struct bearers){.now = first};
-}
-
 void bearers_close(struct bearers *s)
 {
     while (s->last != NULL) {

@@ -95,12 +95,6 @@ void greeting_put_off(struct secure *s)
     conn_put_off(s->conn, true);
 }
 
-void greeting_gone(struct secure *s)
-{
-    list_remove(&s->in_put_off);
-    greeting_heard(s);
-}
-
 /* A client that hung up before its hello was answered needs no answer. */
 static bool has_left(const struct secure *s)
 {

@@ -195,10 +195,9 @@ void secure_handshakes_check(struct listen *l, uint64_t now_ms);
 void greeting_init(struct listen *l);
 bool greeting_may_read(struct secure *s); /* else: greeting_put_off() */
 void greeting_put_off(struct secure *s);  /* it is read when its turn comes */
-void greeting_heard(struct secure *s);    /* it was read, whatever came */
+void greeting_heard(struct secure *s);    /* it was read, whatever came, or is being closed */
 void greeting_begin(struct listen *l);    /* of work for a handshake ... */
 void greeting_end(struct listen *l);      /* ... that comes out of the share */
-void greeting_gone(struct secure *s);     /* it is being closed */
 void greeting_turn(struct listen *l);     /* once a turn: lets the next one in */
 
 /* listen.c */

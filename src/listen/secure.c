@@ -33,7 +33,8 @@ void secure_close(struct conn *c)
 
 void secure_gone(struct conn *c)
 {
-    greeting_gone(c->secure);
+    list_remove(&c->secure->in_put_off);
+    greeting_heard(c->secure);
     list_remove(&c->secure->in_handshakes);
 }
 

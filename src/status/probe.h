@@ -24,8 +24,4 @@ void probe_mysql_lane(struct db *db, const struct source *where, const struct ba
 void probe_mysql(struct db *db, const struct source *where, bool brief,
                  struct status *s); /* what is of no lane */
 
-/* Of several lanes: adds one lane's look, with its books, to the look at all of them. It takes over the lane's names
- * and batches. */
-void status_fold(struct status *s, struct status *lane, uint32_t number);
-
 #endif

@@ -71,6 +71,12 @@ bool service_number(const struct buf *info, const char *name, int64_t *out)
     return info_get(buf_slice(info), name, &value) && num_parse(value, out);
 }
 
+bool service_flag(const struct buf *info, const char *name)
+{
+    int64_t v = 0;
+    return service_number(info, name, &v) && v != 0;
+}
+
 bool service_text(const struct buf *info, const char *name, char *out, size_t size)
 {
     struct slice value;
@@ -81,12 +87,6 @@ bool service_text(const struct buf *info, const char *name, char *out, size_t si
 }
 
 /* --- what the running service reports of itself in INFO. --- */
-
-static bool flag(const struct buf *info, const char *name)
-{
-    int64_t v = 0;
-    return service_number(info, name, &v) && v != 0;
-}
 
 static void sentinels_file(const struct buf *info, struct status_service *s)
 {
@@ -138,10 +138,10 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_number(info, "connected_clients", &s->connections);
     service_number(info, "maxclients", &s->connections_most);
     s->leftovers.known = service_number(info, "leftovers", &s->leftovers.value);
-    s->redis_up = flag(info, "redis_up");
-    s->mysql_up = flag(info, "mysql_up");
-    s->stopping = flag(info, "stopping");
-    s->recovering = flag(info, "recovering");
+    s->redis_up = service_flag(info, "redis_up");
+    s->mysql_up = service_flag(info, "mysql_up");
+    s->stopping = service_flag(info, "stopping");
+    s->recovering = service_flag(info, "recovering");
 #define X(name, meaning) service_number(info, #name, &s->stats.name);
     STATS(X)
 #undef X

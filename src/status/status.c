@@ -60,7 +60,9 @@ static void redis_fold(struct status *s, struct status *lane, uint32_t number)
     memcpy(of->at, from->at, sizeof of->at);
 }
 
-void status_fold(struct status *s, struct status *lane, uint32_t number)
+/* Of several lanes: adds one lane's look, with its books, to the look at all of them. It takes over the lane's names
+ * and batches. */
+static void status_fold(struct status *s, struct status *lane, uint32_t number)
 {
     bool held = number > 0 && status_rolled_back(s);
     uint64_t gen = s->mysql.gen, redis_gen = s->redis.gen;

@@ -219,5 +219,6 @@ bool service_info(redisContext *link, struct buf *out) MUST_CHECK;
 /* The number, or the text (cut to size, unprintable bytes as '?'), of INFO's line `name:`. False: no such line. */
 bool service_number(const struct buf *info, const char *name, int64_t *out);
 bool service_text(const struct buf *info, const char *name, char *out, size_t size);
+bool service_flag(const struct buf *info, const char *name); /* is it there, and not 0? */
 
 #endif

@@ -64,7 +64,6 @@ sum_t sum_difference(const struct sum *s); /* accepted less all the rest, modulo
 sum_t sum_read(const char *digits);        /* of a decimal that sum_write could have written */
 size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the length */
 
-bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut as the ledger says */
 size_t sums_unbalanced(const struct sums *s);
 bool sums_proved(const struct sums *s); /* all balance, and Redis is what MySQL was merged for */
 void sum_json(struct json *j, const char *key, sum_t v);

@@ -150,8 +150,10 @@ static void verb_words_put(size_t i, struct buf *out)
     BUF_LIT(out, "        ;;\n");
 }
 
-static void completion_put(struct buf *out)
+enum err verb_completion(const struct call *call)
 {
+    struct buf text = {0}, *out = &text;
+    (void)call;
     BUF_LIT(out, "# tallyd(1) for bash: made by `tallyd completion bash`\n"
                  "_tallyd()\n{\n"
                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= at words=\n"
@@ -169,14 +171,7 @@ static void completion_put(struct buf *out)
     BUF_LIT(
         out,
         "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -F _tallyd tallyd\n");
-}
-
-enum err verb_completion(const struct call *call)
-{
-    struct buf out = {0};
-    (void)call;
-    completion_put(&out);
-    return text_print(&out);
+    return text_print(&text);
 }
 
 /* --- `tallyd manual 1|5`: tallyd(1) and tallyd.yaml(5) as scdoc(5), from the tables of verbs.c, of the configuration and of the

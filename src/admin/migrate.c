@@ -131,26 +131,20 @@ static enum err apply_views(struct db *db, const struct setup *setup, struct err
     return ERR_NONE;
 }
 
-static enum err apply(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
-{
-    enum err code = apply_own(db, call, setup, e);
-    if (code == ERR_NONE)
-        code =
-            call->another_redis ? realms_free_make(db, setup->lanes, e) : realms_first(db, setup->lanes, e);
-    if (code == ERR_NONE && call->another_redis)
-        printf("MySQL now counts for one more Redis: the next one without a tally:realm\n");
-    if (code == ERR_NONE && call->tables) code = apply_tables(db, &setup->counters, e);
-    if (code == ERR_NONE && call->views) code = apply_views(db, setup, e);
-    return code;
-}
-
 static enum err connect_and_apply(const struct call *call, const struct setup *setup)
 {
     struct error e;
     struct db_config patient = setup->mysql; /* borrows its texts */
     patient.read_timeout_s = ANSWER_S;
     struct db *db = db_create(&patient);
-    enum err code = db_open(db) == CODE_OK ? apply(db, call, setup, &e) : db_error(db, &e);
+    enum err code = db_open(db) == CODE_OK ? apply_own(db, call, setup, &e) : db_error(db, &e);
+    if (code == ERR_NONE)
+        code =
+            call->another_redis ? realms_free_make(db, setup->lanes, &e) : realms_first(db, setup->lanes, &e);
+    if (code == ERR_NONE && call->another_redis)
+        printf("MySQL now counts for one more Redis: the next one without a tally:realm\n");
+    if (code == ERR_NONE && call->tables) code = apply_tables(db, &setup->counters, &e);
+    if (code == ERR_NONE && call->views) code = apply_views(db, setup, &e);
     db_destroy(&db);
     return code == ERR_NONE ? code : call_failed(&e);
 }

@@ -146,39 +146,23 @@ static void backlog_show(struct screen *c)
     buf_put_char(c->out, '\n');
 }
 
-static void counter_show(struct screen *c, const struct status_counter *of)
-{
-    char name[COUNTER_WIDTH + 1], until[HUMAN_BYTES];
-    bool none_waits = c->s->redis.up && c->s->redis.sorted;
-    snprintf(until, sizeof(until), "%s", of->complete_until_ms.known ? "not yet" : "?");
-    if (of->complete_until_ms.known && of->complete_until_ms.value > 0)
-        human_time(of->complete_until_ms.value, until);
-    buf_printf(c->out, TABLE, slice_show(of->counter->name, COUNTER_WIDTH, name, sizeof name),
-               figure_text(of->dirty, HUMAN), figure_span(of->oldest_ms, none_waits, HUMAN), until,
-               figure_text(of->merged, HUMAN), figure_text(of->rejected, HUMAN),
-               figure_text(of->rejects, HUMAN));
-}
-
 static void counters_show(struct screen *c)
 {
     buf_put_char(c->out, '\n');
     buf_printf(c->out, TABLE, "", "", "", "", "", "rejected", "rejected");
     buf_printf(c->out, TABLE, "counter", "waiting", "oldest", "complete up to", "merged", "hits", "rows");
-    for (size_t i = 0; i < c->s->counters_n; i++)
-        counter_show(c, &c->s->counters[i]);
-}
-
-static void batch_show(struct screen *c, const struct status_batch *b)
-{
-    char id[33], progress[80] = "-";
-    batch_id_hex(&b->id, id);
-    if (b->chunks.known)
-        snprintf(progress, sizeof(progress), "%s/%s", figure_text(b->chunks_merged, HUMAN),
-                 figure_text(b->chunks, HUMAN));
-    buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged\n", id, b->counter,
-               figure_text(b->fields, HUMAN), progress);
-    buf_printf(c->out, "    oldest hit %s, owner %s%s%s\n", human_span(b->age_ms, HUMAN), b->owner,
-               b->held[0] != '\0' ? ", HELD: " : "", b->held);
+    bool none_waits = c->s->redis.up && c->s->redis.sorted;
+    for (size_t i = 0; i < c->s->counters_n; i++) {
+        const struct status_counter *of = &c->s->counters[i];
+        char name[COUNTER_WIDTH + 1], until[HUMAN_BYTES];
+        snprintf(until, sizeof(until), "%s", of->complete_until_ms.known ? "not yet" : "?");
+        if (of->complete_until_ms.known && of->complete_until_ms.value > 0)
+            human_time(of->complete_until_ms.value, until);
+        buf_printf(c->out, TABLE, slice_show(of->counter->name, COUNTER_WIDTH, name, sizeof name),
+                   figure_text(of->dirty, HUMAN), figure_span(of->oldest_ms, none_waits, HUMAN), until,
+                   figure_text(of->merged, HUMAN), figure_text(of->rejected, HUMAN),
+                   figure_text(of->rejects, HUMAN));
+    }
 }
 
 static void batches_show(struct screen *c)
@@ -195,8 +179,18 @@ static void batches_show(struct screen *c)
         buf_printf(c->out, ", %s of them merged, and kept",
                    human_count(s->service.stats.batches_kept, HUMAN));
     buf_printf(c->out, "%s\n", s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
-    for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++)
-        batch_show(c, &s->batches[i]);
+    for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++) {
+        const struct status_batch *b = &s->batches[i];
+        char id[33], progress[80] = "-";
+        batch_id_hex(&b->id, id);
+        if (b->chunks.known)
+            snprintf(progress, sizeof(progress), "%s/%s", figure_text(b->chunks_merged, HUMAN),
+                     figure_text(b->chunks, HUMAN));
+        buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged\n", id, b->counter,
+                   figure_text(b->fields, HUMAN), progress);
+        buf_printf(c->out, "    oldest hit %s, owner %s%s%s\n", human_span(b->age_ms, HUMAN), b->owner,
+                   b->held[0] != '\0' ? ", HELD: " : "", b->held);
+    }
 }
 
 static void books_show(struct screen *c)

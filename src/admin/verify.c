@@ -143,28 +143,22 @@ static enum err keys_prove(struct servers *servers, const struct source *where,
     return code;
 }
 
-static enum err store_read(const struct call *call, const struct source *where, const struct counter *only,
-                           struct choice_keys *keys, struct store_report *r, struct error *e)
-{
-    struct servers servers;
-    enum err code = servers_open(&servers, where, e);
-    if (code != ERR_NONE) return code;
-    if (call->store != NULL) code = waiting_add(&servers, where, only, call->store, keys, e);
-    if (code == ERR_NONE) code = keys_prove(&servers, where, keys, r, e);
-    servers_close(&servers);
-    return code;
-}
-
 /* Of the store that --store names, of this counter or with NULL of all that have it; prints, and says what fails. */
 static enum err verify_store(const struct call *call, const struct setup *setup, const struct counter *only)
 {
     const struct source where = setup_source(setup);
     struct store_report r = {.json = call->json};
     struct choice_keys keys;
+    struct servers servers;
     struct error e;
     if (choice_keys(call, setup, only, &keys, &e) != ERR_NONE) return call_failed(&e);
     report_begin(&r, call->key != NULL ? call->key : call->store);
-    enum err code = store_read(call, &where, only, &keys, &r, &e);
+    enum err code = servers_open(&servers, &where, &e);
+    if (code == ERR_NONE) {
+        if (call->store != NULL) code = waiting_add(&servers, &where, only, call->store, &keys, &e);
+        if (code == ERR_NONE) code = keys_prove(&servers, &where, &keys, &r, &e);
+        servers_close(&servers);
+    }
     choice_keys_close(&keys);
     report_end(&r);
     if (code != ERR_NONE) {
@@ -214,18 +208,6 @@ static enum err realms_print(struct servers *servers, struct error *e)
     return code == ERR_NONE ? printed : code;
 }
 
-static enum err verify_prove(const struct call *call, const struct source *where, struct sums *sums,
-                             struct error *e)
-{
-    struct servers servers;
-    enum err code = servers_open(&servers, where, e);
-    if (code != ERR_NONE) return code;
-    code = proof_read(&servers.ask, servers.db, &proof_limits_verb, sums, e);
-    if (code == ERR_NONE && call->all && !call->json) code = realms_print(&servers, e);
-    servers_close(&servers);
-    return code;
-}
-
 static void report_text(const struct sums *sums, struct buf *text)
 {
     size_t unbalanced = sums_print(sums, text);
@@ -253,9 +235,15 @@ static enum err verify_all(const struct call *call, const struct setup *setup, c
 {
     const struct source where = setup_source(setup);
     struct sums sums;
+    struct servers servers;
     struct error e;
     sums_init(&sums, &setup->counters);
-    enum err code = verify_prove(call, &where, &sums, &e);
+    enum err code = servers_open(&servers, &where, &e);
+    if (code == ERR_NONE) {
+        code = proof_read(&servers.ask, servers.db, &proof_limits_verb, &sums, &e);
+        if (code == ERR_NONE && call->all && !call->json) code = realms_print(&servers, &e);
+        servers_close(&servers);
+    }
     if (code == ERR_NONE && only != NULL) sums_only(&sums, only->name);
     if (code == ERR_NONE) {
         struct buf text = {0};

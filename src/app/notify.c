@@ -39,26 +39,22 @@ static uint64_t environment_number(const char *variable)
     return text != NULL && num_parse_u64(slice_str(text), &number) ? number : 0;
 }
 
-/* Three signs of life in the time after which it is taken as dead. */
-static void watchdog_read(struct notify *n)
-{
-    uint64_t pid = environment_number("WATCHDOG_PID"), within_us = environment_number("WATCHDOG_USEC");
-    if (within_us == 0 || (pid != 0 && pid != (uint64_t)getpid())) return;
-    n->watchdog_ms = within_us / 3000 > 0 ? within_us / 3000 : 1;
-}
-
 void notify_init(struct notify *n)
 {
     *n = (struct notify){.fd = -1};
     const char *where = getenv("NOTIFY_SOCKET");
     if (where == NULL || where[0] == '\0') return;
     if (notify_address_read(n, where)) n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (n->fd < 0)
+    if (n->fd < 0) {
         log_event(LOG_WARN, "notify", "socket=%s why=%s", LOGQ(where),
                   LOGQ("expected the path of a unix socket, or @ and a name: no supervisor hears of start "
                        "and stop"));
-    else
-        watchdog_read(n);
+        return;
+    }
+    /* Three signs of life in the time after which it is taken as dead. */
+    uint64_t pid = environment_number("WATCHDOG_PID"), within_us = environment_number("WATCHDOG_USEC");
+    if (within_us == 0 || (pid != 0 && pid != (uint64_t)getpid())) return;
+    n->watchdog_ms = within_us / 3000 > 0 ? within_us / 3000 : 1;
 }
 
 void notify_ready(struct notify *n)

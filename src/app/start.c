@@ -163,21 +163,17 @@ static enum err schema_refusal(const struct schema_report *r, struct error *e)
     UNREACHABLE();
 }
 
-static enum err mysql_check(struct service *s, struct db *db, struct error *e)
-{
-    struct schema_report report = {0};
-    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_durability == CONF_RELAXED,
-                                 .lanes = s->settings->setup.lanes};
-    enum err code = schema_check(db, &s->settings->setup.counters, &rules, &report, e);
-    if (code == ERR_NONE && schema_refusals(&report) > 0) code = schema_refusal(&report, e);
-    schema_report_close(&report);
-    return code;
-}
-
 static enum err mysql_begin(struct service *s, struct error *e)
 {
-    struct db *db = db_create(&s->settings->setup.mysql);
-    enum err code = db_open(db) == CODE_OK ? mysql_check(s, db, e) : db_error(db, e);
+    const struct setup *setup = &s->settings->setup;
+    struct schema_report report = {0};
+    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_durability == CONF_RELAXED,
+                                 .lanes = setup->lanes};
+    struct db *db = db_create(&setup->mysql);
+    enum err code =
+        db_open(db) == CODE_OK ? schema_check(db, &setup->counters, &rules, &report, e) : db_error(db, e);
+    if (code == ERR_NONE && schema_refusals(&report) > 0) code = schema_refusal(&report, e);
+    schema_report_close(&report);
     db_destroy(&db);
     s->mysql_seen = code == ERR_NONE;
     if (code != ERR_UNAVAILABLE || !s->serves) return code;

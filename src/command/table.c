@@ -162,15 +162,6 @@ bool spec_arity_fits(const struct spec *spec, uint32_t args_n)
     return spec->arity >= 0 ? args_n == (uint32_t)spec->arity : args_n >= (uint32_t)-spec->arity;
 }
 
-static void reply_arity(const struct spec *whole, const struct spec *sub, struct buf *out)
-{
-    const char *before = whole->run == run_exec ? "EXECABORT Transaction discarded because of:" : "ERR";
-    if (sub == whole)
-        reply_errorf(out, "%s wrong number of arguments for '%s' command", before, whole->name);
-    else
-        reply_errorf(out, "ERR wrong number of arguments for '%s|%s' command", whole->name, sub->name);
-}
-
 const struct spec *spec_resolve(const struct session *s, const struct request *r, const struct spec **whole,
                                 struct buf *out)
 {
@@ -191,7 +182,12 @@ const struct spec *spec_resolve(const struct session *s, const struct request *r
         }
     }
     if (spec_arity_fits(spec, r->args_n)) return spec;
-    reply_arity(*whole, spec, out);
+    const char *name = (*whole)->name;
+    const char *before = (*whole)->run == run_exec ? "EXECABORT Transaction discarded because of:" : "ERR";
+    if (spec == *whole)
+        reply_errorf(out, "%s wrong number of arguments for '%s' command", before, name);
+    else
+        reply_errorf(out, "ERR wrong number of arguments for '%s|%s' command", name, spec->name);
     return NULL;
 }
 

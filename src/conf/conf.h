@@ -578,6 +578,8 @@ const char *conf_where(const struct conf *c, size_t counter, enum conf_option op
 const char *conf_where_user(const struct conf *c, size_t user, enum conf_option option, char *out,
                             size_t size);
 
+bool conf_same_text(const char *a, const char *b); /* NULL is the same as NULL only */
+
 /* The options that differ and need a restart: their names into out, ", " between them. Returns how many. */
 size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, struct buf *out);
 

@@ -172,7 +172,7 @@ static bool same_value(const struct conf_row *row, const void *a, const void *b)
     return same;
 }
 
-static bool same_text(const char *a, const char *b)
+bool conf_same_text(const char *a, const char *b)
 {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
@@ -204,10 +204,11 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
         if (row->owner == OWNER_ALL && !row->reload && !same_value(row, now, wanted))
             changed_add(out, row->path, &n);
     }
-    if (!same_text(now->redis_password, wanted->redis_password)) changed_add(out, "Redis' password", &n);
-    if (!same_text(now->sentinel_password, wanted->sentinel_password))
+    if (!conf_same_text(now->redis_password, wanted->redis_password)) changed_add(out, "Redis' password", &n);
+    if (!conf_same_text(now->sentinel_password, wanted->sentinel_password))
         changed_add(out, "the sentinels' password", &n);
-    if (!same_text(now->mysql_password, wanted->mysql_password)) changed_add(out, "MySQL's password", &n);
+    if (!conf_same_text(now->mysql_password, wanted->mysql_password))
+        changed_add(out, "MySQL's password", &n);
     if (!same_counters(now, wanted)) changed_add(out, "counters", &n);
     return n;
 }

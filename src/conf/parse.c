@@ -63,15 +63,6 @@ static void problem(struct reader *r, struct conf_place at, const char *fmt, ...
     r->problems_n++;
 }
 
-static void problem_expected(struct reader *r, struct conf_place at, const char *shown,
-                             const struct conf_row *row, const char *what)
-{
-    struct buf expected = {0};
-    conf_expected(row, &expected);
-    problem(r, at, "%s is %s, expected %.*s", shown, what, (int)expected.n, expected.p);
-    buf_free(&expected);
-}
-
 static struct slice scalar_of(const yaml_node_t *node)
 {
     return slice_of((const char *)node->data.scalar.value, node->data.scalar.length);
@@ -105,6 +96,19 @@ static void describe(const yaml_node_t *node, const struct conf_row *row, char *
     else
         snprintf(out, size, is_quoted(node) ? "the text \"%s\"" : "%s",
                  slice_show(scalar, SHOWN_BYTES, text, sizeof(text)));
+}
+
+/* what: what is there instead; NULL: the node says it. */
+static void problem_expected(struct reader *r, const struct conf_row *row, const struct spot *at,
+                             const yaml_node_t *node, const char *what)
+{
+    struct buf expected = {0};
+    char shown[128];
+    if (what == NULL) describe(node, row, shown, sizeof(shown));
+    conf_expected(row, &expected);
+    problem(r, mark_place(&node->start_mark), "%s is %s, expected %.*s", at->shown,
+            what != NULL ? what : shown, (int)expected.n, expected.p);
+    buf_free(&expected);
 }
 
 static bool made_of(struct slice name, size_t most, const char *letters)
@@ -163,12 +167,10 @@ static void problem_unknown(struct reader *r, struct conf_place at, const struct
 static void scalar_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                         yaml_node_t *node)
 {
-    char what[128];
     const char *why = NULL;
     bool scalar = node->type == YAML_SCALAR_NODE && !is_null(node);
     if (scalar && value_read(row, scalar_of(node), is_quoted(node), at->of, &why)) return;
-    describe(node, row, what, sizeof(what));
-    problem_expected(r, mark_place(&node->start_mark), at->shown, row, why != NULL ? why : what);
+    problem_expected(r, row, at, node, why);
 }
 
 /* The pair's key as a name; a key that is no text, or exists twice, is a problem. */
@@ -225,10 +227,8 @@ static void lookup_read(struct reader *r, const struct conf_row *row, const stru
 {
     bool given[CONF_LOOKUP_NAMES] = {false};
     struct conf_place here = mark_place(&node->start_mark);
-    char what[128];
     if (node->type != YAML_MAPPING_NODE) {
-        describe(node, row, what, sizeof(what));
-        problem_expected(r, here, at->shown, row, what);
+        problem_expected(r, row, at, node, NULL);
         return;
     }
     for (size_t i = 0; i < pairs_of(node); i++)
@@ -263,10 +263,8 @@ static void named_read(struct reader *r, const struct conf_row *row, const struc
 static void names_read(struct reader *r, const struct conf_row *row, const struct spot *at, yaml_node_t *node)
 {
     struct slice name;
-    char what[128];
     if (node->type != YAML_MAPPING_NODE) {
-        describe(node, row, what, sizeof(what));
-        problem_expected(r, mark_place(&node->start_mark), at->shown, row, what);
+        problem_expected(r, row, at, node, NULL);
         return;
     }
     for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++)
@@ -291,7 +289,7 @@ static void option_read(struct reader *r, const struct conf_row *row, const stru
         return;
     }
     yaml_node_item_t *item = node->data.sequence.items.start, *end = node->data.sequence.items.top;
-    if (item == end) problem_expected(r, mark_place(&node->start_mark), at->shown, row, "an empty list");
+    if (item == end) problem_expected(r, row, at, node, "an empty list");
     for (; item < end; item++)
         scalar_read(r, row, at, yaml_document_get_node(r->doc, *item));
 }

@@ -42,9 +42,10 @@ static bool fit_to_read(int fd, struct error *e)
     return true;
 }
 
-/* The text of fd, at most `most` bytes; line: one line, whose end is taken off. NULL: e->text is fault. */
-static char *secret_text_read(int fd, size_t most, bool line, const char *fault, struct error *e)
+/* The text of fd; line: one line, whose end is taken off. NULL: e->text says what is wrong. */
+static char *secret_text_read(int fd, bool line, struct error *e)
 {
+    size_t most = line ? SECRET_BYTES_MAX : LINES_BYTES_MAX;
     char *text = heap_alloc(most + 1);
     ssize_t n = read(fd, text, most);
     bool good = n >= 0 && (size_t)n < most;
@@ -55,24 +56,13 @@ static char *secret_text_read(int fd, size_t most, bool line, const char *fault,
     if (good) return text;
     explicit_bzero(text, most);
     heap_free(text);
-    error_set(e, ERR_CONFIG, "%s", fault);
+    error_set(e, ERR_CONFIG,
+              line ? "is a file without a password, expected one line of text of at most 1000 bytes"
+                   : "is not a file of text of at most 64 KiB");
     return NULL;
 }
 
-static char *secret_line_read(int fd, struct error *e)
-{
-    return secret_text_read(fd, SECRET_BYTES_MAX, true,
-                            "is a file without a password, expected one line of text of at most 1000 bytes",
-                            e);
-}
-
-static char *lines_read(int fd, struct error *e)
-{
-    return secret_text_read(fd, LINES_BYTES_MAX, false, "is not a file of text of at most 64 KiB", e);
-}
-
-static char *secret_read(const char *conf_file, const char *path, char *(*read_fd)(int fd, struct error *e),
-                         struct error *e)
+static char *secret_read(const char *conf_file, const char *path, bool line, struct error *e)
 {
     char *full = secret_path(conf_file, path);
     int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), why = errno;
@@ -83,19 +73,19 @@ static char *secret_read(const char *conf_file, const char *path, char *(*read_f
                   strerror(why));
         return NULL;
     }
-    char *secret = fit_to_read(fd, e) ? read_fd(fd, e) : NULL;
+    char *secret = fit_to_read(fd, e) ? secret_text_read(fd, line, e) : NULL;
     close(fd);
     return secret;
 }
 
 char *secret_read_file(const char *conf_file, const char *path, struct error *e)
 {
-    return secret_read(conf_file, path, secret_line_read, e);
+    return secret_read(conf_file, path, true, e);
 }
 
 char *secret_read_lines(const char *conf_file, const char *path, struct error *e)
 {
-    return secret_read(conf_file, path, lines_read, e);
+    return secret_read(conf_file, path, false, e);
 }
 
 char *secret_read_credential(const char *name, struct error *e)
@@ -115,7 +105,7 @@ char *secret_read_credential(const char *name, struct error *e)
     if (fd < 0) return NULL;
     char begin[2]; /* an empty line is what a unit passes for a password that was not set */
     ssize_t n = pread(fd, begin, sizeof begin, 0);
-    char *secret = n == 0 || (n == 1 && begin[0] == '\n') ? NULL : secret_line_read(fd, e);
+    char *secret = n == 0 || (n == 1 && begin[0] == '\n') ? NULL : secret_text_read(fd, true, e);
     close(fd);
     return secret;
 }

@@ -79,10 +79,6 @@ void value_map_put(const struct conf_map *map, size_t i, struct buf *out);
 struct slice value_lookup_name(const struct conf_row *row, size_t i);
 bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, void *base) MUST_CHECK;
 
-/* Options that are lists: whole numbers, tiers, texts; private to the room. */
-
-/* Numbers with a unit, as options have them: "60s", "1MiB"; private to the room. */
-
 /* Passwords from the environment or from files; private to the room. */
 
 /* path as it is opened, heap: a relative one begins at the directory of the configuration file. */

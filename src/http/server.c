@@ -196,17 +196,6 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
 
 /* --- the answer --- */
 
-static struct MHD_Response *response_of(struct exchange *x)
-{
-    if (x->fixed.p != NULL)
-        return MHD_create_response_from_buffer(x->fixed.n, (void *)(uintptr_t)x->fixed.p,
-                                               MHD_RESPMEM_PERSISTENT);
-    struct MHD_Response *r =
-        MHD_create_response_from_buffer_with_free_callback(x->body.n, x->body.p, heap_free);
-    if (r != NULL) x->body = (struct buf){0}; /* it is the response's */
-    return r;
-}
-
 /* dygraphs sets styles by script, which the policy allows; it forbids everything from elsewhere. */
 static void headers_put(const struct exchange *x, struct MHD_Response *r)
 {
@@ -231,8 +220,13 @@ static void headers_put(const struct exchange *x, struct MHD_Response *r)
 
 static enum MHD_Result exchange_answer(struct exchange *x)
 {
-    struct MHD_Response *r = response_of(x);
+    bool fixed = x->fixed.p != NULL;
+    struct MHD_Response *r =
+        fixed ? MHD_create_response_from_buffer(x->fixed.n, (void *)(uintptr_t)x->fixed.p,
+                                                MHD_RESPMEM_PERSISTENT)
+              : MHD_create_response_from_buffer_with_free_callback(x->body.n, x->body.p, heap_free);
     if (r == NULL) return MHD_NO;
+    if (!fixed) x->body = (struct buf){0}; /* it is the response's */
     headers_put(x, r);
     enum MHD_Result queued = MHD_queue_response(x->connection, x->status, r);
     MHD_destroy_response(r);

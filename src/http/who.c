@@ -152,19 +152,14 @@ const struct conf_bearers *bearers_now(const struct bearers *s)
     return __atomic_load_n(&s->now, __ATOMIC_ACQUIRE);
 }
 
-static bool token_same(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 void bearers_take(struct bearers *s, struct conf_bearers *bearers)
 {
     const struct conf_bearers *a = s->now;
     bool same = a->n == bearers->n;
     for (size_t i = 0; same && i < a->n; i++)
-        same = token_same(a->all[i].name, bearers->all[i].name) &&
-               token_same(a->all[i].secret, bearers->all[i].secret) &&
-               token_same(a->all[i].store, bearers->all[i].store);
+        same = conf_same_text(a->all[i].name, bearers->all[i].name) &&
+               conf_same_text(a->all[i].secret, bearers->all[i].secret) &&
+               conf_same_text(a->all[i].store, bearers->all[i].store);
     if (same) {
         bearers_free(bearers);
         return;

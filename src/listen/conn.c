@@ -498,23 +498,19 @@ static size_t kernel_has(const struct conn *c)
     return (size_t)n;
 }
 
-/* How many hits were counted whose answers the client cannot have read. Answers in the kernel are assumed to be as long
- * as those after them. */
-static uint64_t counted_untold(const struct conn *c)
-{
-    uint64_t here = c->outlet.counted - c->told, bytes = conn_unread(c);
-    return bytes == 0 ? here : here + here * kernel_has(c) / bytes;
-}
-
 static void stalled(struct conn *c)
 {
     char peer[80];
+    /* Hits that were counted and whose answers the client cannot have read. Answers in the kernel are assumed to be as long
+     * as those after them. */
+    uint64_t untold = c->outlet.counted - c->told, bytes = conn_unread(c);
+    if (bytes > 0) untold += untold * kernel_has(c) / bytes;
     conn_peer(c, peer, sizeof(peer));
     log_event(LOG_WARN, "client_closed",
               "why=\"read nothing\" peer=%s stalled_ms=%u unread_bytes=%zu counted_untold=%llu "
               "next=\"counted_untold hits were counted, but their answers were not sent; a client must read "
               "while it writes\"",
-              peer, c->listen->limits.stall_ms, conn_unread(c), (unsigned long long)counted_untold(c));
+              peer, c->listen->limits.stall_ms, conn_unread(c), (unsigned long long)untold);
     STAT_ADD(connections_stalled, 1);
     conn_drop(c);
 }

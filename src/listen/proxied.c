@@ -97,19 +97,17 @@ static enum header bytes_read(struct slice in, union client *out, size_t *length
     return HEADER_WHOLE;
 }
 
-static enum header header_read(struct slice in, union client *out, size_t *length)
-{
-    if (begins(in, MARK, MARK_BYTES)) return bytes_read(in, out, length);
-    if (begins(in, "PROXY ", 6)) return header_text_read(in, out, length);
-    return HEADER_WRONG;
-}
-
 bool proxied_take(struct conn *c, char **text, size_t *n)
 {
     union client client = {0};
     size_t before = c->kept.n, length = 0;
     buf_put(&c->kept, *text, *n);
-    enum header header = header_read(buf_slice(&c->kept), &client, &length);
+    struct slice in = buf_slice(&c->kept);
+    enum header header = HEADER_WRONG;
+    if (begins(in, MARK, MARK_BYTES))
+        header = bytes_read(in, &client, &length);
+    else if (begins(in, "PROXY ", 6))
+        header = header_text_read(in, &client, &length);
     if (header == HEADER_MORE) return false;
     if (header != HEADER_WHOLE) {
         proxied_log(c, "no PROXY protocol header came first: let the proxy send one (send-proxy), or take "

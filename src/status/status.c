@@ -145,20 +145,6 @@ static void lane_probe(struct ask *a, const struct source *where, bool brief, st
     probe_mysql_lane(db, where, &realm, brief, s);
 }
 
-static void lanes_probe(struct ask *a, const struct source *where, bool brief, struct db *db,
-                        struct status *s)
-{
-    for (uint32_t i = 0; i < where->lanes; i++) {
-        struct error e;
-        struct status lane;
-        bool connected = ask_lane(a, i, &e) == ERR_NONE;
-        status_init(where, &lane);
-        lane_probe(a, where, brief, db, connected ? NULL : e.text, &lane);
-        status_fold(s, &lane, i);
-        status_close(&lane);
-    }
-}
-
 static void servers_probe(const struct source *where, const struct status_how *how, struct db *db,
                           struct status *s)
 {
@@ -166,10 +152,15 @@ static void servers_probe(const struct source *where, const struct status_how *h
     struct error e;
     bool many = where->lanes > 1;
     bool open = (many ? ask_find : ask_open)(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
-    if (open && many)
-        lanes_probe(&ask, where, how->brief, db, s);
-    else
-        lane_probe(&ask, where, how->brief, db, open ? NULL : e.text, s);
+    if (!open || !many) lane_probe(&ask, where, how->brief, db, open ? NULL : e.text, s);
+    for (uint32_t i = 0; open && many && i < where->lanes; i++) {
+        struct status lane;
+        bool connected = ask_lane(&ask, i, &e) == ERR_NONE;
+        status_init(where, &lane);
+        lane_probe(&ask, where, how->brief, db, connected ? NULL : e.text, &lane);
+        status_fold(s, &lane, i);
+        status_close(&lane);
+    }
     probe_mysql(db, where, how->brief, s);
     if (!how->books)
         books_unknown(s, "not asked for");

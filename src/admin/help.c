@@ -104,16 +104,6 @@ static void verbs_put(char between, struct buf *out)
     }
 }
 
-/* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
-static void help_words_put(const struct verb *v, struct buf *out)
-{
-    for (const char *p = v->words; p != NULL && *p != '\0'; p++)
-        buf_put_char(out, *p == '|' ? ' ' : *p);
-    if (v->words != NULL) return;
-    verbs_put(' ', out);
-    conf_describe(option_word, out);
-}
-
 /* After an option that takes something, nothing else is offered. */
 static void arguments_put(struct buf *out)
 {
@@ -144,7 +134,13 @@ static void verb_words_put(size_t i, struct buf *out)
     BUF_LIT(out, "\"\n");
     if (verbs[i].words != NULL || verbs[i].run == verb_help) {
         BUF_LIT(out, "        ((at + 1 == COMP_CWORD)) && words=\"");
-        help_words_put(&verbs[i], out);
+        /* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
+        for (const char *p = verbs[i].words; p != NULL && *p != '\0'; p++)
+            buf_put_char(out, *p == '|' ? ' ' : *p);
+        if (verbs[i].words == NULL) {
+            verbs_put(' ', out);
+            conf_describe(option_word, out);
+        }
         BUF_LIT(out, " $words\"\n");
     }
     BUF_LIT(out, "        ;;\n");

@@ -28,17 +28,6 @@ struct order *order_create(struct session *s, uint32_t lanes)
     return o;
 }
 
-static void order_free(struct order *o)
-{
-    for (uint32_t i = 0; i <= o->lanes; i++) {
-        buf_free(&o->ways[i].outlet.out);
-        buf_free(&o->texts[i]);
-    }
-    heap_free(o->texts);
-    heap_free(o->ring);
-    heap_free(o);
-}
-
 /* A way that coalesce has on a list still belongs to it: it reports the way once more. */
 bool order_gone(struct order *o, struct outlet *client)
 {
@@ -48,8 +37,15 @@ bool order_gone(struct order *o, struct outlet *client)
         way->gone = true;
         client->waiting += way->waiting + list_linked(&way->touched);
     }
-    if (client->waiting == 0) order_free(o);
-    return client->waiting == 0;
+    if (client->waiting > 0) return false;
+    for (uint32_t i = 0; i <= o->lanes; i++) {
+        buf_free(&o->ways[i].outlet.out);
+        buf_free(&o->texts[i]);
+    }
+    heap_free(o->texts);
+    heap_free(o->ring);
+    heap_free(o);
+    return true;
 }
 
 __attribute__((noinline, cold)) static void ring_size(struct order *o, uint32_t cap)

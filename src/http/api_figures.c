@@ -124,29 +124,25 @@ static bool figures_range(struct figures *f, struct slice from, struct slice to)
 
 /* --- all of it --- */
 
-/* What cannot be asked of this counter. NULL: it can. */
-static const char *unfit(const struct figures *f, bool ranged, bool topped)
-{
-    bool timed = figures_timed(f);
-    if (ranged && !timed) return "from and to are for date and hour";
-    return topped && timed && f->parts.n == 1 ? "top is for integer and text" : NULL;
-}
-
 static bool redis_ask_read(struct figures *f)
 {
     struct slice from, to, top, field;
     bool has_from = parameter_given(f, "from", &from), has_to = parameter_given(f, "to", &to),
          topped = parameter_given(f, "top", &top);
-    bool ranged = has_from || has_to;
-    const char *fault = unfit(f, ranged, topped);
+    bool ranged = has_from || has_to, timed = figures_timed(f);
+    const char *fault = NULL; /* what cannot be asked of this counter */
+    if (ranged && !timed)
+        fault = "from and to are for date and hour";
+    else if (topped && timed && f->parts.n == 1)
+        fault = "top is for integer and text";
     if (parameter_given(f, "field", &field) && (ranged || topped))
         return exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
     if (fault != NULL)
         return exchange_refuse(f->x, 400, ranged ? "ask with top or field" : "ask with from and to",
                                "%s; this counter's field is %s", fault, field_kind_name(f->counter->field));
     if (field.p != NULL && !field_read(f, field, &from, &to)) return false;
-    f->by_time = figures_timed(f) && !topped;
-    return range_parts_read(f) && (!figures_timed(f) || figures_range(f, from, to)) &&
+    f->by_time = timed && !topped;
+    return range_parts_read(f) && (!timed || figures_range(f, from, to)) &&
            exchange_number(f->x, "top", 1, RANGE_MAX, TOP_STANDARD, &f->top);
 }
 

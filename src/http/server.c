@@ -233,21 +233,6 @@ static enum MHD_Result exchange_answer(struct exchange *x)
     return queued;
 }
 
-static enum MHD_Result exchange_run(struct exchange *x)
-{
-    if (x->route->waits) {
-        MHD_suspend_connection(x->connection);
-        x->job.turn.who = x->who.bearer;
-        if (pool_submit(&x->http->pool, &x->job)) return MHD_YES;
-        stopping_refuse(x);
-        MHD_resume_connection(x->connection);
-        return MHD_YES;
-    }
-    x->route->run(x, NULL);
-    PRE(x->answered);
-    return exchange_answer(x);
-}
-
 /* Called when the headers are here, for each piece of a body, at its end, and after each resume. */
 static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection, const char *path,
                                     const char *method, const char *version, const char *body, size_t *body_n,
@@ -265,7 +250,18 @@ static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection
         return x->taken_bytes <= BODY_BYTES ? MHD_YES : MHD_NO;
     }
     heads_got(connection);
-    return x->answered ? exchange_answer(x) : exchange_run(x);
+    if (x->answered) return exchange_answer(x);
+    if (x->route->waits) {
+        MHD_suspend_connection(x->connection);
+        x->job.turn.who = x->who.bearer;
+        if (pool_submit(&x->http->pool, &x->job)) return MHD_YES;
+        stopping_refuse(x);
+        MHD_resume_connection(x->connection);
+        return MHD_YES;
+    }
+    x->route->run(x, NULL);
+    PRE(x->answered);
+    return exchange_answer(x);
 }
 
 /* Paths and queries are decoded by exchange.c, which keeps %2F and refuses %00. */

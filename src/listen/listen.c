@@ -148,6 +148,14 @@ static void listener_take(struct listener *ls, int fd)
         conn_accept(ls, fd);
 }
 
+static void held_take(struct listener *ls)
+{
+    if (!ls->held) return;
+    ls->held = false;
+    ls->listen->held--;
+    listener_take(ls, -1);
+}
+
 /* libuv accepts as long as clients wait, so a flood would keep it there. It stops while a client is not taken from
  * it. */
 static void on_connection(uv_stream_t *stream, int status)
@@ -161,18 +169,6 @@ static void on_connection(uv_stream_t *stream, int status)
     } else {
         ls->held = true;
         l->held++;
-    }
-}
-
-static void accept_turn(struct listen *l)
-{
-    l->accepted = 0;
-    for (size_t i = 0; i < l->listeners_n && l->held > 0; i++) {
-        struct listener *ls = l->listeners[i];
-        if (!ls->held) continue;
-        ls->held = false;
-        l->held--;
-        listener_take(ls, -1);
     }
 }
 
@@ -261,7 +257,9 @@ void listen_turn(struct listen *l)
 {
     struct list now;
     turn_begin(l);
-    if (!l->stopping) accept_turn(l);
+    if (!l->stopping) l->accepted = 0;
+    for (size_t i = 0; !l->stopping && i < l->listeners_n && l->held > 0; i++)
+        held_take(l->listeners[i]);
     greeting_turn(l);
     list_init(&now);
     list_move_all(&now, &l->resumed); /* those resumed meanwhile come next time */
@@ -283,11 +281,7 @@ void listen_flush_all(struct listen *l)
  * SYNs out for a round trip was tried: each of them came again a second later, some a restart, where 13 of 400 restarts reset one. */
 static void listener_leave(struct listener *ls, int fd)
 {
-    if (ls->held) {
-        ls->held = false;
-        ls->listen->held--;
-        listener_take(ls, -1);
-    }
+    held_take(ls);
     uint32_t most = ls->listen->limits.backlog + 1; /* the queue has no more, however fast others come */
     for (int next; most > 0 && (next = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; most--)
         listener_take(ls, next);

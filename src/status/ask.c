@@ -165,8 +165,20 @@ void reach_close(struct reach *r)
 
 /* --- how many lanes there are --- */
 
-static enum err lanes_compare(const struct source *where, int64_t told, struct error *e)
+static enum err lanes_ask(struct ask *home, const struct source *where, bool keep, struct error *e)
 {
+    char why[200];
+    int64_t told = 0;
+    const struct redis_answer *r =
+        redis_call(&home->link, "EVAL %.*s 3 {}" KEY_LANES " {}" KEY_GEN " {}" KEY_REALM " %u %d",
+                   SLICE_ARG(lua_lanes), where->lanes, keep);
+    if (!answer_is(r, REDIS_NIL) && !answer_integer(r, &told)) {
+        answer_why(r, why, sizeof why);
+        return error_set(e, ERR_UNAVAILABLE,
+                         "the cluster does not say how many lanes it has (%s); see that it answers, and that "
+                         "redis.url's user may read and write the keys {*}*",
+                         why);
+    }
     if (told < 0)
         return error_set(
             e, ERR_BUSY,
@@ -179,21 +191,6 @@ static enum err lanes_compare(const struct source *where, int64_t told, struct e
         "other slots. Write redis.lanes: %lld. Another number needs a cluster that tallyd has not "
         "used yet",
         where->lanes, (long long)told, (long long)told);
-}
-
-static enum err lanes_ask(struct ask *home, const struct source *where, bool keep, struct error *e)
-{
-    char why[200];
-    int64_t told = 0;
-    const struct redis_answer *r =
-        redis_call(&home->link, "EVAL %.*s 3 {}" KEY_LANES " {}" KEY_GEN " {}" KEY_REALM " %u %d",
-                   SLICE_ARG(lua_lanes), where->lanes, keep);
-    if (answer_is(r, REDIS_NIL) || answer_integer(r, &told)) return lanes_compare(where, told, e);
-    answer_why(r, why, sizeof why);
-    return error_set(e, ERR_UNAVAILABLE,
-                     "the cluster does not say how many lanes it has (%s); see that it answers, and that "
-                     "redis.url's user may read and write the keys {*}*",
-                     why);
 }
 
 /* The mover ends links of others, this one, too: so it is made again. */

@@ -305,22 +305,6 @@ void command_tick(struct command *c, uint64_t now_ms)
 
 /* ---- reload ---- */
 
-static void session_new_users(struct session *s, struct users *users)
-{
-    const struct user *old = s->user;
-    struct user *u = old == NULL ? NULL : user_find(users, slice_str(old->name));
-    s->broken = true;
-    s->user = NULL;
-    if (users->n == 0) {
-        place_set(s, DOOR_OPEN);
-    } else if (u == NULL || !user_is_same(old, u)) {
-        place_set(s, DOOR_CLOSED);
-    } else {
-        s->user = u;
-        u->connections++;
-    }
-}
-
 static void proofs_keep(const struct users *old, struct users *fresh)
 {
     for (size_t i = 0; i < fresh->n; i++) {
@@ -341,7 +325,19 @@ static void new_users(struct list *of, struct users *users)
         struct session *s = CONTAINER_OF(all.next, struct session, place);
         list_remove(&s->place);
         list_push(of, &s->place);
-        if (!s->inside && (s->door != DOOR_CLOSED || users->n == 0)) session_new_users(s, users);
+        if (s->inside || (s->door == DOOR_CLOSED && users->n > 0)) continue;
+        const struct user *old = s->user;
+        struct user *u = old == NULL ? NULL : user_find(users, slice_str(old->name));
+        s->broken = true;
+        s->user = NULL;
+        if (users->n == 0) {
+            place_set(s, DOOR_OPEN);
+        } else if (u == NULL || !user_is_same(old, u)) {
+            place_set(s, DOOR_CLOSED);
+        } else {
+            s->user = u;
+            u->connections++;
+        }
     }
 }
 

@@ -412,23 +412,6 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
         problem_unknown(r, mark_place(&key->start_mark), in, name);
 }
 
-/* Options that must be given, directly under this map. */
-static void missing_check(struct reader *r, const struct spot *in, struct conf_place at)
-{
-    size_t group = strlen(in->path);
-    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
-        const struct conf_row *row = &conf_rows[i];
-        const char *dot = strrchr(row->path, '.');
-        bool here =
-            dot != NULL && (size_t)(dot - row->path) == group && memcmp(row->path, in->path, group) == 0;
-        if (!here || row->standard != NULL || in->places[i].line > 0) continue;
-        in->places[i] = at;
-        char shown[PATH_BYTES];
-        path_join(in->shown, slice_str(dot + 1), shown);
-        problem(r, at, "%s is missing, expected %s", shown, row->expect);
-    }
-}
-
 static void map_read(struct reader *r, const struct spot *in, yaml_node_t *node)
 {
     struct conf_place at = mark_place(&node->start_mark);
@@ -441,7 +424,19 @@ static void map_read(struct reader *r, const struct spot *in, yaml_node_t *node)
     }
     for (size_t i = 0; i < pairs_of(node); i++)
         pair_read(r, in, node, &node->data.mapping.pairs.start[i]);
-    missing_check(r, in, at);
+    /* Options that must be given, directly under this map. */
+    size_t group = strlen(in->path);
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
+        const struct conf_row *row = &conf_rows[i];
+        const char *dot = strrchr(row->path, '.');
+        bool here =
+            dot != NULL && (size_t)(dot - row->path) == group && memcmp(row->path, in->path, group) == 0;
+        if (!here || row->standard != NULL || in->places[i].line > 0) continue;
+        in->places[i] = at;
+        char shown[PATH_BYTES];
+        path_join(in->shown, slice_str(dot + 1), shown);
+        problem(r, at, "%s is missing, expected %s", shown, row->expect);
+    }
 }
 
 static void default_set(const struct conf_row *row, void *of, const struct conf_place *places)

@@ -136,29 +136,26 @@ static void asked_keep(struct label_cache *c, struct asking *a, struct labels *o
     buf_free(&key);
 }
 
-static void labels_ask(struct label_cache *c, struct panel *p, struct asking *a, struct labels *out)
+struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,
+                          const struct slice *ids, size_t n)
 {
     static struct log_seldom line;
     unsigned times;
     struct error e;
-    map_init(&a->said);
-    if (panel_labels(p, a->counter, a->fields, a->n, label_take, a, &e) == ERR_NONE)
-        asked_keep(c, a, out);
-    else if (log_seldom(&line, &times))
-        log_event(LOG_WARN, "labels_unread", "counter=" SLICE_FMT " times=%u why=%s",
-                  SLICE_ARG(a->counter->name), times, LOGQ(e.text));
-    generation_close(&a->said);
-}
-
-struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,
-                          const struct slice *ids, size_t n)
-{
     struct labels out = {heap_zalloc((n + 1) * sizeof *out.all), n};
     struct asking a = {.counter = counter, .ids = ids, .now_ms = mono_ms()};
     a.wanted = heap_alloc((n + 1) * sizeof *a.wanted);
     a.fields = heap_alloc((n + 1) * sizeof *a.fields);
     kept_look(cache, &a, &out);
-    if (a.n > 0 && p != NULL) labels_ask(cache, p, &a, &out);
+    if (a.n > 0 && p != NULL) {
+        map_init(&a.said);
+        if (panel_labels(p, counter, a.fields, a.n, label_take, &a, &e) == ERR_NONE)
+            asked_keep(cache, &a, &out);
+        else if (log_seldom(&line, &times))
+            log_event(LOG_WARN, "labels_unread", "counter=" SLICE_FMT " times=%u why=%s",
+                      SLICE_ARG(counter->name), times, LOGQ(e.text));
+        generation_close(&a.said);
+    }
     heap_free(a.wanted);
     heap_free(a.fields);
     return out;

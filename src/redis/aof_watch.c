@@ -78,12 +78,6 @@ void aof_watch_look(struct aof_watch *w, const struct aof_look *l)
     if (most_us > w->ahead_most_us) w->ahead_most_us = most_us;
 }
 
-static bool old_file_closes(const struct aof_watch *w, const struct aof_look *l)
-{
-    return l->facts.version < 70200 && (l->rewriting || !l->rewritten_ok) &&
-           l->answered_ms < w->rewrites_ms + CLOSE_MS;
-}
-
 /* --- a write --- */
 
 bool aof_watch_wants_rewrite(const struct aof_watch *w, const struct aof_look *l)
@@ -108,7 +102,9 @@ static const char *obstacle(const struct aof_watch *w, const struct aof_look *l)
     if (l->time_us <= w->clock_us)
         return "Redis' clock was put back, and it syncs nothing until that clock is where it was: "
                "run BGREWRITEAOF";
-    if (old_file_closes(w, l)) return "Redis rewrites its AOF";
+    if (l->facts.version < 70200 && (l->rewriting || !l->rewritten_ok) &&
+        l->answered_ms < w->rewrites_ms + CLOSE_MS) /* the old file is being closed */
+        return "Redis rewrites its AOF";
     return NULL;
 }
 

@@ -185,19 +185,6 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
     redis_link_ask(l, 1, beat_done, NULL);
 }
 
-static bool holder_linked(const struct redis_instance *i, struct slice clients)
-{
-    struct buf owner = {0};
-    struct redis_client c;
-    bool found = false;
-    buf_printf(&owner, SLICE_FMT ":%.*s", SLICE_ARG(i->life->instance), (int)strcspn(i->holder, "|"),
-               i->holder);
-    while (!found && client_next(&clients, &c))
-        found = client_is_of(&c, buf_slice(&owner));
-    buf_free(&owner);
-    return found;
-}
-
 static void instance_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_instance *i = arg;
@@ -215,7 +202,15 @@ static void instance_done(struct redis_link *l, void *arg, const struct redis_an
         i->lost = true;
         answer_why(r, i->text, sizeof i->text);
     }
-    i->linked = !i->lost && i->taken && holder_linked(i, r->str);
+    if (!i->lost && i->taken) {
+        struct buf owner = {0};
+        struct redis_client c;
+        buf_printf(&owner, SLICE_FMT ":%.*s", SLICE_ARG(i->life->instance), (int)strcspn(i->holder, "|"),
+                   i->holder);
+        for (struct slice clients = r->str; client_next(&clients, &c);)
+            i->linked |= client_is_of(&c, buf_slice(&owner));
+        buf_free(&owner);
+    }
     i->done(i);
 }
 
@@ -277,23 +272,16 @@ void redis_discard(struct redis_link *l, struct discard *d)
 /* --- Scripts compare gens as Lua's numbers, which are exact up to 2^53, far above any count of claims. Strings of unequal length
  * would not sort by value. --- */
 
-static bool gen_file(struct gen_read *g, const struct redis_answer *r)
-{
-    int64_t gen = 0;
-    if (!answer_is_array(r, 2)) return false;
-    const struct redis_answer *realm = &r->elements[1];
-    if (r->elements[0].type != REDIS_NIL && (!answer_integer(&r->elements[0], &gen) || gen < 0)) return false;
-    g->gen = (uint64_t)gen;
-    return realm->type == REDIS_NIL || (realm->type == REDIS_STRING && batch_id_read(realm->str, &g->realm));
-}
-
 static void gen_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct gen_read *g = arg;
-    (void)l;
-    (void)at;
-    g->gen = 0;
-    g->lost = !gen_file(g, r);
+    int64_t gen = 0;
+    (void)l, (void)at;
+    const struct redis_answer *e = answer_is_array(r, 2) ? r->elements : NULL;
+    bool known = e != NULL && (e[0].type == REDIS_NIL || (answer_integer(&e[0], &gen) && gen >= 0));
+    g->gen = known ? (uint64_t)gen : 0;
+    g->lost = !known ||
+              (e[1].type != REDIS_NIL && !(e[1].type == REDIS_STRING && batch_id_read(e[1].str, &g->realm)));
     if (g->lost) answer_why(r, g->text, sizeof g->text);
     if (g->done != NULL) g->done(g);
 }

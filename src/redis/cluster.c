@@ -116,19 +116,13 @@ uint64_t cluster_epoch(struct slice nodes, struct slice id)
 
 /* --- whether a node is of our cluster --- */
 
-static bool master_is_known(const struct cluster *c, struct slice id)
-{
-    for (uint32_t i = 0; i < c->masters_n; i++)
-        if (slice_eq(slice_str(c->masters[i]), id)) return true;
-    return false;
-}
-
 /* The first that has slots is believed. */
 static bool node_is_ours(const struct cluster *c, struct slice nodes)
 {
     struct slice words[NODE_WORDS];
     while (c->masters_n > 0 && node_line_take(&nodes, words))
-        if (master_is_known(c, words[NODE_ID])) return true;
+        for (uint32_t i = 0; i < c->masters_n; i++)
+            if (slice_eq(slice_str(c->masters[i]), words[NODE_ID])) return true;
     return c->masters_n == 0;
 }
 

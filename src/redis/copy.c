@@ -347,19 +347,7 @@ static bool rounds_copy(struct copy *c)
 
 /* --- members --- */
 
-/* Those of the page that belong into this lane: n, with one command. */
-static void copy_members_put(struct copy *c, struct slice key, bool hash, const struct redis_answer *page,
-                             const uint16_t *lane_of, unsigned lane, size_t n)
-{
-    struct buf *out =
-        redis_write(lane_next(c, lane), "%s {}%.*s +%zu", hash ? "HSET" : "ZADD", SLICE_ARG(key), 2 * n);
-    for (size_t i = 0; i + 1 < page->n; i += 2) {
-        if (lane_of[i / 2] != lane) continue;
-        request_slice(out, page->elements[hash ? i : i + 1].str);
-        request_slice(out, page->elements[hash ? i + 1 : i].str);
-    }
-}
-
+/* Those of the page that belong into one lane with one command. */
 static bool members_share(struct copy *c, struct slice key, bool hash, const struct redis_answer *page)
 {
     uint32_t *n = heap_zalloc(c->lanes * sizeof *n);
@@ -369,8 +357,16 @@ static bool members_share(struct copy *c, struct slice key, bool hash, const str
         lane_of[i / 2] = (uint16_t)lane;
         n[lane]++;
     }
-    for (uint32_t lane = 0; lane < c->lanes; lane++)
-        if (n[lane] > 0) copy_members_put(c, key, hash, page, lane_of, lane, n[lane]);
+    for (uint32_t lane = 0; lane < c->lanes; lane++) {
+        if (n[lane] == 0) continue;
+        struct buf *out = redis_write(lane_next(c, lane), "%s {}%.*s +%zu", hash ? "HSET" : "ZADD",
+                                      SLICE_ARG(key), 2 * (size_t)n[lane]);
+        for (size_t i = 0; i + 1 < page->n; i += 2) {
+            if (lane_of[i / 2] != lane) continue;
+            request_slice(out, page->elements[hash ? i : i + 1].str);
+            request_slice(out, page->elements[hash ? i + 1 : i].str);
+        }
+    }
     heap_free(lane_of);
     heap_free(n);
     return lanes_send(c);

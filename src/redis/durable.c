@@ -194,19 +194,6 @@ static void on_fence_look(struct redis_link *l, void *arg, const struct redis_an
     poll_next(fs);
 }
 
-static void fence_look_put(struct redis_fences *fs)
-{
-    struct slice key = buf_slice(&fs->mark.key);
-    fs->look = (struct aof_look){.asked_ms = mono_ms(), .pushed = fs->push};
-    fs->asked_n = fs->mark.n;
-    fs->look_n = fs->push ? 4 : 3;
-    redis_write(fs->link, "INFO server persistence stats");
-    redis_write(fs->link, REDIS_FSYNC_ASK);
-    redis_write(fs->link, "GET {}%.*s", SLICE_ARG(key));
-    if (fs->push) redis_write(fs->link, "EXPIRE {}%.*s %d", SLICE_ARG(key), FENCE_KEY_S);
-    redis_link_ask(fs->link, fs->look_n, on_fence_look, fs);
-}
-
 /* When the link that wrote is gone, Redis may have lost what it wrote, too. */
 static void timed_lost(void *of, struct list *node, const char *why)
 {
@@ -217,7 +204,16 @@ static void on_poll(uv_timer_t *timer)
 {
     struct redis_fences *fs = timer->data;
     each_once(&fs->timed, timed_lost, fs, LINK_LOST);
-    if (!list_empty(&fs->timed) && fs->look_n == 0) fence_look_put(fs);
+    if (list_empty(&fs->timed) || fs->look_n > 0) return;
+    struct slice key = buf_slice(&fs->mark.key);
+    fs->look = (struct aof_look){.asked_ms = mono_ms(), .pushed = fs->push};
+    fs->asked_n = fs->mark.n;
+    fs->look_n = fs->push ? 4 : 3;
+    redis_write(fs->link, "INFO server persistence stats");
+    redis_write(fs->link, REDIS_FSYNC_ASK);
+    redis_write(fs->link, "GET {}%.*s", SLICE_ARG(key));
+    if (fs->push) redis_write(fs->link, "EXPIRE {}%.*s %d", SLICE_ARG(key), FENCE_KEY_S);
+    redis_link_ask(fs->link, fs->look_n, on_fence_look, fs);
 }
 
 /* One look at a time, when the first of them wants it. */
@@ -625,12 +621,6 @@ static void wanted_put(struct redis_waits *ws)
     redis_link_expect(ws->link, 1, on_count, ws);
 }
 
-static void replication_put(struct redis_waits *ws, redis_reply_cb *cb)
-{
-    redis_write(ws->link, "INFO replication");
-    redis_link_expect(ws->link, 1, cb, ws);
-}
-
 /* Seldomer the longer nothing came of it. */
 static bool poll_is_due(const struct redis_waits *ws)
 {
@@ -661,7 +651,10 @@ static void waits_tick(uv_timer_t *timer)
         list_append(&ws->sent, &ws->fresh);
         mark_put(&ws->mark, ws->link, on_wait_write, ws);
     }
-    if (!ws->aof) replication_put(ws, begins ? on_replication : waits_polled);
+    if (!ws->aof) {
+        redis_write(ws->link, "INFO replication");
+        redis_link_expect(ws->link, 1, begins ? on_replication : waits_polled, ws);
+    }
     if (ws->aof || begins) wanted_put(ws);
     redis_link_flush(ws->link);
 }

@@ -228,16 +228,9 @@ static uint32_t zadds_of(const struct frame_op *op)
     return (op->items_n + EVENTS_A_ZADD - 1) / EVENTS_A_ZADD;
 }
 
-static struct slice id_of(const struct frame *f, const struct op_item *item, char digits[24])
-{
-    if (item->text_n > 0) return FRAME_TEXT(f, item->text_at, item->text_n);
-    return slice_of(digits, num_write(item->value, digits));
-}
-
 static void zadds_put(struct buf *out, const struct frame *f, const struct frame_op *op, struct slice tag,
                       struct slice log)
 {
-    char digits[24];
     uint32_t at = 0;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next, at++) {
         const struct op_item *item = &f->items[i];
@@ -249,16 +242,17 @@ static void zadds_put(struct buf *out, const struct frame *f, const struct frame
             BUF_LIT(out, "$2\r\nNX\r\n");
         }
         request_int(out, item->at);
-        request_slice(out, id_of(f, item, digits));
+        if (item->text_n > 0)
+            request_slice(out, FRAME_TEXT(f, item->text_at, item->text_n));
+        else
+            request_int(out, item->value);
     }
 }
 
 static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *op,
                                              const struct redis_answer *r)
 {
-    int64_t numbered = 0;
-    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
-        numbered += f->items[i].text_n == 0;
+    int64_t numbered = numbered_count(f, op);
     for (uint32_t i = 0; i < zadds_of(op); i++, r++) {
         if (r->type == REDIS_INTEGER)
             numbered -= r->integer;

@@ -142,23 +142,20 @@ static uint32_t shares_put(struct redis_frames *fr, struct buf *out, const struc
     return fr->wraps ? 1 : n;
 }
 
-static void share_file(struct redis_frames *fr, struct frame *f, struct frame_share *s,
-                       const struct redis_answer *r)
-{
-    s->refused = answer_error_is(r, "ERR increment or decrement would overflow");
-    if (s->refused) buf_put_slice(&f->errors, r->str); /* of no client */
-    fr->wraps |=
-        s->refused || (r->type == REDIS_INTEGER && (r->integer > SUM_NEAR_END || r->integer < -SUM_NEAR_END));
-    if (r->type != REDIS_INTEGER && !s->refused) frames_trouble(fr, KEY_ACCEPTED, r);
-}
-
 static void shares_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
     (void)n;
     bool by_script = fr->wraps, listed = by_script && answer_is_array(r, f->shares_n);
     fr->wraps = false;
-    for (uint32_t i = 0; i < f->shares_n; i++)
-        share_file(fr, f, &f->shares[i], listed ? &r->elements[i] : by_script ? r : &r[i]);
+    for (uint32_t i = 0; i < f->shares_n; i++) {
+        struct frame_share *s = &f->shares[i];
+        const struct redis_answer *own = listed ? &r->elements[i] : by_script ? r : &r[i];
+        bool is_sum = own->type == REDIS_INTEGER;
+        s->refused = answer_error_is(own, "ERR increment or decrement would overflow");
+        if (s->refused) buf_put_slice(&f->errors, own->str); /* of no client */
+        fr->wraps |= s->refused || (is_sum && (own->integer > SUM_NEAR_END || own->integer < -SUM_NEAR_END));
+        if (!is_sum && !s->refused) frames_trouble(fr, KEY_ACCEPTED, own);
+    }
 }
 
 static uint32_t locks_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
@@ -324,19 +321,6 @@ static const struct frame_part {
 static bool frame_has_part(const struct frame *f, const struct frame_part *part)
 {
     return part->of == ALWAYS || *(const uint32_t *)((const char *)f + part->of) > 0;
-}
-
-/* The commands between MULTI and EXEC; returns how many. */
-static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
-{
-    uint32_t lines = 0;
-    fr->bounded = false;
-    for (int i = 0; i < FRAME_PARTS; i++) {
-        fr->sent[i] = frame_has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
-        fr->ends[i] = out->n;
-        lines += fr->sent[i];
-    }
-    return lines;
 }
 
 /* Keeps the part of a frame just written that would be sent again if Redis lost it; `from` is where its body begins. */
@@ -519,7 +503,13 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
     answers_clear(f);
     BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
     size_t from = out->n;
-    fr->lines = 1 + body_put(fr, out, f);
+    fr->lines = 1;
+    fr->bounded = false;
+    for (int i = 0; i < FRAME_PARTS; i++) {
+        fr->sent[i] = frame_has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
+        fr->ends[i] = out->n;
+        fr->lines += fr->sent[i];
+    }
     if (fr->keeps) again_copy(fr, f, out->p, from);
     BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
     watch_put(fr, out);

@@ -11,20 +11,18 @@
 /* --- what is due --- */
 
 /* Name, score, name, score ... Only another program writes a score that is no integer: due at once. */
-static void due_file(struct due_poll *d, const struct redis_answer *r)
-{
-    d->keys = answer_texts(r, 2, &d->names);
-    d->scores = heap_alloc((r->n + 1) * sizeof *d->scores);
-    for (; 2 * d->keys_n + 1 < r->n; d->keys_n++)
-        if (!answer_integer(&r->elements[2 * d->keys_n + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
-}
-
 static void on_due(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct due_poll *d = arg;
     (void)l, (void)at;
     d->lost = !answer_is(r, REDIS_ARRAY);
-    if (!d->lost) due_file(d, r);
+    if (!d->lost) {
+        d->keys = answer_texts(r, 2, &d->names);
+        d->scores = heap_alloc((r->n + 1) * sizeof *d->scores);
+        for (; 2 * d->keys_n + 1 < r->n; d->keys_n++)
+            if (!answer_integer(&r->elements[2 * d->keys_n + 1], &d->scores[d->keys_n]))
+                d->scores[d->keys_n] = 0;
+    }
     if (d->done != NULL) d->done(d);
 }
 

@@ -321,19 +321,6 @@ static void on_io_closed(uv_handle_t *handle)
     link_maybe_gone(l);
 }
 
-static void down_tell(struct redis_link *l)
-{
-    char slot[16];
-    bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
-    snprintf(l->why, sizeof l->why, "%s", l->doom);
-    if (first && !l->closing && !l->config.quiet)
-        log_event(LOG_WARN, "redis_down", "role=%s%s why=%s", l->config.role, slot_show(l, slot),
-                  LOGQ(l->why));
-    if (l->closing) return;
-    place_link_down(l->config.place, l, l->why);
-    if (l->down != NULL) l->down(l, l->why);
-}
-
 void link_end(struct redis_link *l)
 {
     PRE(l->doomed && !l->reading);
@@ -345,7 +332,16 @@ void link_end(struct redis_link *l)
     if (l->resolve_busy) uv_cancel((uv_req_t *)&l->resolve); /* may fail: then it ends by itself */
     wire_answer_pending(l);
     l->doomed = false;
-    down_tell(l);
+    char slot[16];
+    bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
+    snprintf(l->why, sizeof l->why, "%s", l->doom);
+    if (first && !l->closing && !l->config.quiet)
+        log_event(LOG_WARN, "redis_down", "role=%s%s why=%s", l->config.role, slot_show(l, slot),
+                  LOGQ(l->why));
+    if (!l->closing) {
+        place_link_down(l->config.place, l, l->why);
+        if (l->down != NULL) l->down(l, l->why);
+    }
     link_maybe_gone(l); /* neither socket nor look-up may have begun */
 }
 

@@ -432,27 +432,22 @@ static void on_step(struct redis_link *l, void *arg, const struct redis_answer *
     query_end(r, ASK_DONE);
 }
 
-static void step_keys_put(struct redis_query *r, struct buf *out)
-{
-    struct slice id = slice_of(r->temporary, sizeof r->temporary);
-    name_temporary(query_key(r), id, SLICE("bits"));
-    request_key(out, redis_tag(r->link), buf_slice(&r->key));
-    name_temporary(query_key(r), id, SLICE("hll"));
-    request_key(out, redis_tag(r->link), buf_slice(&r->key));
-    for (int64_t n = step_days(r), i = 0; i < n; i++) {
-        int64_t day = day_of_number(r->at + i);
-        name_visitors(query_key(r), r->query->name, day);
-        request_key(out, redis_tag(r->link), buf_slice(&r->key));
-        name_visitors_sketch(query_key(r), r->query->name, day);
-        request_key(out, redis_tag(r->link), buf_slice(&r->key));
-    }
-}
-
 static void step_ask(struct redis_query *r)
 {
     struct buf *out = redis_link_begin(r->link);
+    struct slice tag = redis_tag(r->link), id = slice_of(r->temporary, sizeof r->temporary);
     request_eval(out, lua_query_visitors, 2 + 2 * (size_t)step_days(r), 6);
-    step_keys_put(r, out);
+    name_temporary(query_key(r), id, SLICE("bits"));
+    request_key(out, tag, buf_slice(&r->key));
+    name_temporary(query_key(r), id, SLICE("hll"));
+    request_key(out, tag, buf_slice(&r->key));
+    for (int64_t n = step_days(r), i = 0; i < n; i++) {
+        int64_t day = day_of_number(r->at + i);
+        name_visitors(query_key(r), r->query->name, day);
+        request_key(out, tag, buf_slice(&r->key));
+        name_visitors_sketch(query_key(r), r->query->name, day);
+        request_key(out, tag, buf_slice(&r->key));
+    }
     request_int(out, r->has_bits);
     request_int(out, r->has_sketch);
     request_int(out, STEP_BYTES);

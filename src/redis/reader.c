@@ -232,26 +232,6 @@ static void *create_string(const redisReadTask *task, char *p, size_t n)
     return o;
 }
 
-/* hiredis 0.14 bounds the depth itself, 1.x does not. */
-static bool too_deep(const redisReadTask *task)
-{
-    int depth = 0;
-    for (; task->parent != NULL; task = task->parent)
-        depth++;
-    return depth >= REDIS_DEPTH_MAX;
-}
-
-static void *array_of(const redisReadTask *task, size_t n)
-{
-    if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX || too_deep(task)) return NULL;
-    struct redis_answer *o = object_place(task, REDIS_ARRAY);
-    /* Not cleared: each is written before the reply is whole, and a count that a lying server claims is never
-     * touched. */
-    o->elements = arena_take(task->privdata, n * sizeof *o);
-    o->n = n;
-    return o;
-}
-
 static void *create_integer(const redisReadTask *task, long long v)
 {
     struct redis_answer *o = object_place(task, REDIS_INTEGER);
@@ -277,7 +257,17 @@ typedef int array_size;
 
 static void *create_array(const redisReadTask *task, array_size n)
 {
-    return (int64_t)n < 0 ? NULL : array_of(task, (size_t)n);
+    int depth = 0;
+    for (const redisReadTask *t = task; t->parent != NULL; t = t->parent)
+        depth++; /* hiredis 0.14 bounds it itself, 1.x does not */
+    if (task->type != REDIS_REPLY_ARRAY || depth >= REDIS_DEPTH_MAX) return NULL;
+    if ((int64_t)n < 0 || (size_t)n > REDIS_ELEMENTS_MAX) return NULL;
+    struct redis_answer *o = object_place(task, REDIS_ARRAY);
+    /* Not cleared: each is written before the reply is whole, and a count that a lying server claims is never
+     * touched. */
+    o->elements = arena_take(task->privdata, (size_t)n * sizeof *o);
+    o->n = (size_t)n;
+    return o;
 }
 
 #if HIREDIS_MAJOR >= 1

@@ -145,20 +145,6 @@ static void seal_done(uv_work_t *work, int status)
     scan_finish(s, SCAN_SHORT);
 }
 
-static void rows_seal(struct scan *s)
-{
-    struct sealing *g = heap_zalloc(sizeof *g);
-    g->scan = s;
-    int status = uv_queue_work(s->reading.of->link->loop, &g->work, seal_work, seal_done);
-    INVARIANT(status == 0);
-}
-
-/* (!) The fence beside it may have passed before a failover: to a server that lacks the claim, maybe. As in durable.c: fence_end(). */
-static bool is_primary(const struct redis_link *l, struct slice info)
-{
-    return !place_is_held(l->config.place) && info_is(info, "role", "master");
-}
-
 /* EXISTS of the registry, INFO. */
 static void on_last_look(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
@@ -169,14 +155,18 @@ static void on_last_look(struct redis_link *l, void *arg, const struct redis_ans
         return;
     }
     if (!answer_is(r, REDIS_STRING)) scan_fail(s, r);
-    if (s->reading.failed || !is_primary(l, r->str)) {
+    /* (!) The fence beside it may have passed before a failover: to a server that lacks the claim, maybe. As in durable.c: fence_end(). */
+    if (s->reading.failed || place_is_held(l->config.place) || !info_is(r->str, "role", "master")) {
         scan_finish(s, SCAN_LOST);
     } else if (s->reading.exists == 0) {
         scan_finish(s, SCAN_GONE);
     } else {
         (void)info_get(r->str, "master_replid", &replid);
         slice_show(replid, sizeof s->replid - 1, s->replid, sizeof s->replid);
-        rows_seal(s);
+        struct sealing *g = heap_zalloc(sizeof *g);
+        g->scan = s;
+        int status = uv_queue_work(l->loop, &g->work, seal_work, seal_done);
+        INVARIANT(status == 0);
     }
 }
 

@@ -112,17 +112,6 @@ void redis_link_crash_after(struct redis_link *l, enum crash_point p)
 /* --- TLS between the link and its socket. The RESP handshake waits in out until the TLS handshake is done, so the link needs no
  * further state. The reader bounds the bytes of a reply, tls/ those of TLS. --- */
 
-/* A link without TLS: nothing. */
-static void link_tls_start(struct redis_link *l)
-{
-    const struct redis_url *url = l->config.place->url;
-    tls_session_destroy(&l->tls);
-    if (!url->secure) return;
-    PRE(url->tls != NULL);
-    if (l->opened == NULL) l->opened = heap_alloc(INBOX_BYTES + TLS_HELD_MAX);
-    l->tls = tls_session_create(url->tls, l->target.host);
-}
-
 /* What is to be written: all of out in it, once the handshake is through. */
 static struct buf *link_tls_out(struct redis_link *l)
 {
@@ -318,7 +307,13 @@ bool wire_start(struct redis_link *l)
     buf_reset(&l->out);
     l->crash_after = 0;
     l->read_ms = mono_ms();
-    link_tls_start(l);
+    const struct redis_url *url = l->config.place->url;
+    tls_session_destroy(&l->tls);
+    if (url->secure) {
+        PRE(url->tls != NULL);
+        if (l->opened == NULL) l->opened = heap_alloc(INBOX_BYTES + TLS_HELD_MAX);
+        l->tls = tls_session_create(url->tls, l->target.host);
+    }
     int status = uv_read_start(&l->io.stream, on_room_needed, wire_heard);
     if (status < 0) link_doom_io(l, uv_strerror(status));
     return status == 0;

@@ -377,7 +377,10 @@ static void again_without_failed(struct redis_frames *fr, struct frame *f)
 static void answers_clear(struct frame *f)
 {
     buf_reset(&f->errors);
-    tokens_clear(f);
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        f->tokens[i].error_n = 0;
+        f->tokens[i].is_new = false;
+    }
     for (uint32_t i = 0; i < f->cells_n; i++)
         f->cells[i].error_n = 0;
     for (uint32_t i = 0; i < f->hashes_n; i++) {
@@ -468,7 +471,7 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
     if (answer_is_array(r, fr->lines - 1)) {
         redis_link_numbered(fr->link, f->seq);
         applied_file(fr, f, r->elements);
-        redis_link_served(fr->link);
+        place_served(fr->link->config.place);
     } else if (r->type == REDIS_ERROR) {
         refusal_file(f, r);
         outcome = FRAME_REFUSED;
@@ -667,7 +670,7 @@ static bool value_file(const struct redis_frames *fr, struct frame *f, uint32_t 
 {
     const struct redis_answer odd = {.type = REDIS_ERROR, .str = SLICE("ERR hash value is not an integer")};
     struct redis_answer got = {.type = REDIS_INTEGER};
-    if (at >= f->cells_n) return tokens_told(f, at - f->cells_n, r, tokens_may_be_forgotten(fr, f));
+    if (at >= f->cells_n) return tokens_told(fr, f, at - f->cells_n, r);
     if (r->type == REDIS_NIL || answer_integer(r, &got.integer))
         r = &got; /* gone: claimed since, so 0 is pending */
     else if (r->type == REDIS_STRING)

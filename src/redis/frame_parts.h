@@ -50,12 +50,8 @@ void op_fail(struct frame *f, struct frame_op *op, const struct redis_answer *r)
 /* --- tokens (series/frame.h): one script for all. An error of one of them (a key of another type, an overflow, a token of another
  * increment) fails only that one, and leaves nothing of it. --- */
 
-void tokens_clear(struct frame *f); /* of answers */
-
-/* Of a frame found applied: a GET for each; the answer to the one at that place. False: the answer is of no use.
- * forgotten: Redis may have counted a token and forgotten it since. */
+/* Of a frame found applied: a GET for each; the answer to the one at that place. False: the answer is of no use. */
 void tokens_ask(struct buf *out, struct slice tag, const struct frame *f);
-bool tokens_may_be_forgotten(const struct redis_frames *fr, const struct frame *f);
-bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r, bool forgotten);
+bool tokens_told(const struct redis_frames *fr, struct frame *f, uint32_t at, const struct redis_answer *r);
 
 #endif

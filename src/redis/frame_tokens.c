@@ -48,14 +48,6 @@ static void token_fail(struct frame *f, struct frame_token *t, const struct redi
     frame_fail_token(f, t, slice_str(line));
 }
 
-void tokens_clear(struct frame *f)
-{
-    for (uint32_t i = 0; i < f->tokens_n; i++) {
-        f->tokens[i].error_n = 0;
-        f->tokens[i].is_new = false;
-    }
-}
-
 void tokens_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
     (void)n;
@@ -84,13 +76,10 @@ void tokens_ask(struct buf *out, struct slice tag, const struct frame *f)
     }
 }
 
-bool tokens_may_be_forgotten(const struct redis_frames *fr, const struct frame *f)
+bool tokens_told(const struct redis_frames *fr, struct frame *f, uint32_t at, const struct redis_answer *r)
 {
-    return redis_time_ms(fr->link) - f->dirty_ms >= 1000 * fr->limits->token_keep_s;
-}
-
-bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r, bool forgotten)
-{
+    /* Redis may have counted it and forgotten it since. */
+    bool forgotten = redis_time_ms(fr->link) - f->dirty_ms >= 1000 * fr->limits->token_keep_s;
     struct frame_token *t = &f->tokens[at];
     if (r->type == REDIS_STRING && frame_token_read(t, r->str)) return true;
     if (r->type == REDIS_NIL)

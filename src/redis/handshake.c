@@ -27,7 +27,7 @@ static const char replica_text[] = "READONLY this Redis is a replica, tallyd nee
 static void demoted(struct redis_link *l)
 {
     place_unfit(l->config.place, l->facts.run_id, replica_text);
-    link_doom(l, replica_text);
+    redis_link_cut(l, replica_text);
 }
 
 static void step_add(struct redis_link *l, enum handshake_step step)
@@ -113,7 +113,7 @@ static void handshake_refused(struct redis_link *l, enum handshake_step step, co
     char line[200], why[REDIS_WHY_BYTES];
     answer_why(r, line, sizeof line);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (answer_error_is(r, own[i])) return link_doom(l, line);
+        if (answer_error_is(r, own[i])) return redis_link_cut(l, line);
     if (l->config.plain) error_set(&l->refusal, ERR_CONFIG, "%s", line);
     if ((step == STEP_NAME || step == STEP_ID) && (answer_error_is(r, "NOPERM") || answer_error_is(r, "ERR")))
         error_set(&l->refusal, ERR_CONFIG,
@@ -122,22 +122,22 @@ static void handshake_refused(struct redis_link *l, enum handshake_step step, co
                   "allow it to tallyd's user (ACL SETUSER <user> +client), or use a Redis that has it",
                   line);
     snprintf(why, sizeof why, "MASTERDOWN Redis refused tallyd's link (%s)", line);
-    link_doom(l, why);
+    redis_link_cut(l, why);
 }
 
 static void handshake_over(struct redis_link *l)
 {
     char why[REDIS_WHY_BYTES];
     if (l->config.plain) return link_came_up(l);
-    if (l->facts.loading) return link_doom(l, "LOADING Redis is loading the dataset in memory");
+    if (l->facts.loading) return redis_link_cut(l, "LOADING Redis is loading the dataset in memory");
     if (!l->facts.master) return demoted(l);
     if (l->config.check && redis_check_facts(&l->facts, l->config.keeps, &l->refusal) != ERR_NONE) {
         snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s", l->refusal.text);
-        link_doom(l, why);
+        redis_link_cut(l, why);
     } else if (place_agrees(l->config.place, l))
         link_came_up(l);
     else
-        link_doom(l, "MASTERDOWN this is another Redis server than on tallyd's other links");
+        redis_link_cut(l, "MASTERDOWN this is another Redis server than on tallyd's other links");
 }
 
 static void handshake_step_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)

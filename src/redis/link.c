@@ -1,5 +1,5 @@
 /* redis/link.c - the states of a link: one try after another, each ended by exactly one down(). What ends a connection
- * may happen inside a call of its user, so it is only noted there (link_doom); the `soon` timer, or the end of the read
+ * may happen inside a call of its user, so it is only noted there (redis_link_cut); the `soon` timer, or the end of the read
  * that showed it, carries it out (link_end). libuv owns the memory of a socket or of a name look-up until its callback,
  * so the next try waits in CLOSING for both. */
 #include "base/clock.h"
@@ -74,7 +74,7 @@ void link_soon(struct redis_link *l)
     if (!uv_is_active((uv_handle_t *)&l->soon)) uv_timer_start(&l->soon, on_soon, 0, 0);
 }
 
-void link_doom(struct redis_link *l, const char *why)
+void redis_link_cut(struct redis_link *l, const char *why)
 {
     if (l->doomed || !link_is_trying(l)) return;
     l->doomed = true;
@@ -86,7 +86,7 @@ void link_doom_io(struct redis_link *l, const char *what)
 {
     char why[REDIS_WHY_BYTES];
     snprintf(why, sizeof why, "MASTERDOWN Redis cannot be reached (%s)", what);
-    link_doom(l, why);
+    redis_link_cut(l, why);
 }
 
 bool link_is_begun(const struct redis_link *l)
@@ -104,11 +104,6 @@ void link_try_now(struct redis_link *l)
     if (sm_now(&l->sm) != LINK_WAITING || link_is_over(l)) return;
     l->wait_until_ms = 0;
     link_soon(l);
-}
-
-void redis_link_cut(struct redis_link *l, const char *why)
-{
-    link_doom(l, why);
 }
 
 /* --- what the server has --- */
@@ -133,12 +128,7 @@ void redis_link_changed(struct redis_link *l)
 void redis_link_astray(struct redis_link *l)
 {
     place_stray(l->config.place);
-    link_doom(l, CLUSTER_ASTRAY);
-}
-
-void redis_link_served(struct redis_link *l)
-{
-    place_served(l->config.place);
+    redis_link_cut(l, CLUSTER_ASTRAY);
 }
 
 bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq)
@@ -395,7 +385,7 @@ void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l)
     PRE(!l->closing && l->handles == 2);
     l->closing = true;
     l->closed = closed;
-    link_doom(l, "MASTERDOWN tallyd is stopping");
+    redis_link_cut(l, "MASTERDOWN tallyd is stopping");
     link_soon(l);
 }
 

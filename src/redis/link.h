@@ -155,7 +155,7 @@ void redis_link_flush_now(
 void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes p once all is written */
 
 /* Ends this connection at the next turn of the loop (or after the callback); it reconnects by itself. why as in
- * down. */
+ * down; the first reason is kept. */
 void redis_link_cut(struct redis_link *l, const char *why);
 
 /* The server has our frames up to number; 0: none, or it is not known. A request whose answer must be complete notes
@@ -170,7 +170,6 @@ void redis_link_changed(struct redis_link *l);
 /* In a cluster: the slot is moving to another node, so a frame did not run. Frames are held, and this connection
  * ends. */
 void redis_link_astray(struct redis_link *l);
-void redis_link_served(struct redis_link *l); /* a frame was applied */
 
 /* Redis' own time: TIME every two seconds and the monotonic clock in between. Before the first connect it is the local
  * wall clock. */

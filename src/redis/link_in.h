@@ -17,10 +17,8 @@ struct redis_expect { /* one request and its replies */
 #define INBOX_BYTES (64 << 10)
 
 /* link.c */
-/* Marks the connection as doomed; the first reason is kept. link_end carries it out, at the latest from `soon`. */
-void link_doom(struct redis_link *l, const char *why);
 void link_doom_io(struct redis_link *l,
-                  const char *what);  /* "MASTERDOWN Redis cannot be reached (<what>); ..." */
+                  const char *what);  /* cuts: "MASTERDOWN Redis cannot be reached (<what>); ..." */
 void link_end(struct redis_link *l);  /* doomed, and not inside a call that asked */
 void link_soon(struct redis_link *l); /* link_end and refused requests, at the next turn */
 void link_came_up(struct redis_link *l);

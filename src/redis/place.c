@@ -229,7 +229,7 @@ bool place_agrees(struct redis_place *p, struct redis_link *l)
 void place_unfit(struct redis_place *p, const char *run_id, const char *why)
 {
     EACH_LINK (l, p)
-        if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) link_doom(l, why);
+        if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) redis_link_cut(l, why);
 }
 
 /* --- the news --- */
@@ -301,7 +301,7 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
         l->tries = 0;
         if (!target_is(&l->target, target)) {
             l->at_once = true;
-            link_doom(l, why);
+            redis_link_cut(l, why);
         }
         link_try_now(l);
     }

@@ -110,20 +110,6 @@ static int sample_cmp(const void *a, const void *b)
     return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* The first text that is no integer, NULL: all are. */
-static const struct redis_answer *samples_sort(const struct query *q, const struct redis_answer *reply,
-                                               struct sample *all, size_t *n)
-{
-    for (size_t i = 0; i + 1 < reply->n; i += 2) {
-        struct sample s;
-        if (!answer_integer(&reply->elements[i], &s.slot)) return &reply->elements[i];
-        if (!answer_integer(&reply->elements[i + 1], &s.n)) return &reply->elements[i + 1];
-        if (s.slot >= q->from && s.slot <= q->to) all[(*n)++] = s;
-    }
-    qsort(all, *n, sizeof *all, sample_cmp);
-    return NULL;
-}
-
 static void on_samples(struct redis_link *l, void *arg, const struct redis_answer *reply, uint32_t at)
 {
     struct redis_query *r = arg;
@@ -131,7 +117,18 @@ static void on_samples(struct redis_link *l, void *arg, const struct redis_answe
     if (!answer_is(reply, REDIS_ARRAY)) return query_fail(r, reply);
     struct sample *all = heap_alloc((reply->n / 2 + 1) * sizeof *all);
     size_t n = 0;
-    const struct redis_answer *odd = samples_sort(r->query, reply, all, &n);
+    const struct redis_answer *odd = NULL; /* the first text that is no integer */
+    for (size_t i = 0; odd == NULL && i + 1 < reply->n; i += 2) {
+        const struct redis_answer *slot = &reply->elements[i], *count = slot + 1;
+        struct sample s;
+        if (!answer_integer(slot, &s.slot))
+            odd = slot;
+        else if (!answer_integer(count, &s.n))
+            odd = count;
+        else if (s.slot >= r->query->from && s.slot <= r->query->to)
+            all[n++] = s;
+    }
+    qsort(all, n, sizeof *all, sample_cmp);
     for (size_t i = 0; odd == NULL && i < n; i++) {
         query_put_number(&r->answer, all[i].slot);
         query_put_number(&r->answer, all[i].n);

@@ -196,9 +196,8 @@ void quorum_silent(struct quorum *q, uint32_t i)
 void quorum_named(struct quorum *q, uint32_t i, const struct redis_target *at, uint64_t now_ms)
 {
     struct sentinel_word *w = &q->words[i];
-    w->named = at == NULL ? (struct redis_target){0} : *at;
-    w->named_ms = at == NULL ? 0 : now_ms;
-    if (at == NULL) return;
+    w->named = *at;
+    w->named_ms = now_ms;
     w->old = w->old && target_is(at, &q->left);
     if (!w->old) candidate_offer(q, at, now_ms);
     move_if_most_say(q, now_ms);

@@ -75,7 +75,6 @@ void quorum_others(struct quorum *q, uint32_t i, const uint64_t *others, uint32_
 bool quorum_believes(const struct quorum *q, uint64_t other, uint64_t now_ms);
 uint32_t quorum_add(struct quorum *q);            /* its index; SENTINELS_MAX: there is no room */
 void quorum_silent(struct quorum *q, uint32_t i); /* it does not answer */
-/* at NULL: it does not know the name. */
 void quorum_named(struct quorum *q, uint32_t i, const struct redis_target *at, uint64_t now_ms);
 /* A message of its pub/sub. */
 void quorum_heard(struct quorum *q, uint32_t i, struct slice channel, struct slice text, uint64_t now_ms);

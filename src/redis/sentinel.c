@@ -52,28 +52,22 @@ const char *sentinel_parse(struct slice text, struct redis_target *out)
 
 /* --- replication of a server --- */
 
-static void replication_read(struct slice info, struct replication *r)
-{
-    struct slice value;
-    struct info_replica one;
-    *r = (struct replication){.master = info_is(info, "role", "master")};
-    if (info_get(info, "master_replid", &value))
-        slice_show(value, sizeof r->replid - 1, r->replid, sizeof r->replid);
-    if (info_get(info, "master_replid2", &value))
-        slice_show(value, sizeof r->replid2 - 1, r->replid2, sizeof r->replid2);
-    for (uint32_t i = 0; i < REPLICAS_MAX && info_replica(info, i, &one); i++)
-        r->replicas_n += target_parse(one.ip, one.port, &r->replicas[r->replicas_n]);
-}
-
 static void replication_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct talk *t = arg;
     struct sentinels *s = CONTAINER_OF(t->of, struct sentinels, seeker);
-    struct replication got;
+    struct slice value;
+    struct info_replica one;
     (void)l, (void)at;
     t->asking = false;
     if (!answer_is(r, REDIS_STRING) || t->closing) return;
-    replication_read(r->str, &got);
+    struct replication got = {.master = info_is(r->str, "role", "master")};
+    if (info_get(r->str, "master_replid", &value))
+        slice_show(value, sizeof got.replid - 1, got.replid, sizeof got.replid);
+    if (info_get(r->str, "master_replid2", &value))
+        slice_show(value, sizeof got.replid2 - 1, got.replid2, sizeof got.replid2);
+    for (uint32_t i = 0; i < REPLICAS_MAX && info_replica(r->str, i, &one); i++)
+        got.replicas_n += target_parse(one.ip, one.port, &got.replicas[got.replicas_n]);
     if (t == &s->primary)
         quorum_primary(&s->quorum, &got);
     else

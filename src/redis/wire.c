@@ -246,10 +246,10 @@ static void answers_judge(struct redis_link *l)
     if (redis_reader_moved(l->reader) != NULL) {
         place_redirect(l->config.place, l, redis_reader_moved(l->reader));
         place_unfit(l->config.place, l->facts.run_id, CLUSTER_ASTRAY);
-        link_doom(l, CLUSTER_ASTRAY);
+        redis_link_cut(l, CLUSTER_ASTRAY);
     } else if (line != NULL) {
         place_unfit(l->config.place, l->facts.run_id, line);
-        link_doom(l, line);
+        redis_link_cut(l, line);
     } else if (redis_reader_lonely(l->reader)) {
         place_doubt(l->config.place, "NOREPLICAS");
     }

@@ -76,9 +76,9 @@ int64_t redis_time_ms(const struct redis_link *l)
     return life_redis_ms(l->arg);
 }
 
-void redis_link_served(struct redis_link *l)
+void place_served(struct redis_place *p)
 {
-    (void)l;
+    (void)p;
 }
 
 void redis_link_astray(struct redis_link *l)

@@ -381,30 +381,26 @@ static void settle_done(struct coalesce_settle *settle)
     heap_free(task);
 }
 
-/* The part of it that is still in a journal; visitors never are. */
-static struct coalesce_settle settle_of(const struct query *q)
+void ask_read(struct core *c, struct read_request *q)
 {
     static const enum op_kind kinds[] = {
         [QUERY_SERIES] = OP_SERIES,          [QUERY_NAMES] = OP_SERIES,
         [QUERY_TIMEBOX_RECENT] = OP_TIMEBOX, [QUERY_TIMEBOX_TOP] = OP_TIMEBOX,
         [QUERY_TIMEBOX_BOTTOM] = OP_TIMEBOX, [QUERY_EVENTS] = OP_EVENT,
         [QUERY_WINDOWS] = OP_EVENT};
-    return (struct coalesce_settle){.kind = kinds[q->kind],
-                                    .name = q->name,
-                                    .type = q->type,
-                                    .all = q->kind == QUERY_NAMES,
-                                    .done = settle_done};
-}
-
-void ask_read(struct core *c, struct read_request *q)
-{
+    const struct query *query = &q->query;
     struct read_task *task = heap_zalloc(sizeof *task);
     task->request = q;
     task->core = c;
     task->turn.who = q->who;
     task->redis =
         (struct redis_query){.query = &q->query, .limits = c->config.counters->ops, .came = read_came};
-    bool in_keys = q->query.kind == QUERY_VISITORS;
-    if (!in_keys) task->settle = settle_of(&q->query);
+    bool in_keys = query->kind == QUERY_VISITORS;
+    if (!in_keys) /* the part of it that is still in a journal; visitors never are */
+        task->settle = (struct coalesce_settle){.kind = kinds[query->kind],
+                                                .name = query->name,
+                                                .type = query->type,
+                                                .all = query->kind == QUERY_NAMES,
+                                                .done = settle_done};
     if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) read_begin(task);
 }

@@ -204,23 +204,11 @@ static void step_due(uv_timer_t *timer)
 
 /* --- begin and end --- */
 
-static void link_up(struct redis_link *l)
-{
-    (void)l; /* the next step sees it */
-}
-
-static void link_down(struct redis_link *l, const char *why)
-{
-    (void)l, (void)why;
-}
-
 void cleaner_init(struct cleaner *c, struct core *core)
 {
     *c = (struct cleaner){.core = core, .last_s = -1, .windows_s = -1};
     core_link_init(core, &c->link, "clean");
-    c->link.up = link_up;
-    c->link.down = link_down;
-    c->link.arg = c;
+    c->link.arg = c; /* the next step sees its ups and downs */
     map_init(&c->types);
     uv_timer_init(core->loop, &c->timer);
     c->timer.data = c;

@@ -74,18 +74,13 @@ static void fence_down(struct redis_link *link, const char *why)
 
 /* --- the instance's name --- */
 
-static void cleaning_begin(struct lane *l)
-{
-    if (l->core.config.serves) cleaner_begin(&l->cleaner);
-}
-
 static void name_taken(struct name *n)
 {
     struct lane *l = CONTAINER_OF(n, struct lane, core.name);
     if (l->core.stage > STAGE_RUNNING) return;
     redis_link_start(&l->core.frame_link);
     redis_link_start(&l->core.fence_links[0]);
-    if (l->core.stage == STAGE_RUNNING) cleaning_begin(l);
+    if (l->core.stage == STAGE_RUNNING && l->core.config.serves) cleaner_begin(&l->cleaner);
 }
 
 static void name_refused(struct name *n)
@@ -124,24 +119,9 @@ static void link_init(struct lane *l, struct redis_link *link, const char *role)
     link->arg = l;
 }
 
-static void fences_init(struct lane *l)
-{
-    static const char *const roles[FENCE_LINKS] = {"fence", "fence2", "fence3", "fence4"};
-    struct core *c = &l->core;
-    for (uint32_t i = 0; i < FENCE_LINKS; i++) {
-        struct redis_fences *fs = &c->fences[i];
-        link_init(l, &c->fence_links[i], roles[i]);
-        redis_fences_init(fs, &c->fence_links[i], c->config.life, &c->aof, i);
-        fs->replicas = c->config.replicas;
-        fs->keeps = c->config.keeps;
-        fs->next = i + 1 < FENCE_LINKS ? fs + 1 : NULL;
-    }
-    c->fence_links[0].up = fence_up;
-    c->fence_links[0].down = fence_down;
-}
-
 static void links_init(struct lane *l)
 {
+    static const char *const fence_roles[FENCE_LINKS] = {"fence", "fence2", "fence3", "fence4"};
     struct core *c = &l->core;
     link_init(l, &c->frame_link, "frame");
     link_init(l, &c->sync_link, "sync");
@@ -150,7 +130,16 @@ static void links_init(struct lane *l)
     c->sync_link.up = sync_up;
     c->sync_link.down = sync_down;
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
-    fences_init(l);
+    for (uint32_t i = 0; i < FENCE_LINKS; i++) {
+        struct redis_fences *fs = &c->fences[i];
+        link_init(l, &c->fence_links[i], fence_roles[i]);
+        redis_fences_init(fs, &c->fence_links[i], c->config.life, &c->aof, i);
+        fs->replicas = c->config.replicas;
+        fs->keeps = c->config.keeps;
+        fs->next = i + 1 < FENCE_LINKS ? fs + 1 : NULL;
+    }
+    c->fence_links[0].up = fence_up;
+    c->fence_links[0].down = fence_down;
     redis_scans_init(&c->scans, &c->sync_link);
     core_link_init(c, &c->wait_link, "wait");
     core_link_init(c, &c->waitaof_link, "waitaof");
@@ -259,7 +248,7 @@ void lane_begin(struct lane *l)
     sync_start(l->core.sync);
     links_changed(l);
     upkeep_walk(&l->upkeep);
-    if (l->core.name.ours) cleaning_begin(l);
+    if (l->core.name.ours && l->core.config.serves) cleaner_begin(&l->cleaner);
 }
 
 /* --- while it runs --- */
@@ -320,8 +309,9 @@ void lane_abandon(struct lane *l)
     sync_abandon(l->core.sync);
 }
 
-static void maybe_closed(struct lane *l)
+static void maybe_closed(void *lane)
 {
+    struct lane *l = lane;
     if (--l->open > 0) return;
     sync_tick(l->core.sync); /* abandoned, sync asks for nothing more: its waits are answered */
     l->closed(l);
@@ -390,18 +380,13 @@ static void asks_closed(uv_handle_t *timer)
     maybe_closed(CONTAINER_OF(timer, struct lane, core.rests));
 }
 
-static void finder_closed(void *lane)
-{
-    maybe_closed(lane);
-}
-
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     l->closed = closed;
     l->open = 8 + FENCE_LINKS;
     asks_close(&l->core, asks_closed);
     if (l->core.sentinels != NULL)
-        sentinels_close(l->core.sentinels, finder_closed, l);
+        sentinels_close(l->core.sentinels, maybe_closed, l);
     else
         l->open--;
     l->core.sentinels = NULL;

@@ -153,11 +153,6 @@ static void on_leftovers(struct redis_leftover *o)
         step_claim(r);
 }
 
-static struct slice leftover_pending(const struct leftover *l)
-{
-    return slice_of(l->key, l->pending_n);
-}
-
 static uint32_t gather(struct recovery *r)
 {
     struct map pendings;
@@ -167,10 +162,11 @@ static uint32_t gather(struct recovery *r)
     for (size_t i = 0; i < r->n && n < CLAIM_HASHES_MAX; i++) {
         struct leftover *l = &r->all[i];
         if (l->settled || (counter != NULL && l->counter != counter)) continue;
-        if (!map_put(&pendings, leftover_pending(l), NULL)) continue;
+        struct slice pending = slice_of(l->key, l->pending_n);
+        if (!map_put(&pendings, pending, NULL)) continue;
         counter = l->counter;
         r->names[n] = slice_of(l->key, l->key_n);
-        r->pendings[n] = leftover_pending(l);
+        r->pendings[n] = pending;
         r->claimed[n++] = l;
     }
     map_close(&pendings);

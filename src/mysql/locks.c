@@ -80,7 +80,7 @@ void locks_left(const struct work *w, struct buf *names)
 {
     EACH_HASH (h, w)
         if (w->locks.state[h] == PART_LATER || w->locks.state[h] == PART_LOCKED)
-            ledger_name_put(names, batch_hash_name(w->chunk->batch, h));
+            put_measured(names, batch_hash_name(w->chunk->batch, h));
 }
 
 enum verdict locks_found(struct work *w)

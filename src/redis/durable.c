@@ -8,12 +8,11 @@
 
 /* --- what both write, ask and walk --- */
 
-static void mark_init(struct redis_mark *m, const struct life *life,
-                      void (*name)(struct buf *out, const struct life *life))
+static void mark_init(struct redis_mark *m, const struct life *life, const char *prefix)
 {
     *m = (struct redis_mark){0};
-    name(&m->key, life);
-    name_seq(&m->seq_key, life);
+    name_of_life(&m->key, prefix, life);
+    name_of_life(&m->seq_key, KEY_SEQ_PREFIX, life);
 }
 
 static void mark_put(struct redis_mark *m, struct redis_link *l, redis_reply_cb *written, void *arg)
@@ -410,7 +409,7 @@ void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const s
                        struct aof_watch *watch, uint32_t nth)
 {
     *fs = (struct redis_fences){.link = link, .watch = watch, .wait_ms = 10000};
-    mark_init(&fs->mark, life, name_fence);
+    mark_init(&fs->mark, life, KEY_FENCE_PREFIX);
     if (nth > 0) buf_printf(&fs->mark.key, ":%u", nth);
     list_init(&fs->waiting);
     list_init(&fs->group);
@@ -691,7 +690,7 @@ void redis_waits_init(struct redis_waits *ws, struct redis_link *link, const str
     link->up = NULL; /* the next tick sees it */
     link->down = wait_link_down;
     link->arg = ws;
-    mark_init(&ws->mark, life, aof ? name_waitaof : name_wait);
+    mark_init(&ws->mark, life, aof ? KEY_WAITAOF_PREFIX : KEY_WAIT_PREFIX);
     list_init(&ws->fresh);
     list_init(&ws->sent);
     list_init(&ws->written);

@@ -798,7 +798,7 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
 void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life)
 {
     *fr = (struct redis_frames){.link = link, .life = life, .tag = redis_tag(link)};
-    name_seq(&fr->seq_key, life);
+    name_of_life(&fr->seq_key, KEY_SEQ_PREFIX, life);
     name_owner(&fr->owner, life);
 }
 

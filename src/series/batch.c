@@ -202,7 +202,7 @@ void batch_chunk(const struct batch *b, uint32_t index, struct chunk *out)
     out->rows_n = left < BATCH_CHUNK_ROWS ? left : BATCH_CHUNK_ROWS;
 }
 
-static void put_measured(struct buf *out, struct slice s)
+void put_measured(struct buf *out, struct slice s)
 {
     uint32_t n = htobe32((uint32_t)s.n);
     buf_put(out, (const char *)&n, sizeof n);
@@ -245,13 +245,6 @@ void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf 
     put_ordered(out, batch_hash_name(b, r->hash));
     put_ordered(out, batch_field(b, r));
     if (out->n > LEDGER_KEY_BYTES_MAX) out->n = LEDGER_KEY_BYTES_MAX;
-}
-
-void ledger_name_put(struct buf *out, struct slice name)
-{
-    uint32_t n = htobe32((uint32_t)name.n);
-    buf_put(out, (const char *)&n, sizeof n);
-    buf_put_slice(out, name);
 }
 
 bool ledger_names_next(struct slice *names, struct slice *name)

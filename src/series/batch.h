@@ -160,7 +160,7 @@ struct chunk {
         uint32_t hash, rows;
     } rejected[CHUNK_REJECTED_MAX]; /* hashes with most rejects, rows that are only missing left out */
     uint32_t rejected_n;
-    struct buf left;     /* MERGE_LOCKED: these hashes, see ledger_name_put(); the asker frees it */
+    struct buf left;     /* MERGE_LOCKED: these hashes, see put_measured(); the asker frees it */
     char locked_by[160]; /* ... by whom, as far as MySQL told */
     char text[300];      /* with rejects: why the first of them */
     /* the border: the writer's between submit and done */
@@ -179,7 +179,7 @@ void chunk_digest(const struct chunk *c,
  * reset. */
 void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out);
 /* Names in the ledger's list of hashes that wait: BE32 length, and bytes. */
-void ledger_name_put(struct buf *out, struct slice name);
+void put_measured(struct buf *out, struct slice name);
 /* Is it in such a list? */
 bool ledger_names_have(struct slice names, struct slice name);
 /* Takes the first off; false: there is none. */
@@ -200,7 +200,7 @@ struct books_chunk { /* a ledger row of one of the batches asked for */
     uint32_t chunk, chunks;
     int64_t total;
     struct slice first_key, last_key; /* memcmp-ordered, see chunk_row_key(); owned by the books */
-    struct slice waiting;             /* hashes that are not merged, see ledger_name_put(); owned likewise */
+    struct slice waiting;             /* hashes that are not merged, see put_measured(); owned likewise */
 };
 
 struct books {

@@ -74,21 +74,15 @@ static bool store_valid(enum store_kind kind, struct slice store)
     return true;
 }
 
-static bool places_match_store(const struct places *places, struct slice name, struct slice *store)
-{
-    struct slice values[PLACES_MAX];
-    if (!places_match(places, name, values)) return false;
-    for (uint32_t i = 0; i < places->n; i++)
-        if (slice_eq(places->at[i].name, SLICE("store"))) *store = values[i];
-    return true;
-}
-
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store)
 {
     struct slice found = SLICE("");
     if (name.n > KEY_BYTES_MAX) return false;
     if (p->places != NULL) {
-        if (!places_match_store(p->places, name, &found)) return false;
+        struct slice values[PLACES_MAX];
+        if (!places_match(p->places, name, values)) return false;
+        const struct place *store_at = places_find(p->places, SLICE("store"));
+        if (store_at != NULL) found = values[store_at - p->places->at];
     } else if (!p->has_store) {
         if (!slice_eq(name, p->prefix)) return false;
     } else {
@@ -195,15 +189,6 @@ static struct key_pattern lock_family(const struct counter *c)
     return (struct key_pattern){&c->lock, c->store};
 }
 
-static bool is_name(struct slice s)
-{
-    if (s.n == 0 || s.n > NAME_BYTES_MAX) return false;
-    for (size_t i = 0; i < s.n; i++)
-        if (!(s.p[i] >= 'a' && s.p[i] <= 'z') && !(s.p[i] >= '0' && s.p[i] <= '9') && s.p[i] != '_')
-            return false;
-    return true;
-}
-
 static bool is_identifier(struct slice s)
 {
     if (s.n == 0 || s.n > 64) return false;
@@ -307,7 +292,7 @@ static bool places_same(const struct pattern *a, const struct pattern *b)
 
 static enum err alone_validate(const struct counter *c, struct error *e)
 {
-    if (!is_name(c->name)) return counter_refuse(c, "a counter's name is 1 to 64 of a-z 0-9 _", e);
+    if (!name_valid(c->name)) return counter_refuse(c, "a counter's name is 1 to 64 of a-z 0-9 _", e);
     if (c->hits < 1) return counter_refuse(c, "sync.hits must be at least 1", e);
     if (c->every_s < 1) return counter_refuse(c, "sync.every must be at least 1s", e);
     if (counter_locks(c) && c->key.has_store && !c->lock.has_store)
@@ -554,20 +539,16 @@ struct slice counter_store(const struct counter *c, struct slice key)
 }
 
 /* A lock has the placeholders of its key, in any order; a feed has none but <store>. */
-static void places_beside(const struct counter *c, const struct places *p, struct slice key, struct buf *out)
+static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
 {
+    const struct places *places = p->places;
+    if (places == NULL) return pattern_put(p, counter_store(c, key), out);
     struct slice of_key[PLACES_MAX], values[PLACES_MAX];
     bool matched = places_match(c->key.places, key, of_key);
     PRE(matched);
-    for (uint32_t i = 0; i < p->n; i++)
-        values[i] = of_key[places_find(c->key.places, p->at[i].name) - c->key.places->at];
-    places_put(p, values, out);
-}
-
-static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
-{
-    if (p->places != NULL) return places_beside(c, p->places, key, out);
-    pattern_put(p, counter_store(c, key), out);
+    for (uint32_t i = 0; i < places->n; i++)
+        values[i] = of_key[places_find(c->key.places, places->at[i].name) - c->key.places->at];
+    places_put(places, values, out);
 }
 
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out)

@@ -70,7 +70,8 @@ bool places_can_begin(const struct places *p, struct slice lead);
 bool date_is(struct slice text);
 
 #define KEY_BYTES_MAX 512 /* of a pending hash's name; so ledger keys fit their column */
-#define NAME_BYTES_MAX 64 /* of a counter's name */
+#define NAME_BYTES_MAX 64
+bool name_valid(struct slice s); /* of a counter or a placeholder: 1 to 64 of a-z 0-9 _ */
 #define DELTA_MAX (INT64_C(1) << 53)
 
 enum field_kind {

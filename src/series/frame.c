@@ -75,19 +75,17 @@ struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice ra
     return c;
 }
 
-static struct frame_share *frame_share_of(struct frame *f, const struct counter *c)
-{
-    for (uint32_t i = 0; i < f->shares_n; i++)
-        if (f->shares[i].counter == c) return &f->shares[i];
-    f->shares = frame_grown(f->shares, f->shares_n, &f->shares_cap, sizeof *f->shares);
-    f->shares[f->shares_n] = (struct frame_share){.counter = c};
-    return &f->shares[f->shares_n++];
-}
-
 /* A delta is at most DELTA_MAX and a frame's cells are bounded, so a sum beyond int64 is a bug of ours. */
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta)
 {
-    struct frame_share *s = frame_share_of(f, c);
+    uint32_t i = 0;
+    while (i < f->shares_n && f->shares[i].counter != c)
+        i++;
+    if (i == f->shares_n) {
+        f->shares = frame_grown(f->shares, f->shares_n, &f->shares_cap, sizeof *f->shares);
+        f->shares[f->shares_n++] = (struct frame_share){.counter = c};
+    }
+    struct frame_share *s = &f->shares[i];
     int64_t sum;
     bool overflow = __builtin_add_overflow(s->delta, delta, &sum);
     INVARIANT(!overflow);

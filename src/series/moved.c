@@ -19,29 +19,18 @@ static struct pattern fed_name(const struct counter *c, enum feed which)
     return p;
 }
 
-static struct slice store_fed(const struct counters *cs, enum feed which, struct slice name)
-{
-    struct slice store = SLICE("");
-    for (size_t i = 0; i < cs->n && store.n == 0; i++) {
-        struct pattern fed = fed_name(&cs->all[i], which);
-        if (fed.has_store) (void)pattern_match(&fed, cs->all[i].store, name, &store);
-    }
-    return store;
-}
-
-static struct slice store_of_visitors(const struct op_limits *l, struct slice name)
-{
-    struct slice store = SLICE("");
-    if (l->uniq_counter != NULL) (void)pattern_match(&l->uniq_name, l->uniq_counter->store, name, &store);
-    return store;
-}
-
 unsigned lane_of_name(const struct counters *cs, enum op_kind kind, struct slice name, unsigned lanes)
 {
     static const enum feed feeds[] = {
         [OP_SERIES] = FEED_SERIES, [OP_TIMEBOX] = FEED_TIMEBOX, [OP_EVENT] = FEED_EVENT};
-    struct slice store =
-        kind == OP_UNIQ ? store_of_visitors(cs->ops, name) : store_fed(cs, feeds[kind], name);
+    const struct op_limits *l = cs->ops;
+    struct slice store = SLICE("");
+    if (kind == OP_UNIQ && l->uniq_counter != NULL)
+        (void)pattern_match(&l->uniq_name, l->uniq_counter->store, name, &store);
+    for (size_t i = 0; kind != OP_UNIQ && i < cs->n && store.n == 0; i++) {
+        struct pattern fed = fed_name(&cs->all[i], feeds[kind]);
+        if (fed.has_store) (void)pattern_match(&fed, cs->all[i].store, name, &store);
+    }
     return lane_of_store(store, lanes);
 }
 
@@ -104,11 +93,6 @@ static struct moved_key into(unsigned lane, enum moved_kind kind, const char *ty
     return (struct moved_key){kind, type, lane, lane};
 }
 
-static struct moved_key of_samples(const struct counters *cs, struct slice known, unsigned lanes)
-{
-    return into(lane_of_name(cs, OP_SERIES, behind_colon(known), lanes), MOVED_SAMPLES, "hash");
-}
-
 static bool is_own(struct slice key)
 {
     for (size_t i = 0; i < NAME_LEADS_N; i++)
@@ -116,21 +100,16 @@ static bool is_own(struct slice key)
     return false;
 }
 
-static struct moved_key of_log(const struct counters *cs, struct slice key, unsigned lanes)
-{
-    struct slice name, type;
-    if (!event_split(key, &name, &type)) return (struct moved_key){.kind = MOVED_NOT};
-    return into(lane_of_name(cs, OP_EVENT, name, lanes), MOVED_WHOLE, "?zset");
-}
-
 /* Keys that begin with a client's text. */
 static struct moved_key of_text(const struct counters *cs, struct slice key, unsigned lanes)
 {
-    struct slice ticker = SLICE(":" EVENT_TICKER_TYPE);
+    struct slice ticker = SLICE(":" EVENT_TICKER_TYPE), name, type;
     if (slice_ends(key, ticker))
         return into(lane_of_name(cs, OP_EVENT, slice_of(key.p, key.n - ticker.n), lanes), MOVED_WHOLE,
                     "string");
-    struct moved_key log = of_log(cs, key, lanes);
+    struct moved_key log = {.kind = MOVED_NOT};
+    if (event_split(key, &name, &type))
+        log = into(lane_of_name(cs, OP_EVENT, name, lanes), MOVED_WHOLE, "?zset");
     size_t n = visitors_name(key);
     if (n == 0) return log;
     unsigned lane = lane_of_name(cs, OP_UNIQ, slice_of(key.p, n), lanes);
@@ -148,7 +127,9 @@ struct moved_key moved_key_of(const struct counters *cs, struct slice key, unsig
         if (store.n > 0) store.n--; /* the colon */
         return into(lane_of_store(store, lanes), MOVED_TOKEN, "string");
     }
-    if (slice_starts(key, samples)) return of_samples(cs, without(key, samples.n), lanes);
+    if (slice_starts(key, samples))
+        return into(lane_of_name(cs, OP_SERIES, behind_colon(without(key, samples.n)), lanes), MOVED_SAMPLES,
+                    "hash");
     if (slice_starts(key, buckets) || slice_starts(key, hits))
         return into(lane_of_name(cs, OP_TIMEBOX, without(key, buckets.n), lanes), MOVED_WHOLE, "zset");
     if (slice_eq(key, SLICE(KEY_KNOWN)) || slice_starts(key, SLICE(KEY_TOKENS)) ||

@@ -68,27 +68,9 @@ void name_owner(struct buf *out, const struct life *l)
     buf_put_slice(out, slice_str(l->id));
 }
 
-void name_seq(struct buf *out, const struct life *l)
+void name_of_life(struct buf *out, const char *prefix, const struct life *l)
 {
-    BUF_LIT(out, KEY_SEQ_PREFIX);
-    name_owner(out, l);
-}
-
-void name_fence(struct buf *out, const struct life *l)
-{
-    BUF_LIT(out, KEY_FENCE_PREFIX);
-    name_owner(out, l);
-}
-
-void name_wait(struct buf *out, const struct life *l)
-{
-    BUF_LIT(out, KEY_WAIT_PREFIX);
-    name_owner(out, l);
-}
-
-void name_waitaof(struct buf *out, const struct life *l)
-{
-    BUF_LIT(out, KEY_WAITAOF_PREFIX);
+    buf_put_slice(out, slice_str(prefix));
     name_owner(out, l);
 }
 

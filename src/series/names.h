@@ -112,11 +112,9 @@ bool batch_id_read(struct slice hex, struct batch_id *id);
 /* Each appends to out. */
 void name_batch(struct buf *out, const struct batch_id *id);                         /* tally:batch:<hex> */
 void name_claimed(struct buf *out, struct slice pending, const struct batch_id *id); /* <pending>_<hex> */
-void name_seq(struct buf *out, const struct life *l);     /* tally:seq:<instance>:<life> */
-void name_fence(struct buf *out, const struct life *l);   /* tally:fence:<instance>:<life> */
-void name_wait(struct buf *out, const struct life *l);    /* tally:wait:<instance>:<life> */
-void name_waitaof(struct buf *out, const struct life *l); /* tally:waitaof:<instance>:<life> */
-void name_owner(struct buf *out, const struct life *l);   /* <instance>:<life>, the owner field of a batch */
+/* <prefix><instance>:<life>, as the keys of KEY_SEQ_PREFIX, and those of fences and WAITs */
+void name_of_life(struct buf *out, const char *prefix, const struct life *l);
+void name_owner(struct buf *out, const struct life *l); /* <instance>:<life>, the owner field of a batch */
 void name_journal(struct buf *out, const struct life *l, uint64_t number); /* <instance>:<life>:<number> */
 void name_journal_key(struct buf *out, struct slice journal);              /* tally:journal:<name> */
 /* tallyd:<instance>:<life>:frame|sync|fence|clean|cli */

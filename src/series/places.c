@@ -6,7 +6,6 @@
 #include "series/names.h"
 
 #define STORE SLICE("store")
-#define NAME_MOST 64
 #define HOUR_S 3600
 
 /* --- kinds and spellings --- */
@@ -117,21 +116,15 @@ static int64_t unit_of(const struct value_type *t)
     return (t->kind == VALUE_DATE ? DAY_S : HOUR_S) * ms;
 }
 
-/* A number of days or hours since 1970 as digits. */
-static void time_write(enum value_kind kind, int64_t units, char digits[PLAIN_BYTES])
-{
-    int64_t days = kind == VALUE_DATE ? units : units / 24;
-    int64_t v = day_of_number(days);
-    if (kind == VALUE_HOUR) v = v * 100 + units % 24;
-    char text[21];
-    memcpy(digits, text, num_write(v, text));
-}
-
 static bool counted_plain(const struct value_type *t, struct slice text, char digits[PLAIN_BYTES])
 {
     int64_t v, unit = unit_of(t), last = day_number(DAY_LAST) * (t->kind == VALUE_DATE ? 1 : 24);
     if (!num_parse(text, &v) || v < 0 || v % unit != 0 || v / unit > last) return false;
-    time_write(t->kind, v / unit, digits);
+    int64_t units = v / unit; /* days or hours since 1970 */
+    int64_t plain =
+        t->kind == VALUE_DATE ? day_of_number(units) : day_of_number(units / 24) * 100 + units % 24;
+    char text_plain[21];
+    memcpy(digits, text_plain, num_write(plain, text_plain));
     return true;
 }
 
@@ -168,9 +161,9 @@ void value_spell(const struct value_type *type, struct slice digits, struct buf 
 
 /* --- parsing --- */
 
-static bool is_place_name(struct slice s)
+bool name_valid(struct slice s)
 {
-    if (s.n == 0 || s.n > NAME_MOST) return false;
+    if (s.n == 0 || s.n > NAME_BYTES_MAX) return false;
     for (size_t i = 0; i < s.n; i++)
         if (!(s.p[i] >= 'a' && s.p[i] <= 'z') && !(s.p[i] >= '0' && s.p[i] <= '9') && s.p[i] != '_')
             return false;
@@ -189,8 +182,7 @@ static const char *text_fault(struct slice text)
 
 static const char *place_fault(const struct places *p, struct slice name)
 {
-    if (!is_place_name(name))
-        return "may hold '<' and '>' only around the name of a placeholder, of a-z 0-9 _";
+    if (!name_valid(name)) return "may hold '<' and '>' only around the name of a placeholder, of a-z 0-9 _";
     if (places_find(p, name) != NULL) return "names a placeholder twice";
     if (p->n == PLACES_MAX) return "has more than 6 placeholders";
     if (p->n > 0 && p->text[p->n].n == 0)

@@ -1,17 +1,6 @@
 /* series/row.c - see row.h. */
 #include "series/row.h"
 
-static struct slice piece_of(struct slice digits, enum row_piece piece)
-{
-    static const struct {
-        size_t at, n;
-    } of[PIECES] = {
-        [PIECE_YEAR] = {0, 4}, [PIECE_MONTH] = {4, 2}, [PIECE_DAY] = {6, 2}, [PIECE_HOUR] = {8, 2}};
-    if (piece == PIECE_WHOLE) return digits;
-    PRE(of[piece].at + of[piece].n <= digits.n);
-    return slice_of(digits.p + of[piece].at, of[piece].n);
-}
-
 static struct row_value value_of(const struct value_type *type, struct slice sent, char digits[PLAIN_BYTES])
 {
     struct row_value v = {.sent = sent};
@@ -22,7 +11,14 @@ static struct row_value value_of(const struct value_type *type, struct slice sen
 
 static struct row_value piece_value(const struct key_column *column, struct row_value v)
 {
-    if (column->piece != PIECE_WHOLE) v.plain = v.sent = piece_of(v.plain, column->piece);
+    static const struct {
+        size_t at, n;
+    } of[PIECES] = {
+        [PIECE_YEAR] = {0, 4}, [PIECE_MONTH] = {4, 2}, [PIECE_DAY] = {6, 2}, [PIECE_HOUR] = {8, 2}};
+    enum row_piece piece = column->piece;
+    if (piece == PIECE_WHOLE) return v;
+    PRE(of[piece].at + of[piece].n <= v.plain.n);
+    v.plain = v.sent = slice_of(v.plain.p + of[piece].at, of[piece].n);
     return v;
 }
 

@@ -6,10 +6,10 @@
 
 #define ADOPT_QUEUE_MAX 1000
 
-static struct run *run_find(const struct sync *s, const struct batch_id *id)
+const struct run *run_find(const struct sync *s, const struct batch_id *id)
 {
     list_for_each (node, &s->runs) {
-        struct run *r = CONTAINER_OF(node, struct run, link);
+        const struct run *r = CONTAINER_OF(node, struct run, link);
         if (memcmp(&r->batch.id, id, sizeof *id) == 0) return r;
     }
     return NULL;

@@ -51,8 +51,8 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     uint64_t refused_ms, refused_last_ms;
     bool again; /* tried again at once */
     struct buf left,
-        left_now;      /* hashes that the last merge left, see ledger_name_put(); so far, those of this one */
-    uint32_t left_era; /* all others are merged, of that era; 0: the merge is not over */
+        left_now;         /* hashes that the last merge left, see put_measured(); so far, those of this one */
+    uint32_t left_era;    /* all others are merged, of that era; 0: the merge is not over */
     char locked_by[160];  /* what the first of them waits for, if MySQL told */
     struct map stores;    /* of these chunks, as in family->stores */
     const char *held_why; /* while it is held */
@@ -265,7 +265,8 @@ void size_claimed(struct sync *s, const struct claim *c);
 /* adopt.c */
 void adopt_tick(struct sync *s, uint64_t now_ms);
 void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover);
-bool adopt_known(const struct sync *s, const struct batch_id *id); /* runs or queues here */
+const struct run *run_find(const struct sync *s, const struct batch_id *id); /* NULL: none has it */
+bool adopt_known(const struct sync *s, const struct batch_id *id);           /* runs or queues here */
 
 /* keep.c */
 bool keep_wanted(const struct run *r); /* it is merged: is it kept now? */

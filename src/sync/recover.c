@@ -32,19 +32,6 @@ static void on_found(struct adopt *a)
     a->ids = NULL;
 }
 
-static void find_more(struct sync *s, struct sync_recover *rec)
-{
-    rec->adopt = (struct adopt){.mode = ADOPT_DEAD,
-                                .stale_ms = s->config.stale_ms,
-                                .limit = ADOPT_PAGE,
-                                .counters = s->counters,
-                                .done = on_found,
-                                .arg = rec};
-    rec->asking = true;
-    s->requests_out++;
-    s->ports.adopt(s->ports.arg, &rec->adopt);
-}
-
 void sync_recover(struct sync *s, struct sync_recover *rec)
 {
     PRE(s->recover == NULL);
@@ -100,7 +87,15 @@ void recover_tick(struct sync *s)
     bool away = !s->redis_up || !s->mysql_up || s->hold || s->stopping;
     if (away) rec->failed = true;
     if (!away && !rec->asked_all && s->started && s->queue_n < ADOPT_PAGE) {
-        find_more(s, rec);
+        rec->adopt = (struct adopt){.mode = ADOPT_DEAD,
+                                    .stale_ms = s->config.stale_ms,
+                                    .limit = ADOPT_PAGE,
+                                    .counters = s->counters,
+                                    .done = on_found,
+                                    .arg = rec};
+        rec->asking = true;
+        s->requests_out++;
+        s->ports.adopt(s->ports.arg, &rec->adopt);
         return;
     }
     bool finished = rec->asked_all && rec->left == 0 && !rec->more;

@@ -368,20 +368,16 @@ void runs_merge_on(struct sync *s)
 
 /* --- SCAN, FENCE --- */
 
-/* Both are of the server and of the history that the gate has compared with the ledger, and so is all between them: no
- * server has a history twice. */
-static bool same_history(const struct run *r)
-{
-    const struct epoch *e = &r->epoch;
-    return strcmp(r->fence.run_id, e->run_id) == 0 && strcmp(r->fence.replid, e->replid) == 0 &&
-           strcmp(r->scan.replid, e->replid) == 0;
-}
-
 static void run_fenced(struct run *r)
 {
     const struct fence *f = &r->fence;
+    const struct epoch *e = &r->epoch;
     bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
-    if (f->passed && same_server && !same_history(r) && HOLDS(RULE_FENCE_HISTORY)) {
+    /* Both are of the server and of the history that the gate has compared with the ledger, and so is all between
+     * them: no server has a history twice. */
+    bool same_history = strcmp(f->run_id, e->run_id) == 0 && strcmp(f->replid, e->replid) == 0 &&
+                        strcmp(r->scan.replid, e->replid) == 0;
+    if (f->passed && same_server && !same_history && HOLDS(RULE_FENCE_HISTORY)) {
         epoch_lost(r, "Redis has another history than when the ledger was compared with it");
     } else if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
         run_merge(r);

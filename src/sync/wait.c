@@ -132,18 +132,9 @@ static bool key_is_in(const struct sync_wait *w, const struct run *r)
            !ledger_names_have(buf_slice(&r->left), w->key);
 }
 
-static const struct run *run_of(const struct sync *s, struct slice id)
-{
-    list_for_each (node, &s->runs) {
-        const struct run *r = CONTAINER_OF(node, struct run, link);
-        if (slice_eq(id_slice(&r->batch.id), id)) return r;
-    }
-    return NULL;
-}
-
 static bool is_merged(const struct sync_wait *w, const struct batch_id *id)
 {
-    const struct run *r = run_of(w->sync, id_slice(id));
+    const struct run *r = run_find(w->sync, id);
     return keep_has(w->sync, id) || (r != NULL && key_is_in(w, r));
 }
 

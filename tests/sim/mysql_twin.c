@@ -191,7 +191,7 @@ static bool refuses_whole(struct world *w, struct job *job)
 void mysql_put_left(const struct world *w, unsigned left, struct buf *names)
 {
     for (int h = 0; h < SIM_HASHES; h++)
-        if ((left >> h & 1) != 0) ledger_name_put(names, world_hash_name(w, h));
+        if ((left >> h & 1) != 0) put_measured(names, world_hash_name(w, h));
 }
 
 static void answer(struct world *w, struct job *job, enum merge_outcome outcome, const char *text)

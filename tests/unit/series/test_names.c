@@ -20,10 +20,10 @@ static void are_made_here(void **state)
     struct buf b = {0};
     name_batch(&b, &id), buf_put_char(&b, '\n');
     name_claimed(&b, SLICE("s1:unique_visitors:daily"), &id), buf_put_char(&b, '\n');
-    name_seq(&b, &l), buf_put_char(&b, '\n');
-    name_fence(&b, &l), buf_put_char(&b, '\n');
-    name_wait(&b, &l), buf_put_char(&b, '\n');
-    name_waitaof(&b, &l), buf_put_char(&b, '\n');
+    name_of_life(&b, KEY_SEQ_PREFIX, &l), buf_put_char(&b, '\n');
+    name_of_life(&b, KEY_FENCE_PREFIX, &l), buf_put_char(&b, '\n');
+    name_of_life(&b, KEY_WAIT_PREFIX, &l), buf_put_char(&b, '\n');
+    name_of_life(&b, KEY_WAITAOF_PREFIX, &l), buf_put_char(&b, '\n');
     name_owner(&b, &l), buf_put_char(&b, '\n');
     name_link(&b, &l, "frame");
     assert_slice(buf_slice(&b), "tally:batch:" HEX "\n"

@@ -50,7 +50,7 @@ static bool is_claimed(const struct counter *c, const char *key)
 static void locked(const char *key)
 {
     struct chunk *c = world->merges.all[0];
-    ledger_name_put(&c->left, slice_str(key));
+    put_measured(&c->left, slice_str(key));
     snprintf(c->locked_by, sizeof c->locked_by, "thread 7");
     merge_answered(MERGE_LOCKED);
 }

@@ -139,8 +139,8 @@ static enum err connect_and_apply(const struct call *call, const struct setup *s
     struct db *db = db_create(&patient);
     enum err code = db_open(db) == CODE_OK ? apply_own(db, call, setup, &e) : db_error(db, &e);
     if (code == ERR_NONE)
-        code =
-            call->another_redis ? realms_free_make(db, setup->lanes, &e) : realms_first(db, setup->lanes, &e);
+        code = call->another_redis ? realms_free_make(db, setup->lanes, setup->lanes, &e)
+                                   : realms_first(db, setup->lanes, &e);
     if (code == ERR_NONE && call->another_redis)
         printf("MySQL now counts for one more Redis: the next one without a tally:realm\n");
     if (code == ERR_NONE && call->tables) code = apply_tables(db, &setup->counters, &e);

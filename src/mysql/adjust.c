@@ -34,11 +34,8 @@ static enum code_class stored_lock(struct db *db, const struct counter *c, struc
     sql_name(&sql, c->column_count);
     BUF_LIT(&sql, " FROM ");
     sql_name(&sql, c->table);
-    BUF_LIT(&sql, " WHERE (");
-    sql_key_names(&sql, c, ",");
-    BUF_LIT(&sql, ") = (");
-    buf_put_slice(&sql, key);
-    BUF_LIT(&sql, ") FOR UPDATE");
+    sql_row_is(&sql, c, key);
+    BUF_LIT(&sql, " FOR UPDATE");
     enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, &cell, 1) && cell.p != NULL) *fits = num_parse(cell, stored);
     return class;

@@ -35,18 +35,6 @@ static int64_t cell_int(struct slice cell)
     return (int64_t)(negative ? -v : v);
 }
 
-static void books_counter_put(struct books *b, const struct slice cell[6])
-{
-    b->counters = heap_realloc(b->counters, (b->counters_n + 1) * sizeof *b->counters);
-    struct books_counter *c = &b->counters[b->counters_n++];
-    *c = (struct books_counter){.merged = cell_int(cell[1]),
-                                .rejected = cell_int(cell[2]),
-                                .newer = cell_int(cell[3]),
-                                .complete_until_ms = cell_int(cell[4]),
-                                .adjusted = cell_int(cell[5])};
-    memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
-}
-
 static enum code_class books_counters_read(struct db *db, const struct batch_id *realm, uint64_t gen,
                                            struct books *out)
 {
@@ -64,27 +52,22 @@ static enum code_class books_counters_read(struct db *db, const struct batch_id 
     sql_realm(&sql, realm);
     BUF_LIT(&sql, " ORDER BY c.counter");
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 6))
-        books_counter_put(out, cell);
+    while (class == CODE_OK && db_row(db, cell, 6)) {
+        out->counters = heap_realloc(out->counters, (out->counters_n + 1) * sizeof *out->counters);
+        struct books_counter *c = &out->counters[out->counters_n++];
+        *c = (struct books_counter){.merged = cell_int(cell[1]),
+                                    .rejected = cell_int(cell[2]),
+                                    .newer = cell_int(cell[3]),
+                                    .complete_until_ms = cell_int(cell[4]),
+                                    .adjusted = cell_int(cell[5])};
+        memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
+    }
     return class;
 }
 
 static struct slice slice_dup(struct slice s)
 {
     return slice_of(heap_strndup(s.p, s.n), s.n);
-}
-
-static void chunk_put(struct books *b, const struct slice cell[7])
-{
-    b->chunks = heap_realloc(b->chunks, (b->chunks_n + 1) * sizeof *b->chunks);
-    struct books_chunk *c = &b->chunks[b->chunks_n++];
-    *c = (struct books_chunk){.chunk = (uint32_t)cell_int(cell[1]),
-                              .chunks = (uint32_t)cell_int(cell[2]),
-                              .total = cell_int(cell[3]),
-                              .first_key = slice_dup(cell[4]),
-                              .last_key = slice_dup(cell[5]),
-                              .waiting = slice_dup(cell[6])};
-    memcpy(c->batch.bytes, cell[0].p, cell[0].n < sizeof c->batch.bytes ? cell[0].n : sizeof c->batch.bytes);
 }
 
 static enum code_class chunks_read_some(struct db *db, const struct batch_id *ids, size_t n,
@@ -97,8 +80,18 @@ static enum code_class chunks_read_some(struct db *db, const struct batch_id *id
     sql_ids(&sql, ids, n);
     BUF_LIT(&sql, " ORDER BY batch, chunk");
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 7))
-        chunk_put(out, cell);
+    while (class == CODE_OK && db_row(db, cell, 7)) {
+        out->chunks = heap_realloc(out->chunks, (out->chunks_n + 1) * sizeof *out->chunks);
+        struct books_chunk *c = &out->chunks[out->chunks_n++];
+        *c = (struct books_chunk){.chunk = (uint32_t)cell_int(cell[1]),
+                                  .chunks = (uint32_t)cell_int(cell[2]),
+                                  .total = cell_int(cell[3]),
+                                  .first_key = slice_dup(cell[4]),
+                                  .last_key = slice_dup(cell[5]),
+                                  .waiting = slice_dup(cell[6])};
+        memcpy(c->batch.bytes, cell[0].p,
+               cell[0].n < sizeof c->batch.bytes ? cell[0].n : sizeof c->batch.bytes);
+    }
     return class;
 }
 

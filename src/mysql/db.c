@@ -536,26 +536,21 @@ const struct db_config *db_config(const struct db *db)
 /* Oracle's library has MYSQL_OPT_SSL_MODE, Connector/C has two options instead. With either, a server without TLS gets
  * no connection, never a plain one. */
 
-static void files_set(const struct db_config *c, MYSQL *mysql)
-{
-    if (c->tls_ca != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CA, c->tls_ca);
-    if (c->tls_cert != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CERT, c->tls_cert);
-    if (c->tls_key != NULL) mysql_options(mysql, MYSQL_OPT_SSL_KEY, c->tls_key);
-    mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
-}
-
 static void db_tls_set(const struct db_config *c, MYSQL *mysql)
 {
 #ifdef MARIADB_PACKAGE_VERSION_ID
     my_bool on = 1, verify = c->tls == DB_TLS_VERIFIED;
     mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify); /* always: 3.4 would begin with on */
+#endif
     if (c->tls == DB_TLS_NONE) return;
-    files_set(c, mysql);
+    if (c->tls_ca != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CA, c->tls_ca);
+    if (c->tls_cert != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CERT, c->tls_cert);
+    if (c->tls_key != NULL) mysql_options(mysql, MYSQL_OPT_SSL_KEY, c->tls_key);
+    mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
+#ifdef MARIADB_PACKAGE_VERSION_ID
     mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
 #else
-    if (c->tls == DB_TLS_NONE) return;
     unsigned mode = c->tls == DB_TLS_VERIFIED ? SSL_MODE_VERIFY_IDENTITY : SSL_MODE_REQUIRED;
-    files_set(c, mysql);
     mysql_options(mysql, MYSQL_OPT_SSL_MODE, &mode);
 #endif
 }

@@ -69,8 +69,8 @@ enum err realm_answer(struct db *db, const struct epoch *epoch, struct error *e)
 enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter,
                             struct error *e) MUST_CHECK;
 
-/* Makes a free realm for each lane of one more Redis. */
-enum err realms_free_make(struct db *db, uint32_t lanes, struct error *e) MUST_CHECK;
+/* Makes n free realms for a Redis of that many lanes: one a lane, for one more. */
+enum err realms_free_make(struct db *db, uint32_t n, uint32_t lanes, struct error *e) MUST_CHECK;
 /* Before any realm is taken: the same for the first Redis, unless they are there. */
 enum err realms_first(struct db *db, uint32_t lanes, struct error *e) MUST_CHECK;
 

@@ -343,19 +343,6 @@ static enum verdict upsert_pass(struct work *w)
     return v;
 }
 
-static void witness_put(struct witnesses *all, struct slice counter, const struct plan *p,
-                        const struct plan_item *i)
-{
-    pthread_mutex_lock(&all->lock);
-    struct witness *one = map_get(&all->of, counter);
-    if (one == NULL) map_put(&all->of, counter, one = heap_zalloc(sizeof *one));
-    buf_reset(&one->key);
-    buf_put_slice(&one->key, plan_key(p, i));
-    one->delta = i->delta;
-    one->count = i->count;
-    pthread_mutex_unlock(&all->lock);
-}
-
 /* False: MySQL has taken none yet. */
 static bool witness_statement(struct work *w)
 {
@@ -431,5 +418,15 @@ void rows_merged(struct work *w)
     size_t i = p->items_n;
     while (i > 0 && (p->items[i - 1].refused || p->items[i - 1].missing))
         i--;
-    if (i > 0) witness_put(w->merger->witnesses, w->counter->name, p, &p->items[i - 1]);
+    if (i == 0) return;
+    const struct plan_item *last = &p->items[i - 1];
+    struct witnesses *all = w->merger->witnesses;
+    pthread_mutex_lock(&all->lock);
+    struct witness *one = map_get(&all->of, w->counter->name);
+    if (one == NULL) map_put(&all->of, w->counter->name, one = heap_zalloc(sizeof *one));
+    buf_reset(&one->key);
+    buf_put_slice(&one->key, plan_key(p, last));
+    one->delta = last->delta;
+    one->count = last->count;
+    pthread_mutex_unlock(&all->lock);
 }

@@ -298,7 +298,7 @@ static enum code_class free_insert(struct db *db, const struct batch_id *realm, 
     return db_exec_free(db, &sql);
 }
 
-static enum err free_make(struct db *db, uint32_t n, uint32_t lanes, struct error *e)
+enum err realms_free_make(struct db *db, uint32_t n, uint32_t lanes, struct error *e)
 {
     enum code_class class = CODE_OK;
     for (uint32_t i = 0; class == CODE_OK && i < n; i++) {
@@ -307,11 +307,6 @@ static enum err free_make(struct db *db, uint32_t n, uint32_t lanes, struct erro
         class = free_insert(db, &realm, lanes);
     }
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
-}
-
-enum err realms_free_make(struct db *db, uint32_t lanes, struct error *e)
-{
-    return free_make(db, lanes, lanes, e);
 }
 
 /* From version 1 it may have the ledger of a Redis, which has one lane. */
@@ -351,7 +346,7 @@ enum err realms_first(struct db *db, uint32_t lanes, struct error *e)
     if (class == CODE_OK && taken_n > 0) return ERR_NONE;
     if (class == CODE_OK) class = first_claim(db, lanes);
     if (class != CODE_OK) return db_error(db, e);
-    return free_n < (int64_t)lanes ? free_make(db, lanes - (uint32_t)free_n, lanes, e) : ERR_NONE;
+    return free_n < (int64_t)lanes ? realms_free_make(db, lanes - (uint32_t)free_n, lanes, e) : ERR_NONE;
 }
 
 enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,

@@ -291,12 +291,6 @@ static bool set_fits(const struct need *n, enum column_form form)
     return column_fits_set(form, n->set);
 }
 
-/* A TIMESTAMP is no key, but may be set. */
-static enum column_form set_form_of(const struct column *col)
-{
-    return slice_ieq(slice_str(col->data_type), SLICE("timestamp")) ? FORM_DATETIME : col->form;
-}
-
 static bool is_in_key(const struct table_judging *j, const char *name)
 {
     if (table_key_has(j->c, name)) return true;
@@ -309,27 +303,24 @@ static bool is_in_key(const struct table_judging *j, const char *name)
 static bool does(const struct table_judging *j, const struct need *n, const struct column *col)
 {
     bool written = n->fits == count_fits || n->set != NULL || j->c->missing == MISSING_INSERT;
-    return n->fits(n, n->set != NULL ? set_form_of(col) : col->form) && !(col->generated && written);
-}
-
-/* Names of the columns that would do. */
-static void columns_put(const struct table_judging *j, struct buf *out, const struct need *n)
-{
-    bool count = n->fits == count_fits;
-    for (size_t i = 0; i < j->t.columns_n; i++)
-        if (does(j, n, &j->t.columns[i]) && !(count && is_in_key(j, j->t.columns[i].name)))
-            buf_printf(out, "%s%s", out->n > 0 ? ", " : "", j->t.columns[i].name);
-    if (out->n > 0) return;
-    buf_put_slice(out, count ? SLICE("none, so it is no counter table: its rows have no integer to add to")
-                             : SLICE("none"));
+    /* A TIMESTAMP is no key, but may be set. */
+    bool set_time = n->set != NULL && slice_ieq(slice_str(col->data_type), SLICE("timestamp"));
+    return n->fits(n, set_time ? FORM_DATETIME : col->form) && !(col->generated && written);
 }
 
 static void column_check(struct table_judging *j, const struct need *n)
 {
     const struct column *col = table_column(&j->t, n->column);
-    struct buf others = {0};
+    struct buf others = {0}; /* names of the columns that would do */
+    bool count = n->fits == count_fits;
     if (col != NULL && does(j, n, col)) return;
-    columns_put(j, &others, n);
+    for (size_t i = 0; i < j->t.columns_n; i++)
+        if (does(j, n, &j->t.columns[i]) && !(count && is_in_key(j, j->t.columns[i].name)))
+            buf_printf(&others, "%s%s", others.n > 0 ? ", " : "", j->t.columns[i].name);
+    if (others.n == 0)
+        buf_put_slice(&others,
+                      count ? SLICE("none, so it is no counter table: its rows have no integer to add to")
+                            : SLICE("none"));
     finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
                 "column " SLICE_FMT "." SLICE_FMT
                 " is %s, which does not hold %s%s. Columns that do for %s: " SLICE_FMT,

@@ -150,16 +150,29 @@ void sql_store_is(struct buf *b, const struct counter *c, const struct columns *
     sql_value(b, forms->store, store);
 }
 
+/* The i-th key column; n = 0: it has none such. */
+static struct slice key_name(const struct counter *c, size_t i)
+{
+    return i == 0 ? c->column_store : i == 1 ? c->column_field : c->more[i - 2].name;
+}
+
 void sql_key_names(struct buf *b, const struct counter *c, const char *comma)
 {
-    const struct slice first[] = {c->column_store, c->column_field};
     size_t begin = b->n;
     for (size_t i = 0; i < 2 + c->more_n; i++) {
-        struct slice name = i < 2 ? first[i] : c->more[i - 2].name;
-        if (name.n == 0) continue;
+        if (key_name(c, i).n == 0) continue;
         if (b->n > begin) buf_put_slice(b, slice_str(comma));
-        sql_name(b, name);
+        sql_name(b, key_name(c, i));
     }
+}
+
+void sql_row_is(struct buf *b, const struct counter *c, struct slice key)
+{
+    BUF_LIT(b, " WHERE (");
+    sql_key_names(b, c, ",");
+    BUF_LIT(b, ") = (");
+    buf_put_slice(b, key);
+    BUF_LIT(b, ")");
 }
 
 /* A text column keeps a time as the app spells it, and a constant is kept as it was written. */
@@ -310,12 +323,6 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, const struct column
 
 /* --- rows that are there --- */
 
-/* The i-th key column; n = 0: it has none such. */
-static struct slice key_name(const struct counter *c, size_t i)
-{
-    return i == 0 ? c->column_store : i == 1 ? c->column_field : c->more[i - 2].name;
-}
-
 static const struct {
     const char *first, *next, *end;
 } rows_forms[] = {[ROWS_VALUES] = {" UNION ALL VALUES (", ",(", ")"},
@@ -343,16 +350,6 @@ void sql_rows_add(struct buf *b, const struct columns *forms, size_t number, str
     buf_put_slice(b, slice_str(rows_forms[forms->rows].end));
 }
 
-/* (!) A text compares as its column does. A character that the column's set does not have becomes another in it: then there is no
- * such row. */
-static void text_on(struct buf *b, const struct column_text *text, size_t i)
-{
-    buf_printf(b,
-               "CONVERT(d.k%zu USING %s) COLLATE %s AND CONVERT(CONVERT(d.k%zu USING %s) USING utf8mb4) "
-               "COLLATE utf8mb4_bin = d.k%zu",
-               i, text->charset, text->collation, i, text->charset, i);
-}
-
 /* ` d STRAIGHT_JOIN table ON its key is d's`; the rows of d may be of the table itself. */
 static void rows_join(struct buf *b, const struct counter *c, const struct columns *forms, bool own)
 {
@@ -366,8 +363,15 @@ static void rows_join(struct buf *b, const struct counter *c, const struct colum
         BUF_LIT(b, ".");
         sql_name(b, key_name(c, i));
         BUF_LIT(b, " = ");
-        if (forms->texts[i].charset[0] != 0 && !own)
-            text_on(b, &forms->texts[i], i);
+        const struct column_text *text = &forms->texts[i];
+        /* (!) A text compares as its column does. A character that the column's set does not have becomes another in
+         * it: then there is no such row. */
+        if (text->charset[0] != 0 && !own)
+            buf_printf(
+                b,
+                "CONVERT(d.k%zu USING %s) COLLATE %s AND CONVERT(CONVERT(d.k%zu USING %s) USING utf8mb4) "
+                "COLLATE utf8mb4_bin = d.k%zu",
+                i, text->charset, text->collation, i, text->charset, i);
         else
             buf_printf(b, "d.k%zu", i);
         and = " AND ";
@@ -442,11 +446,7 @@ void sql_update_row(struct buf *b, const struct counter *c, const struct columns
     count_column_put(b, c, forms);
     buf_printf(b, " + (%lld)", (long long)delta);
     sets_put(b, c, forms);
-    BUF_LIT(b, " WHERE (");
-    sql_key_names(b, c, ",");
-    BUF_LIT(b, ") = (");
-    buf_put_slice(b, key);
-    BUF_LIT(b, ")");
+    sql_row_is(b, c, key);
 }
 
 /* Locked, so that it stays. */
@@ -456,11 +456,8 @@ static enum code_class row_look(struct db *db, const struct counter *c, struct s
     struct slice cell;
     BUF_LIT(&sql, "SELECT 1 FROM ");
     sql_name(&sql, c->table);
-    BUF_LIT(&sql, " WHERE (");
-    sql_key_names(&sql, c, ",");
-    BUF_LIT(&sql, ") = (");
-    buf_put_slice(&sql, key);
-    BUF_LIT(&sql, ") FOR UPDATE");
+    sql_row_is(&sql, c, key);
+    BUF_LIT(&sql, " FOR UPDATE");
     enum code_class class = db_query_free(db, &sql);
     *missing = class == CODE_OK && !db_row(db, &cell, 1);
     return class;

@@ -53,6 +53,8 @@ void sql_constants_are(struct buf *b, const struct counter *c, const struct colu
 void sql_key_is(struct buf *b, const struct counter *c, const struct columns *forms,
                 const struct table_row *row);
 void sql_field_value(struct buf *b, const struct columns *forms, const struct table_row *row);
+/* " WHERE (<names>) = (<key>)" */
+void sql_row_is(struct buf *b, const struct counter *c, struct slice key);
 void sql_key_names(struct buf *b, const struct counter *c,
                    const char *comma); /* `store`,`field`, and others */
 

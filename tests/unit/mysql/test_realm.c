@@ -47,7 +47,7 @@ static void first_realms(void **state)
         assert_fine(realms_first(server.db, 4, &e));
         assert_sql("4*4", REALMS);
     }
-    assert_fine(realms_free_make(server.db, 2, &e));
+    assert_fine(realms_free_make(server.db, 2, 2, &e));
     assert_sql("2*2,4*4", REALMS);
     struct history_read redis = redis_of(0, "a");
     assert_int_equal(look(&redis, "lane 0", 4).outcome, REALM_GIVEN);
@@ -57,7 +57,7 @@ static void first_realms(void **state)
 
 static void a_free_realm_is_of_as_many_lanes(void **state)
 {
-    assert_fine(realms_free_make(server.db, 2, &e));
+    assert_fine(realms_free_make(server.db, 2, 2, &e));
     struct history_read redis = redis_of(0, "a");
     assert_int_equal(look(&redis, "lane 0", 3).outcome, REALM_STRANGER);
     struct realm_look first = look(&redis, "lane 0", 2), second = look(&redis, "lane 1", 2);
@@ -118,7 +118,7 @@ static void *lane_begins(void *arg)
 static void lanes_begin_at_once(void)
 {
     sql("DELETE FROM tally_realms");
-    assert_fine(realms_free_make(server.db, LANES, &e));
+    assert_fine(realms_free_make(server.db, LANES, LANES, &e));
     pthread_barrier_init(&all_here, NULL, LANES);
     for (uint32_t i = 0; i < LANES; i++) {
         lanes[i].no = i;

@@ -91,12 +91,6 @@ static enum code_class adjust_try(struct db *db, const struct counter *c, const 
     return class;
 }
 
-static bool is_same(const struct adjustment *a, const struct adjustment *b)
-{
-    return slice_eq(a->counter, b->counter) && slice_eq(a->key, b->key) && slice_eq(a->field, b->field) &&
-           a->sets == b->sets && (a->sets ? a->set_to == b->set_to : a->delta == b->delta);
-}
-
 static enum code_class known_read(struct db *db, struct adjustment *a, enum adjust_outcome *outcome)
 {
     struct buf sql = {0};
@@ -106,17 +100,12 @@ static enum code_class known_read(struct db *db, struct adjustment *a, enum adju
     sql_hex(&sql, a->id);
     enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, cell, ADJUST_COLUMNS_N)) adjustment_take(&before, cell);
-    *outcome = is_same(a, &before) ? ADJUST_KNOWN : ADJUST_OTHER;
+    bool same = slice_eq(a->counter, before.counter) && slice_eq(a->key, before.key) &&
+                slice_eq(a->field, before.field) && a->sets == before.sets &&
+                (a->sets ? a->set_to == before.set_to : a->delta == before.delta);
+    *outcome = same ? ADJUST_KNOWN : ADJUST_OTHER;
     if (*outcome == ADJUST_KNOWN) a->delta = before.delta;
     return class;
-}
-
-static enum err fit_check(struct db *db, const struct counter *c, struct columns *forms, struct error *e)
-{
-    bool fits;
-    if (table_fits(db, c, forms, &fits) != CODE_OK) return db_error(db, e);
-    if (fits) return ERR_NONE;
-    return error_set(e, ERR_CONFIG, "the table does not fit the counter; run tallyd check");
 }
 
 enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, enum adjust_outcome *outcome,
@@ -125,7 +114,9 @@ enum err adjust(struct db *db, const struct counter *c, struct adjustment *a, en
     struct columns forms;
     struct table_row row;
     struct buf key = {0};
-    if (fit_check(db, c, &forms, e) != ERR_NONE) return e->code;
+    bool fits;
+    if (table_fits(db, c, &forms, &fits) != CODE_OK) return db_error(db, e);
+    if (!fits) return error_set(e, ERR_CONFIG, "the table does not fit the counter; run tallyd check");
     INVARIANT(counter_row(c, a->key, a->field, &row) == ROW_FITS);
     sql_key(&key, c, &forms, &row);
     const struct counter one = counter_of_count(c, counter_count_of(c, a->field));

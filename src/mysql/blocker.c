@@ -1,10 +1,8 @@
 /* mysql/blocker.c - see merge.h. */
 #include "mysql/merge.h"
 
-#include "base/clock.h"
 #include "base/heap.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #define ASK_MS 200
@@ -52,23 +50,12 @@ static bool asked(struct blocker *b, const char *question)
     return true;
 }
 
-static bool stop_waited(struct blocker *b)
-{
-    uint64_t until_ms = mono_ms() + ASK_MS;
-    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
-    pthread_mutex_lock(&b->lock);
-    if (!b->stopping) pthread_cond_clockwait(&b->changed, &b->lock, CLOCK_MONOTONIC, &until);
-    bool stopping = b->stopping;
-    pthread_mutex_unlock(&b->lock);
-    return stopping;
-}
-
 static void *ask_on(void *arg)
 {
     struct blocker *b = arg;
     db_thread_begin();
     bool known = db_open(b->db) != CODE_OK;
-    while (!known && !stop_waited(b))
+    while (!known && !db_thread_stops(&b->lock, &b->changed, &b->stopping, ASK_MS))
         for (size_t i = 0; i < sizeof questions / sizeof *questions && !known && db_is_open(b->db); i++)
             known = asked(b, questions[i]);
     db_close(b->db);

@@ -2,6 +2,7 @@
  * client libraries, and Oracle's prints a warning when it is set at all. */
 #include "mysql/db.h"
 
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/slice.h"
 
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* TLS by whichever client library this is. Off unless mysql.tls.use is on: what libraries call
@@ -60,6 +62,19 @@ void db_thread_begin(void)
 void db_thread_end(void)
 {
     mysql_thread_end();
+}
+
+bool db_thread_stops(pthread_mutex_t *lock, pthread_cond_t *changed, const bool *stopping, uint64_t ms)
+{
+    uint64_t until_ms = mono_ms() + ms;
+    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
+    pthread_mutex_lock(lock);
+    int over = 0;
+    while (!*stopping && over == 0)
+        over = pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &until);
+    bool stops = *stopping;
+    pthread_mutex_unlock(lock);
+    return stops;
 }
 
 struct db *db_create(const struct db_config *c)

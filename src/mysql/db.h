@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/slice.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 
 /* What a MySQL error code means for a merge: one table, code -> class. The codes of both servers and of both client
@@ -148,5 +149,7 @@ void db_interrupt(struct db *db);
 void db_library_init(void); /* once, before any thread uses a db; SIGPIPE is ignored from here on */
 void db_thread_begin(void); /* first and last thing of a thread that uses a db, other than the main thread */
 void db_thread_end(void);
+/* Waits for ms, or until *stopping is set, which lock guards and changed tells; returns it. */
+bool db_thread_stops(pthread_mutex_t *lock, pthread_cond_t *changed, const bool *stopping, uint64_t ms);
 
 #endif

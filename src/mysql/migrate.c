@@ -168,28 +168,20 @@ static void stored_view(const struct counter *c, struct buf *out)
     BUF_LIT(out, ";\n");
 }
 
-static void stored_grant(const struct counter *c, struct buf *out)
-{
-    buf_printf(out, "GRANT SELECT ON `" STORED SLICE_FMT "` TO tally_reader;\n", SLICE_ARG(c->name));
-}
-
-static void each_counter(const struct counters *cs, void (*write)(const struct counter *, struct buf *),
-                         struct buf *out)
-{
-    for (size_t i = 0; i < cs->n; i++)
-        if (has_view(&cs->all[i])) write(&cs->all[i], out);
-}
-
 void views_print(const struct counters *cs, struct buf *out)
 {
     buf_put_slice(out, sql_views);
     BUF_LIT(out, "\n-- a view for each counter\n");
-    each_counter(cs, stored_view, out);
+    for (size_t i = 0; i < cs->n; i++)
+        if (has_view(&cs->all[i])) stored_view(&cs->all[i], out);
     BUF_LIT(out, "\n-- who may read them, and nothing else\n"
                  "CREATE ROLE IF NOT EXISTS tally_reader;\n"
                  "GRANT SELECT ON tally_progress TO tally_reader;\n"
                  "GRANT SELECT ON tally_rejects_waiting TO tally_reader;\n");
-    each_counter(cs, stored_grant, out);
+    for (size_t i = 0; i < cs->n; i++)
+        if (has_view(&cs->all[i]))
+            buf_printf(out, "GRANT SELECT ON `" STORED SLICE_FMT "` TO tally_reader;\n",
+                       SLICE_ARG(cs->all[i].name));
 }
 
 /* Views come before the role, whose statements end with the first that is refused. */

@@ -440,26 +440,20 @@ static bool group_replay(struct db *db, struct replay_group *g)
     return done;
 }
 
-static size_t cause_size(const struct page *p, size_t at)
-{
-    size_t n = 1;
-    while (at + n < p->n && slice_eq(p->rows[at + n].counter, p->rows[at].counter) &&
-           memcmp(&p->rows[at + n].realm, &p->rows[at].realm, sizeof p->rows[at].realm) == 0)
-        n++;
-    return n;
-}
-
 static enum err page_replay(struct db *db, const struct page *p, struct rejects_replay *run, struct error *e)
 {
     enum err err = ERR_NONE;
     for (size_t at = 0, n; err == ERR_NONE && at < p->n; at += n) {
-        n = cause_size(p, at);
-        struct replay_group g = {
-            .c = counters_find(run->counters, p->rows[at].counter), .rows = &p->rows[at], .n = n};
+        const struct reject *first = &p->rows[at];
+        n = 1;
+        while (at + n < p->n && slice_eq(first[n].counter, first->counter) &&
+               batch_id_same(&first[n].realm, &first->realm))
+            n++;
+        struct replay_group g = {.c = counters_find(run->counters, first->counter), .rows = first, .n = n};
         bool done = n > 1 && group_replay(db, &g);
         if (done) run->replayed += n;
         for (size_t i = 0; err == ERR_NONE && !done && i < n; i++)
-            err = replay_one(db, &p->rows[at + i], run, e);
+            err = replay_one(db, &first[i], run, e);
         if (run->progress != NULL) run->progress(run->arg, run->replayed + run->refused);
     }
     return err;

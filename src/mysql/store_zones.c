@@ -1,12 +1,9 @@
 /* mysql/store_zones.c - see panel.h. */
 #include "mysql/panel.h"
 
-#include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "mysql/text.h"
-
-#include <time.h>
 
 #define LIMIT_S 10 /* of reading; connecting has 3 s */
 
@@ -67,24 +64,11 @@ static void zones_read(struct store_zones *r)
     zone_table_drop(t);
 }
 
-static bool stop_awaited(struct store_zones *r)
-{
-    uint64_t until_ms = mono_ms() + STORE_ZONES_EVERY_S * 1000;
-    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
-    pthread_mutex_lock(&r->lock);
-    int over = 0;
-    while (!r->stopping && over == 0)
-        over = pthread_cond_clockwait(&r->changed, &r->lock, CLOCK_MONOTONIC, &until);
-    bool stopping = r->stopping;
-    pthread_mutex_unlock(&r->lock);
-    return stopping;
-}
-
 static void *read_on(void *arg)
 {
     struct store_zones *r = arg;
     db_thread_begin();
-    while (!stop_awaited(r))
+    while (!db_thread_stops(&r->lock, &r->changed, &r->stopping, STORE_ZONES_EVERY_S * 1000))
         zones_read(r);
     db_close(r->db);
     db_thread_end();

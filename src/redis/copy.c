@@ -347,7 +347,7 @@ static bool rounds_copy(struct copy *c)
 
 /* --- members --- */
 
-/* Those of the page that belong into one lane with one command. */
+/* Those of the page that belong into one lane go with one command. */
 static bool members_share(struct copy *c, struct slice key, bool hash, const struct redis_answer *page)
 {
     uint32_t *n = heap_zalloc(c->lanes * sizeof *n);

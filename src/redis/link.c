@@ -89,11 +89,6 @@ void link_doom_io(struct redis_link *l, const char *what)
     redis_link_cut(l, why);
 }
 
-bool link_is_begun(const struct redis_link *l)
-{
-    return sm_now(&l->sm) != LINK_IDLE && !l->closing;
-}
-
 static bool link_is_over(const struct redis_link *l)
 {
     return l->config.once && l->up_ms > 0;

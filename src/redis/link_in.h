@@ -22,8 +22,7 @@ void link_doom_io(struct redis_link *l,
 void link_end(struct redis_link *l);  /* doomed, and not inside a call that asked */
 void link_soon(struct redis_link *l); /* link_end and refused requests, at the next turn */
 void link_came_up(struct redis_link *l);
-void link_try_now(struct redis_link *l);        /* if it waits for the next try */
-bool link_is_begun(const struct redis_link *l); /* started, and not being closed */
+void link_try_now(struct redis_link *l); /* if it waits for the next try */
 
 /* place.c */
 bool place_target(const struct redis_place *p,

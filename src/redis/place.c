@@ -145,8 +145,10 @@ bool place_is_up(const struct redis_place *p)
 
 bool place_is_whole(const struct redis_place *p)
 {
-    EACH_LINK (l, p)
-        if (link_is_begun(l) && !redis_link_is_up(l)) return false;
+    EACH_LINK (l, p) {
+        bool is_begun = sm_now(&l->sm) != LINK_IDLE && !l->closing;
+        if (is_begun && !redis_link_is_up(l)) return false;
+    }
     return !list_empty(&p->links);
 }
 

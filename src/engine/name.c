@@ -49,17 +49,6 @@ static bool holder_lives(struct name *n)
     return i->linked || (!holder_is_here(n) && n->asked_ms - n->unlinked_ms < HOLDER_GAP_MS);
 }
 
-static void name_held(struct name *n)
-{
-    char text[300];
-    if (n->asked_ms - n->began_ms < (holder_is_here(n) ? HOLDER_GAP_MS : HOLDER_MS)) return;
-    snprintf(text, sizeof text,
-             "another tallyd with the instance name '" SLICE_FMT
-             "' runs on this Redis; stop it, or give this one a name of its own (option `instance`)",
-             SLICE_ARG(n->link->config.life->instance));
-    name_refuse(n, ERR_CONFIG, text);
-}
-
 static void holder_known(struct redis_instance *i)
 {
     struct name *n = CONTAINER_OF(i, struct name, instance);
@@ -71,7 +60,12 @@ static void holder_known(struct redis_instance *i)
         snprintf(text, sizeof text, "Redis does not say who uses the instance's name: %s", i->text);
         name_refuse(n, ERR_UNAVAILABLE, text);
     } else if (holder_lives(n)) {
-        name_held(n);
+        if (n->asked_ms - n->began_ms < (holder_is_here(n) ? HOLDER_GAP_MS : HOLDER_MS)) return;
+        snprintf(text, sizeof text,
+                 "another tallyd with the instance name '" SLICE_FMT
+                 "' runs on this Redis; stop it, or give this one a name of its own (option `instance`)",
+                 SLICE_ARG(n->link->config.life->instance));
+        name_refuse(n, ERR_CONFIG, text);
     } else {
         n->free = true;
         n->error = (struct error){.code = ERR_NONE};

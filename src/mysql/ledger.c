@@ -17,26 +17,19 @@ enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-static enum code_class known_some(struct db *db, const struct batch_id *ids, size_t n, bool *known)
-{
-    struct buf sql = {0};
-    struct slice cell;
-    BUF_LIT(&sql, "SELECT DISTINCT batch FROM tally_ledger WHERE batch IN ");
-    sql_ids(&sql, ids, n);
-    enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, &cell, 1)) {
-        for (size_t i = 0; i < n; i++)
-            if (slice_eq(cell, slice_of((const char *)ids[i].bytes, sizeof ids[i].bytes))) known[i] = true;
-    }
-    return class;
-}
-
 enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool *known, struct error *e)
 {
     if (n > 0) memset(known, 0, n * sizeof *known);
     for (size_t at = 0; at < n; at += IDS_A_STATEMENT) {
         size_t some = n - at < IDS_A_STATEMENT ? n - at : IDS_A_STATEMENT;
-        if (known_some(db, ids + at, some, known + at) != CODE_OK) return db_error(db, e);
+        struct buf sql = {0};
+        struct slice cell;
+        BUF_LIT(&sql, "SELECT DISTINCT batch FROM tally_ledger WHERE batch IN ");
+        sql_ids(&sql, ids + at, some);
+        if (db_query_free(db, &sql) != CODE_OK) return db_error(db, e);
+        while (db_row(db, &cell, 1))
+            for (size_t i = at; i < at + some; i++)
+                known[i] |= slice_eq(cell, slice_of((const char *)ids[i].bytes, sizeof ids[i].bytes));
     }
     return ERR_NONE;
 }

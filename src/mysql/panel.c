@@ -165,18 +165,6 @@ struct selection {
     bool summed;               /* each is a sum of rows of the table */
 };
 
-static void selection_init(struct selection *s, const struct panel_rows *r, const struct columns *forms)
-{
-    uint32_t held = 0;
-    *s = (struct selection){.rows = r, .forms = forms};
-    for (uint32_t i = 0; i < r->parts->n; i++) {
-        bool is_time = i == r->parts->time;
-        held += !is_time && r->is[i].p != NULL;
-        if (r->by_time ? is_time : !is_time && r->is[i].p == NULL) s->at[s->n++] = i;
-    }
-    s->summed = s->n + held < r->parts->n;
-}
-
 static void select_put(struct buf *sql, const struct selection *s)
 {
     const struct panel_rows *r = s->rows;
@@ -227,7 +215,14 @@ enum err panel_rows_read(struct panel *p, const struct panel_rows *r, struct err
     struct buf sql = {0};
     const struct columns *forms;
     if (forms_of(p, r->counter, &forms, e) != ERR_NONE) return e->code;
-    selection_init(&s, r, forms);
+    uint32_t held = 0;
+    s = (struct selection){.rows = r, .forms = forms};
+    for (uint32_t i = 0; i < r->parts->n; i++) {
+        bool is_time = i == r->parts->time;
+        held += !is_time && r->is[i].p != NULL;
+        if (r->by_time ? is_time : !is_time && r->is[i].p == NULL) s.at[s.n++] = i;
+    }
+    s.summed = s.n + held < r->parts->n;
     select_put(&sql, &s);
     enum code_class class = ask(p, &sql);
     while (class == CODE_OK && db_row(p->db, cell, s.n + 1))

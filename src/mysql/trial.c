@@ -89,16 +89,6 @@ static void variable_write(const struct variable *v, int64_t ordinal, struct buf
     if (n > 0) value_spell(&v->type, slice_of(digits, (size_t)n), out);
 }
 
-static void field_write(const struct trial *t, const struct slice *values, struct buf *out)
-{
-    if (t->c->field == FIELD_PLACES)
-        places_put(t->c->field_places, values, out);
-    else
-        buf_put_slice(out, t->c->field == FIELD_COUNT  ? t->c->counts[0].field
-                           : t->c->field == FIELD_NONE ? FIELD_ONLY
-                                                       : values[0]);
-}
-
 /* With one of the values at another ordinal. False: the counter itself does not take it. */
 static bool statement_write(const struct trial *t, const struct variable *moved, int64_t ordinal,
                             struct buf *sql)
@@ -115,7 +105,12 @@ static bool statement_write(const struct trial *t, const struct variable *moved,
         places_put(t->c->key.places, values, &key);
     else
         pattern_put(&t->c->key, t->key_n > 0 ? values[0] : SLICE(""), &key);
-    field_write(t, values + t->key_n, &field);
+    if (t->c->field == FIELD_PLACES)
+        places_put(t->c->field_places, values + t->key_n, &field);
+    else
+        buf_put_slice(&field, t->c->field == FIELD_COUNT  ? t->c->counts[0].field
+                              : t->c->field == FIELD_NONE ? FIELD_ONLY
+                                                          : values[t->key_n]);
     bool fits = counter_row(t->c, buf_slice(&key), buf_slice(&field), &row) == ROW_FITS;
     if (fits) {
         const struct counter one = counter_of_count(t->c, counter_count_of(t->c, buf_slice(&field)));

@@ -333,18 +333,6 @@ static enum err overlap_validate(const struct counter *c, const struct counter *
     return code;
 }
 
-static enum err refuse_table(const struct counter *c, const struct counter *other, struct error *e)
-{
-    char name[NAME_BYTES_MAX + 4], other_name[NAME_BYTES_MAX + 4], column[68];
-    return error_set(
-        e, ERR_CONFIG,
-        "counter %s: it counts in column %s of the table of counter %s, so the two sums would mix in the "
-        "same rows; give one of them another column or table",
-        slice_show(c->name, NAME_BYTES_MAX, name, sizeof name),
-        slice_show(c->column_count, 64, column, sizeof column),
-        slice_show(other->name, NAME_BYTES_MAX, other_name, sizeof other_name));
-}
-
 /* Does a constant keep their rows apart? */
 static bool constants_part(const struct counter *a, const struct counter *b)
 {
@@ -364,10 +352,19 @@ static enum err pair_validate(const struct counter *c, const struct counter *oth
     /* MySQL takes column names, and on some systems table names, without regard to case. */
     for (uint32_t i = 0; i < counter_counts_n(c) && slice_ieq(c->table, other->table); i++) {
         struct counter one = counter_of_count(c, i);
-        for (uint32_t k = 0; k < counter_counts_n(other); k++)
-            if (slice_ieq(one.column_count, counter_of_count(other, k).column_count) &&
-                !constants_part(c, other))
-                return refuse_table(&one, other, e);
+        for (uint32_t k = 0; k < counter_counts_n(other); k++) {
+            if (!slice_ieq(one.column_count, counter_of_count(other, k).column_count) ||
+                constants_part(c, other))
+                continue;
+            char name[NAME_BYTES_MAX + 4], other_name[NAME_BYTES_MAX + 4], column[68];
+            return error_set(
+                e, ERR_CONFIG,
+                "counter %s: it counts in column %s of the table of counter %s, so the two sums would "
+                "mix in the same rows; give one of them another column or table",
+                slice_show(c->name, NAME_BYTES_MAX, name, sizeof name),
+                slice_show(one.column_count, 64, column, sizeof column),
+                slice_show(other->name, NAME_BYTES_MAX, other_name, sizeof other_name));
+        }
     }
     return overlap_validate(c, other, e);
 }

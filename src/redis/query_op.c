@@ -30,22 +30,16 @@ static void query_more(struct redis_query *r, void (*ask)(struct redis_query *r)
     r->came(r, true);
 }
 
-/* Redis adds to an error inside a script its place in the script: of no use to a client. */
-static struct slice error_line(struct slice line)
-{
-    static const char mark[] = " script: ";
-    const char *at = memmem(line.p, line.n, mark, sizeof mark - 1);
-    return at == NULL ? line : slice_of(line.p, (size_t)(at - line.p));
-}
-
 /* reply NULL: the link was lost; else no answer to go on with. */
 static void query_fail(struct redis_query *r, const struct redis_answer *reply)
 {
-    struct redis_answer cleaned;
+    /* Redis adds to an error inside a script its place in the script: of no use to a client. */
+    static const char mark[] = " script: ";
     if (reply == NULL) return query_end(r, ASK_REDIS_DOWN);
-    cleaned = *reply;
+    struct redis_answer cleaned = *reply;
     if (reply->type == REDIS_ERROR) {
-        cleaned.str = error_line(reply->str);
+        const char *at = memmem(reply->str.p, reply->str.n, mark, sizeof mark - 1);
+        if (at != NULL) cleaned.str.n = (size_t)(at - reply->str.p);
         answer_why(&cleaned, r->text, sizeof r->text);
     } else {
         snprintf(r->text, sizeof r->text, "ERR Redis gave an answer of an unexpected shape");

@@ -198,13 +198,6 @@ static uint64_t other_hash(struct slice id, const struct redis_target *at)
     return h;
 }
 
-static bool sentinel_is_asked(const struct sentinels *s, struct slice id, const struct redis_target *at)
-{
-    for (uint32_t i = 0; i < s->quorum.words_n; i++)
-        if (slice_eq(slice_str(s->quorum.words[i].id), id) || target_is(&s->all[i].ask.at, at)) return true;
-    return false;
-}
-
 static void asked_begin(struct sentinels *s, uint32_t i, const struct redis_target *at);
 
 static void others_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -228,8 +221,11 @@ static void others_done(struct redis_link *l, void *arg, const struct redis_answ
     quorum_others(&s->quorum, index_of(a), hashes, n);
     if (mono_ms() - s->quorum.began_ms < FOUND_MS) return; /* the configured ones first give their ids */
     for (uint32_t i = 0; i < n; i++) {
-        if (sentinel_is_asked(s, ids[i], &other[i]) || !quorum_believes(&s->quorum, hashes[i], mono_ms()))
-            continue;
+        bool is_asked = false;
+        for (uint32_t k = 0; k < s->quorum.words_n; k++)
+            is_asked |=
+                slice_eq(slice_str(s->quorum.words[k].id), ids[i]) || target_is(&s->all[k].ask.at, &other[i]);
+        if (is_asked || !quorum_believes(&s->quorum, hashes[i], mono_ms())) continue;
         uint32_t slot = quorum_add(&s->quorum);
         if (slot == SENTINELS_MAX) return;
         quorum_id(&s->quorum, slot, ids[i]);

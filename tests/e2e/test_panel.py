@@ -475,6 +475,27 @@ def test_nobody_is_kept_out(shop, browser, axe):
     assert browser.complaints() == []
 
 
+def test_held_and_loading(shop, browser, axe, mysql):
+    """The texts of a held batch are long: they do not make the page, or a table, wider; what loads can be read."""
+    shop.hit(SEARCHES, "boots", 1)
+    shop.daemon.sync_all()
+    mysql.query("RENAME TABLE searches TO away")
+    shop.hit(SEARCHES, "boots", 1)
+    shop.client.call("CTR.SYNC", SEARCHES)
+    wide = """return [document.documentElement, ...document.querySelectorAll(".scrolling")]
+        .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.ariaLabel ?? "the page")"""
+    for width in (1280, 390):
+        browser.open(shop.operator, width)
+        wait_until(lambda: "held" in browser.text("[data-part=batches]") and "is held" in browser.text(".problems"), 60, "a held batch")
+        browser.unfold()
+        seen(browser, lambda: browser.run(wide), [], "nothing is too wide")
+    made = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "fetch = () => new Promise(() => {})"})
+    browser.open(shop.operator)
+    browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
+    assert browser.all(".waiting") and browser.faults(axe) == []
+    mysql.query("RENAME TABLE away TO searches")
+
+
 # When something is away
 
 
@@ -495,6 +516,23 @@ def test_tallyd_is_restarted_under_it(shop, browser):
     seen(browser, lambda: browser.number(f"{TODAY} .big"), 7, "the hits after it", 60)
     wait_until(lambda: browser.text("#link") == "Live" and browser.text("#banner") == "", 60, "it is live again")
     assert browser.run("return window.notReloaded")
+    assert browser.complaints(unreached=True) == []
+
+
+def test_operations_without_tallyd(shop, browser):
+    """Its title does not say that all is well, and the head of the page does not grow where a longer word comes into it."""
+    browser.open(shop.operator, 390)
+    title = lambda: browser.text("#view h1")
+    seen(browser, title, "All is well", "at rest")
+    head = browser.one(".top").size
+    shop.client.close()
+    shop.daemon.kill9()
+    wait_until(lambda: browser.text("#link") == "Reconnecting", 60, "tallyd is away")
+    assert browser.one(".top").size == head
+    seen(browser, title, "Not known now", "tallyd is away")
+    shop.daemon.start()
+    shop.client = shop.daemon.client()
+    seen(browser, title, "All is well", "it is back")
     assert browser.complaints(unreached=True) == []
 
 

@@ -128,7 +128,7 @@ def test_total_of_one_item(shop, browser, mysql):
     shop.hit(VIEWS, 111, 4)
     seen(browser, lambda: browser.number(f"{card} .total strong"), 43, "its total, live")
     browser.one(f"{card} .total input").send_keys("x\n")
-    seen(browser, lambda: "is no key column of this counter, or not with such a value" in browser.text(f"{card} .total"), True, "a wrong one")
+    seen(browser, lambda: '"111x" is no item of this counter' in browser.text(f"{card} .total"), True, "a wrong one")
     assert all("400" in line for line in browser.complaints())
 
 
@@ -288,6 +288,29 @@ def test_labels_below_a_chart(shop, browser):
         browser.open(shop.store(query=f"from={day(-1)}&to={day(-1)}"), width=width)
         seen(browser, lambda: [text.split(".")[0] for text, *_ in labels_of(browser, RANGE)], [str(int(day(-1)[6:]))], "the one day")
     assert browser.complaints() == []
+
+
+FOOT = """const canvas = document.querySelector(arguments[0] + " canvas"), { width, height } = canvas.getBoundingClientRect();
+    const scale = canvas.width / width, { data } = canvas.getContext("2d").getImageData(0, (height - 30) * scale, canvas.width, 1);
+    const runs = Array.from({ length: canvas.width }, (_, x) => data[4 * x + 3] && data[4 * x + 2] > data[4 * x] + 40 ? "#" : " ").join("");
+    return runs.match(/#+/g).map((run) => run.length)"""
+
+
+def test_ends_of_a_chart(shop, browser):
+    """The first bar and the last are as wide as the others, and labels say more than one time."""
+    for back in range(30):
+        shop.hit(VISITORS, day(-back), 500)
+    shop.hit(VIEWS, 3, 100)
+    shop.daemon.sync_all()
+    for width, days in ((1280, 7), (1280, 30), (390, 7)):
+        browser.open(shop.store(query=f"days={days}"), width=width)
+        for precision in (60, 3600):
+            chart = f"[data-precision='{precision}']"
+            wait_until(lambda: len(labels_of(browser, chart)) > 1, 20, f"more than one label of {chart} at {width}")
+            assert all(re.fullmatch(r"\d\d:\d\d", text) for text, *_ in labels_of(browser, chart)), labels_of(browser, chart)
+        seen(browser, lambda: len(browser.run(FOOT, RANGE)), days, "a bar each day")
+        bars = browser.run(FOOT, RANGE)
+        assert max(bars) - min(bars) <= 1, (width, days, bars)
 
 
 def test_no_page_says_null(shop, browser, redis, mysql):

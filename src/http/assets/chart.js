@@ -118,7 +118,7 @@ export class Chart {
       valueRange: [0, most * 1.08],
       // one row alone has no width: dygraphs would put it at the left edge, without a label
       dateWindow: this.rows.length === 1 ? [-1, 1].map((by) => this.rows[0][0].getTime() + by) : null,
-      xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
+      xRangePad: this.kind === "bars" ? Math.min(26, (0.4 * this.canvas.clientWidth) / this.rows.length) : 4, // half a bar, and more
       rightGap: LABEL_PIXELS / 2, // the last label is as much behind its place
       gridLineColor: ink,
       axisLineColor: ink,
@@ -131,7 +131,7 @@ export class Chart {
           pixelsPerLabel: LABEL_PIXELS + 12,
           axisTickSize: 6,
           axisLabelWidth: LABEL_PIXELS,
-          ...((small || this.rows.length === 1) && { ticker: () => this.ends() }),
+          ticker: (...given) => (small || this.rows.length === 1 ? this.ends() : this.spread(given)),
         },
         y: {
           axisLabelFormatter: (v) => this.whole(v),
@@ -150,6 +150,12 @@ export class Chart {
   ends() {
     const ends = this.rows.length > 1 ? [this.rows[0], this.rows.at(-1)] : this.rows;
     return ends.map(([x]) => ({ v: x.getTime(), label: this.edge(x) }));
+  }
+
+  /** As dygraphs has them; one alone does not say how far it is to the next. */
+  spread(given) {
+    const labels = Dygraph.dateTicker(...given);
+    return labels.filter(({ label }) => label).length > 1 ? labels : this.ends();
   }
 
   stepped(most) {

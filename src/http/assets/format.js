@@ -88,11 +88,6 @@ export function minute(seconds) {
   return zoned({ hour: "2-digit", minute: "2-digit" }).format(new Date(seconds * 1000));
 }
 
-/** 14 or 2 PM */
-export function hour(seconds) {
-  return zoned({ hour: "numeric" }).format(new Date(seconds * 1000));
-}
-
 /** Fri 21 Nov, 14:03 */
 export function moment(seconds) {
   return zoned({ weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(

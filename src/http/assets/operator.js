@@ -123,6 +123,11 @@ export class OperatorView {
     this.root.replaceChildren();
   }
 
+  /** Nobody knows how it is now; the next status tells. */
+  away() {
+    say(this.verdict, "Not known now");
+  }
+
   parts() {
     return [this.status, this.rejects, this.books];
   }
@@ -450,7 +455,7 @@ function drawBatches({ standing, oldest: batches }, body, side) {
 
 /** How many of its transactions went in; MySQL knows how many there are once the first did. */
 function progressOf({ held, chunks, chunks_merged: merged }) {
-  if (held) return badge("bad", `held: ${held}`);
+  if (held) return el("span", {}, badge("bad", "held"), ` ${held}`);
   if (chunks === null) return "not begun";
   return el(
     "span",

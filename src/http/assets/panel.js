@@ -226,6 +226,7 @@ function listen(store) {
         if (viewing !== wanted) return;
         link(now, problem);
         if (now === "live") view?.refresh(); // what moved before it was asked for
+        else view?.away?.();
       },
     },
   );

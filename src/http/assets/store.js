@@ -372,6 +372,7 @@ export class StoreView {
   total(counter) {
     const timed = counter.time !== null;
     const column = counter.label_column ?? counter.columns.at(-1);
+    const word = isPlain(counter) ? "item" : format.title(column).toLowerCase();
     const input = el("input", { autocomplete: "off", spellcheck: "false", required: true, size: "14" });
     const sums = el("div", { class: "sums" });
     let chosen = "";
@@ -381,7 +382,10 @@ export class StoreView {
       load: (signal) => {
         const which = { [`key[${column}]`]: chosen };
         if (chosen === "") return null;
-        return timed ? this.ofRange(counter, which, signal) : this.figures(counter, { top: MOST, ...which }, signal);
+        const asked = timed ? this.ofRange(counter, which, signal) : this.figures(counter, { top: MOST, ...which }, signal);
+        return asked.catch((problem) => {
+          throw problem.status === 400 ? Object.assign(problem, { message: `"${chosen}" is no ${word} of this counter`, next: "" }) : problem;
+        });
       },
       draw: (figures) =>
         figures
@@ -399,7 +403,7 @@ export class StoreView {
       el(
         "form",
         { class: "fields", onsubmit },
-        el("label", {}, `Total of one ${isPlain(counter) ? "item" : format.title(column).toLowerCase()} `, input),
+        el("label", {}, `Total of one ${word} `, input),
         el("button", { type: "submit" }, "Show"),
       ),
       sums,
@@ -462,7 +466,7 @@ export class StoreView {
       kind: precision === 60 ? "lines" : "bars",
       heading: precision === 60 ? "Minute" : "Hour",
       when: (x) => format.minute(x / 1000),
-      axis: (x) => (precision === 60 ? format.minute(x / 1000) : format.hour(x / 1000)),
+      axis: (x) => format.minute(x / 1000),
     });
     this.part(counter, body, {
       every: precision === 60 ? 2000 : 5000,

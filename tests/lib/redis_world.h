@@ -174,7 +174,7 @@ static inline int world_teardown(void **state)
     return 0;
 }
 
-#define WORLD_TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define WORLD_TEST(f) UNIT_IN(f, world_setup, world_teardown)
 
 /* The test has taken away what frames left there: no link is to notice. */
 static inline void link_forget(struct redis_link *l)

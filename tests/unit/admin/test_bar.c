@@ -1,12 +1,10 @@
 /* Progress: redrawn on a terminal, a line a tenth elsewhere. */
+#include "lib/unit.h"
+
 #include "admin/human.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* What a bar over these steps of 20 writes; the caller frees. */
 static char *written(bool terminal, const uint64_t *steps, size_t n)
@@ -22,7 +20,7 @@ static char *written(bool terminal, const uint64_t *steps, size_t n)
     return text;
 }
 
-static void test_plain(void **state)
+UNIT(test_plain)
 {
     const uint64_t steps[] = {0, 1, 1, 2, 3, 20};
     char *text = written(false, steps, 6);
@@ -30,7 +28,7 @@ static void test_plain(void **state)
     free(text);
 }
 
-static void test_terminal(void **state)
+UNIT(test_terminal)
 {
     const uint64_t steps[] = {0, 10, 10, 20};
     char *text = written(true, steps, 4);
@@ -44,7 +42,7 @@ static void test_terminal(void **state)
 }
 
 /* More than found, or nothing found at all, must not write past the cells. */
-static void test_edges(void **state)
+UNIT(test_edges)
 {
     const uint64_t steps[] = {40};
     char *text = written(true, steps, 1);
@@ -65,7 +63,7 @@ static void pace_is(uint64_t done, uint64_t left, uint64_t passed_ms, const char
     assert_string_equal(bar_pace(done, left, passed_ms, out), expected);
 }
 
-static void test_pace(void **state)
+UNIT(test_pace)
 {
     pace_is(100, 100, 999, "");
     pace_is(0, 100, 5000, "");
@@ -73,11 +71,4 @@ static void test_pace(void **state)
     pace_is(3000, 1200000, 1000, "3,000 a second, 6 min 40 s left");
     pace_is(1, 7200, 2000, "0 a second, 4 h 0 min left");
     pace_is(5, 0, 1000, "5 a second, 0.0 s left");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_terminal),
-                                       cmocka_unit_test(test_edges), cmocka_unit_test(test_pace)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

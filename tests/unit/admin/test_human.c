@@ -1,14 +1,12 @@
 /* Numbers as people read them, at their borders. */
+#include "lib/unit.h"
+
 #include "admin/human.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-static void test_counts(void **state)
+UNIT(test_counts)
 {
     char out[HUMAN_BYTES];
     assert_string_equal(human_count(0, out), "0");
@@ -20,7 +18,7 @@ static void test_counts(void **state)
     assert_string_equal(human_count(INT64_MIN, out), "-9,223,372,036,854,775,808");
 }
 
-static void test_spans(void **state)
+UNIT(test_spans)
 {
     char out[HUMAN_BYTES];
     assert_string_equal(human_span(-1, out), "0.0 s");
@@ -35,7 +33,7 @@ static void test_spans(void **state)
     assert_string_equal(human_span(INT64_MAX, out), "106751991167 d 7 h");
 }
 
-static void test_bytes(void **state)
+UNIT(test_bytes)
 {
     char out[HUMAN_BYTES];
     assert_string_equal(human_bytes(1023, out), "1023 B");
@@ -44,17 +42,10 @@ static void test_bytes(void **state)
     assert_string_equal(human_bytes(INT64_MAX, out), "8388608.0 TiB");
 }
 
-static void test_times(void **state)
+UNIT(test_times)
 {
     char out[HUMAN_BYTES];
     setenv("TZ", "UTC", 1);
     tzset();
     assert_string_equal(human_time(1763733787999, out), "2025-11-21 14:03:07");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_spans),
-                                       cmocka_unit_test(test_bytes), cmocka_unit_test(test_times)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

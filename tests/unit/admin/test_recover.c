@@ -1,11 +1,11 @@
 /* `tallyd recover`: through a service when one answers, else without one; what it prints and how it exits. The service is a thread
  * that speaks as much RESP as the test needs. */
+#include "lib/unit.h"
+
 #include "admin/admin.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define CLIENTS_MAX 4
 #define PATH_BYTES 100
@@ -185,7 +183,7 @@ static int end(void **state)
     return rmdir(dir);
 }
 
-static void test_through_service(void **state)
+UNIT_IN(test_through_service, begin, end)
 {
     service_begin("*3\r\n:2\r\n:300\r\n:4\r\n", NULL, 2);
     assert_int_equal(run(NULL), 0);
@@ -195,7 +193,7 @@ static void test_through_service(void **state)
                               "2 batches taken over, 300 rows merged, 4 rows had been merged already\n");
 }
 
-static void test_dry_run(void **state)
+UNIT_IN(test_dry_run, begin, end)
 {
     service_begin(NULL, "*2\r\n$7\r\nbatch a\r\n$13\r\nleftover s\x01:b\r\n", 0);
     assert_int_equal(run("--dry-run"), 0);
@@ -208,7 +206,7 @@ static void test_dry_run(void **state)
     assert_int_equal(alone.calls, 0);
 }
 
-static void test_service_refuses(void **state)
+UNIT_IN(test_service_refuses, begin, end)
 {
     service_begin("-ERR MySQL is down\r\n", NULL, 0);
     assert_int_equal(run(NULL), 1);
@@ -226,7 +224,7 @@ static void test_service_refuses(void **state)
               "again\n");
 }
 
-static void test_alone(void **state)
+UNIT_IN(test_alone, begin, end)
 {
     alone.result = (struct admin_recovered){.adopted = 1, .rows_merged = 5, .leftovers = 1, .unknown = 1};
     assert_int_equal(run(NULL), 0);
@@ -240,7 +238,7 @@ static void test_alone(void **state)
               "--reject-unknown`), or another version of tallyd claimed them (it merges them)\n");
 }
 
-static void test_alone_fails(void **state)
+UNIT_IN(test_alone_fails, begin, end)
 {
     alone.result = (struct admin_recovered){.held = 2};
     assert_int_equal(run("--dry-run"), 1);
@@ -253,7 +251,7 @@ static void test_alone_fails(void **state)
 }
 
 /* What the socket does not offer is done without it, even while a service runs. */
-static void test_decisions_go_alone(void **state)
+UNIT_IN(test_decisions_go_alone, begin, end)
 {
     service_begin("*3\r\n:0\r\n:0\r\n:0\r\n", NULL, 0);
     assert_int_equal(run("--reject-unknown"), 0);
@@ -262,17 +260,4 @@ static void test_decisions_go_alone(void **state)
     service_end();
     assert_true(alone.how.accept_rollback);
     assert_int_equal(alone.calls, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_through_service, begin, end),
-        cmocka_unit_test_setup_teardown(test_dry_run, begin, end),
-        cmocka_unit_test_setup_teardown(test_service_refuses, begin, end),
-        cmocka_unit_test_setup_teardown(test_alone, begin, end),
-        cmocka_unit_test_setup_teardown(test_alone_fails, begin, end),
-        cmocka_unit_test_setup_teardown(test_decisions_go_alone, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,11 @@
 /* The screen of `tallyd status`: what is known, what is not, what is wrong, and how it is cut to a terminal. */
+#include "lib/unit.h"
+
 #include "admin/verbs.h"
 #include "status/status.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 static const struct counter views = {
     .name = {"product_views", 13}, .table = {"product_views", 13}, .field = FIELD_INTEGER, .every_s = 60};
@@ -53,8 +51,6 @@ static int well(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, well)
-
 static const char *shown(const struct screen_style *style)
 {
     static struct buf out;
@@ -76,7 +72,9 @@ static void hasnt(const char *text, const char *part)
     if (strstr(text, part) != NULL) fail_msg("\"%s\" in:\n%s", part, text);
 }
 
-static void test_well(void **state)
+#define TEST(f) UNIT_IN(f, well, NULL)
+
+TEST(test_well)
 {
     const char *text = shown(&plain);
     has(text, "tallyd     up 1 h 2 min, version 1.2.3, pid 42, instance shop\n");
@@ -95,7 +93,7 @@ static void test_well(void **state)
     hasnt(text, "\033");
 }
 
-static void test_unknown_is_never_zero(void **state)
+TEST(test_unknown_is_never_zero)
 {
     s.redis = (struct status_redis){.why = "Redis cannot be reached (refused)"};
     s.mysql = (struct status_mysql){.why = "MySQL error 2002"};
@@ -115,7 +113,7 @@ static void test_unknown_is_never_zero(void **state)
 }
 
 /* In an hour that is as bad as any: no line of figures is wider than a hundred columns. */
-static void test_a_hundred_columns(void **state)
+TEST(test_a_hundred_columns)
 {
     struct status_batch b = {.counter = "a_name_of_more_than_twenty_bytes",
                              .fields = known(1234567),
@@ -141,7 +139,7 @@ static void test_a_hundred_columns(void **state)
             fail_msg("%ld columns: %.*s", (long)(end - line), (int)(end - line), line);
 }
 
-static void test_little_memory_is_left(void **state)
+TEST(test_little_memory_is_left)
 {
     s.redis.memory_most_bytes = 1000000;
     s.redis.memory_bytes = 899999;
@@ -154,7 +152,7 @@ static void test_little_memory_is_left(void **state)
     has(shown(&plain), "All is well.");
 }
 
-static void test_not_sorted(void **state)
+TEST(test_not_sorted)
 {
     s.redis.sorted = false;
     s.redis.dirty = 30000;
@@ -167,7 +165,7 @@ static void test_not_sorted(void **state)
 }
 
 /* The servers: what holds claims, who follows, and who is missing. */
-static void test_servers(void **state)
+TEST(test_servers)
 {
     snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
     snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
@@ -195,7 +193,7 @@ static void test_servers(void **state)
 }
 
 /* A look at another server than the one that has the links says nothing of its role. */
-static void test_links(void **state)
+TEST(test_links)
 {
     snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
     snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
@@ -207,7 +205,7 @@ static void test_links(void **state)
         "links on 10.0.0.1:6379, role ?, run_id 01234567, not all up (frame=1,sync=0,fence=1)\n");
 }
 
-static void test_sentinels(void **state)
+TEST(test_sentinels)
 {
     s.service.sentinels = 3;
     s.service.sentinels_up = s.service.sentinels_majority = 2;
@@ -226,7 +224,7 @@ static void test_sentinels(void **state)
     has(shown(&plain), "           1 of 3 sentinels answer, a majority is 2\n");
 }
 
-static void test_problems(void **state)
+TEST(test_problems)
 {
     c.rejects = known(2);
     c.oldest_ms = known(211000); /* 3 times 60 s, and 30 s */
@@ -243,7 +241,7 @@ static void test_problems(void **state)
     has(shown(&colour), "\033[1;31m! product_views: MySQL refused 2 rows\033[0m\n");
 }
 
-static void test_cut_to_the_terminal(void **state)
+TEST(test_cut_to_the_terminal)
 {
     struct status_counter many[8];
     c.rejects = known(1);
@@ -269,7 +267,7 @@ static void count(void *arg, const char *what, const char *next)
     told++;
 }
 
-static void test_verdicts(void **state)
+TEST(test_verdicts)
 {
     assert_int_equal(status_judge(&s, count, NULL), ERR_NONE);
     assert_int_equal(told, 0);
@@ -293,7 +291,7 @@ static void test_verdicts(void **state)
     assert_false(status_rolled_back(&s)); /* nobody can tell */
 }
 
-static void test_rates(void **state)
+TEST(test_rates)
 {
     struct status before = s, now = s;
     now.mono_ms = before.mono_ms + 500;
@@ -308,23 +306,4 @@ static void test_rates(void **state)
     now.mono_ms = before.mono_ms;
     status_rate(&before, &now);
     assert_false(now.service.hits_per_s.known);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_well),
-        TEST(test_unknown_is_never_zero),
-        TEST(test_a_hundred_columns),
-        TEST(test_little_memory_is_left),
-        TEST(test_not_sorted),
-        TEST(test_problems),
-        TEST(test_servers),
-        TEST(test_links),
-        TEST(test_sentinels),
-        TEST(test_verdicts),
-        TEST(test_cut_to_the_terminal),
-        TEST(test_rates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,10 @@
 /* The command line: what is taken, what is refused and with which sentence, and that the help names
  * everything. */
+#include "lib/unit.h"
+
 #include "admin/verbs.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #define WORDS_MAX 16
 
@@ -42,7 +40,7 @@ static void refused(const char *text, const char *expected)
     assert_int_equal(error_exit_status(l.code), 64);
 }
 
-static void test_taken(void **state)
+UNIT(test_taken)
 {
     struct line l = read_line("check -c a.yaml");
     assert_int_equal(l.code, ERR_NONE);
@@ -81,7 +79,7 @@ static void test_taken(void **state)
     assert_string_equal(read_line("dev").call.dir, "default");
 }
 
-static void test_help_and_version(void **state)
+UNIT(test_help_and_version)
 {
     struct line l = read_line("--help");
     assert_true(l.code == ERR_NONE && l.call.help && l.verb == -1);
@@ -93,7 +91,7 @@ static void test_help_and_version(void **state)
     assert_true(l.code == ERR_NONE && l.version);
 }
 
-static void test_refused(void **state)
+UNIT(test_refused)
 {
     refused("", "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
     refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
@@ -122,7 +120,7 @@ static void test_refused(void **state)
             "tallyd migrate has no option --version; `tallyd migrate --help` lists them");
 }
 
-static void test_help_texts(void **state)
+UNIT(test_help_texts)
 {
     struct buf text = {0};
     help_all(&text);
@@ -153,15 +151,4 @@ static void test_help_texts(void **state)
         }
     }
     buf_free(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_taken),
-        cmocka_unit_test(test_help_and_version),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_help_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

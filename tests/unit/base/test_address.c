@@ -44,7 +44,7 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
     return (int)syscall(SYS_setsockopt, fd, level, option, value, size);
 }
 
-static void a_kernel_without_it(void **state)
+UNIT(a_kernel_without_it)
 {
     struct error e;
     char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
@@ -55,7 +55,7 @@ static void a_kernel_without_it(void **state)
     assert_non_null(strstr(e.text, "take ?reuseport=1 away"));
 }
 
-static void tcp_is_an_ip_and_a_port(void **state)
+UNIT(tcp_is_an_ip_and_a_port)
 {
     static const struct {
         const char *text, *host;
@@ -92,7 +92,7 @@ static bool may_come(const char *url, const char *peer)
     return good;
 }
 
-static void proxies_come_from_networks(void **state)
+UNIT(proxies_come_from_networks)
 {
     static const char two[] = "tcp://[::]:1?proxy=on&from=10.0.0.0/9,2001:db8::/33";
     assert_true(may_come(two, "10.127.255.255"));
@@ -118,7 +118,7 @@ static bool shared(const char *url, bool proxied)
     return is;
 }
 
-static void a_port_may_be_shared(void **state)
+UNIT(a_port_may_be_shared)
 {
     assert_true(shared("tcp://0.0.0.0:1?reuseport=1", false));
     assert_true(shared("tls://[::]:1?proxy=on&from=::1&reuseport=1", true));
@@ -131,7 +131,7 @@ static void a_port_may_be_shared(void **state)
 }
 
 /* The test of the configuration has the others and quotes them. */
-static void what_is_no_address_owns_nothing(void **state)
+UNIT(what_is_no_address_owns_nothing)
 {
     static const char *const bad[] = {"",
                                       "tcp:/127.0.0.1:1",
@@ -153,7 +153,7 @@ static void what_is_no_address_owns_nothing(void **state)
     }
 }
 
-static void a_unix_socket_has_options(void **state)
+UNIT(a_unix_socket_has_options)
 {
     static const struct {
         const char *text, *wrong;
@@ -187,7 +187,7 @@ static void a_unix_socket_has_options(void **state)
     }
 }
 
-static void paths_as_long_as_a_socket_name(void **state)
+UNIT(paths_as_long_as_a_socket_name)
 {
     char url[7 + 108 + 1] = "unix:///";
     struct address a;
@@ -222,7 +222,7 @@ static int listens(const char *group, mode_t mode, struct error *e)
     return fd;
 }
 
-static void groups_are_found(void **state)
+UNIT(groups_are_found)
 {
     struct error e;
     char number[16];
@@ -236,7 +236,7 @@ static void groups_are_found(void **state)
     assert_non_null(strstr(e.text, "the group broken cannot be looked up (Input/output error)"));
 }
 
-static void a_port_that_is_taken(void **state)
+UNIT(a_port_that_is_taken)
 {
     char text[32] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
     struct address a = {.text = text, .host = host};
@@ -250,20 +250,4 @@ static void a_port_that_is_taken(void **state)
     assert_int_equal(address_listen(&a, 10, &e), -1);
     assert_non_null(strstr(e.text, ": bind: Address already in use: is another process there?"));
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tcp_is_an_ip_and_a_port),
-        cmocka_unit_test(proxies_come_from_networks),
-        cmocka_unit_test(a_port_may_be_shared),
-        cmocka_unit_test(a_kernel_without_it),
-        cmocka_unit_test(what_is_no_address_owns_nothing),
-        cmocka_unit_test(a_unix_socket_has_options),
-        cmocka_unit_test(paths_as_long_as_a_socket_name),
-        cmocka_unit_test(groups_are_found),
-        cmocka_unit_test(a_port_that_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

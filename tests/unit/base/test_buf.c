@@ -5,7 +5,7 @@
 #include "base/slice.h"
 #include "lib/dice.h"
 
-static void puts_and_prints(void **state)
+UNIT(puts_and_prints)
 {
     struct buf b = {0};
     BUF_LIT(&b, "a=");
@@ -24,7 +24,7 @@ static void puts_and_prints(void **state)
     assert_int_equal(b.cap, 0);
 }
 
-static void prints_longer_than_it_has_room(void **state)
+UNIT(prints_longer_than_it_has_room)
 {
     struct buf b = {0};
     char text[5000];
@@ -35,7 +35,7 @@ static void prints_longer_than_it_has_room(void **state)
     buf_free(&b);
 }
 
-static void equals_a_plain_array(void **state)
+UNIT(equals_a_plain_array)
 {
     struct dice d = dice_new("equals_a_plain_array");
     struct buf b = {0};
@@ -58,14 +58,4 @@ static void equals_a_plain_array(void **state)
     }
     heap_free(model);
     buf_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_and_prints),
-        cmocka_unit_test(prints_longer_than_it_has_room),
-        cmocka_unit_test(equals_a_plain_array),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static void break_precondition(void *arg)
     PRE(arg != NULL);
 }
 
-static void a_broken_promise_is_logged_and_ends_it(void **state)
+UNIT(a_broken_promise_is_logged_and_ends_it)
 {
     struct child_end end = child_run(break_precondition, NULL);
     assert_true(child_was_killed(&end, SIGABRT));
@@ -38,7 +38,7 @@ static void leave_gone(void *arg)
     sm_move(m, DOOR_OPEN);
 }
 
-static void a_machine_moves_only_as_its_table_says(void **state)
+UNIT(a_machine_moves_only_as_its_table_says)
 {
     struct sm m;
     sm_init(&m, door, DOOR_OPEN);
@@ -65,7 +65,7 @@ static void ask_an_empty_heap(void *arg)
     heap_free(heap_alloc(77));
 }
 
-static void an_empty_heap_is_logged_and_ends_it(void **state)
+UNIT(an_empty_heap_is_logged_and_ends_it)
 {
     struct child_end end = child_run(ask_an_empty_heap, NULL);
     assert_true(child_was_killed(&end, SIGABRT));
@@ -86,7 +86,7 @@ static void count_free(void *arg, void *p)
     free(p);
 }
 
-static void the_heap_can_be_replaced(void **state)
+UNIT(the_heap_can_be_replaced)
 {
     int held = 0;
     struct heap counting = {count_get, count_free, &held};
@@ -105,7 +105,7 @@ static void the_heap_can_be_replaced(void **state)
     heap_replace(NULL);
 }
 
-static void errors_gain_prefixes_and_stay_one_line(void **state)
+UNIT(errors_gain_prefixes_and_stay_one_line)
 {
     struct error e = {0};
     assert_int_equal(error_set(NULL, ERR_USAGE, "x"), ERR_USAGE);
@@ -118,7 +118,7 @@ static void errors_gain_prefixes_and_stay_one_line(void **state)
     assert_int_equal(error_exit_status(ERR_CONFIG), 78);
 }
 
-static void long_errors_are_cut(void **state)
+UNIT(long_errors_are_cut)
 {
     struct error e = {0};
     char text[3000];
@@ -131,17 +131,4 @@ static void long_errors_are_cut(void **state)
     assert_memory_equal(e.text, "first: xxx", 10);
     (void)error_prefix(&e, "%s", text);
     assert_int_equal(strlen(e.text), sizeof e.text - 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_broken_promise_is_logged_and_ends_it),
-        cmocka_unit_test(a_machine_moves_only_as_its_table_says),
-        cmocka_unit_test(an_empty_heap_is_logged_and_ends_it),
-        cmocka_unit_test(the_heap_can_be_replaced),
-        cmocka_unit_test(errors_gain_prefixes_and_stay_one_line),
-        cmocka_unit_test(long_errors_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

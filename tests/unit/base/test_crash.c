@@ -44,7 +44,7 @@ static struct child_end ended(const char *asked, int passes, bool threads)
     return child_run(run, &(struct plan){asked, passes, threads});
 }
 
-static void is_off_by_default(void **state)
+UNIT(is_off_by_default)
 {
     struct child_end end = ended(NULL, 5, false);
     assert_true(child_exited(&end));
@@ -54,7 +54,7 @@ static void is_off_by_default(void **state)
     assert_true(child_exited(&end));
 }
 
-static void kills_at_the_pass_asked_for(void **state)
+UNIT(kills_at_the_pass_asked_for)
 {
     struct child_end end = ended("merge_before_commit", 1, false);
     assert_true(child_was_killed(&end, SIGKILL));
@@ -64,7 +64,7 @@ static void kills_at_the_pass_asked_for(void **state)
     assert_true(child_was_killed(&end, SIGKILL));
 }
 
-static void counts_passes_of_all_threads(void **state)
+UNIT(counts_passes_of_all_threads)
 {
     struct child_end end = ended("merge_after_commit:2000000", 1000000, true);
     assert_true(child_was_killed(&end, SIGKILL));
@@ -72,7 +72,7 @@ static void counts_passes_of_all_threads(void **state)
     assert_true(child_exited(&end));
 }
 
-static void refuses_other_names(void **state)
+UNIT(refuses_other_names)
 {
     static const char *const asked[] = {"list",
                                         "merge",
@@ -88,15 +88,4 @@ static void refuses_other_names(void **state)
         assert_non_null(strstr(end.stderr_, "\n  frame_before_send\n"));
         assert_non_null(strstr(end.stderr_, "\n  discard_done\n"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_off_by_default),
-        cmocka_unit_test(kills_at_the_pass_asked_for),
-        cmocka_unit_test(counts_passes_of_all_threads),
-        cmocka_unit_test(refuses_other_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #define VALUES 20000
 
-static void an_empty_one_says_nothing(void **state)
+UNIT(an_empty_one_says_nothing)
 {
     struct histogram h = {0};
     assert_int_equal(histogram_count(&h), 0);
@@ -23,7 +23,7 @@ static uint64_t within(const uint64_t *values, uint64_t bound)
     return n;
 }
 
-static void is_as_exact_as_it_says(void **state)
+UNIT(is_as_exact_as_it_says)
 {
     static uint64_t values[VALUES];
     struct histogram h = {0};
@@ -40,7 +40,7 @@ static void is_as_exact_as_it_says(void **state)
         assert_int_equal(histogram_within(&h, power), within(values, UINT64_C(1) << power));
 }
 
-static void upper_ends_belong_to_their_bucket(void **state)
+UNIT(upper_ends_belong_to_their_bucket)
 {
     for (unsigned power = 4; power < 32; power++) {
         struct histogram h = {0};
@@ -51,7 +51,7 @@ static void upper_ends_belong_to_their_bucket(void **state)
     }
 }
 
-static void the_longest_and_the_shortest_have_a_place(void **state)
+UNIT(the_longest_and_the_shortest_have_a_place)
 {
     struct histogram h = {0};
     histogram_add(&h, 0);
@@ -68,7 +68,7 @@ static void *adds(void *h)
     return NULL;
 }
 
-static void threads_lose_nothing(void **state)
+UNIT(threads_lose_nothing)
 {
     struct histogram copy;
     pthread_t threads[4];
@@ -79,16 +79,4 @@ static void threads_lose_nothing(void **state)
     histogram_read(&latencies.merge, &copy);
     assert_int_equal(histogram_count(&copy), 200000);
     assert_int_equal(copy.sum_us, UINT64_C(4) * 500 * 4950);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_one_says_nothing),
-        cmocka_unit_test(is_as_exact_as_it_says),
-        cmocka_unit_test(upper_ends_belong_to_their_bucket),
-        cmocka_unit_test(the_longest_and_the_shortest_have_a_place),
-        cmocka_unit_test(threads_lose_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

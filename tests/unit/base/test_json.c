@@ -1,10 +1,7 @@
 /* JSON: commas, escapes, and bytes that are no UTF-8. */
+#include "lib/unit.h"
+
 #include "base/json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 static void written(struct buf *out, const char *expected)
 {
@@ -13,7 +10,7 @@ static void written(struct buf *out, const char *expected)
     buf_free(out);
 }
 
-static void test_shapes(void **state)
+UNIT(test_shapes)
 {
     struct buf out = {0};
     struct json j = {.out = &out};
@@ -40,7 +37,7 @@ static void text_is(struct slice text, const char *expected)
     written(&out, expected);
 }
 
-static void test_texts(void **state)
+UNIT(test_texts)
 {
     text_is(SLICE("a\"b\\c\n\x01\x7f"), "\"a\\\"b\\\\c\\u000a\\u0001\\u007f\"");
     text_is(SLICE("a\0b"), "\"a\\u0000b\"");
@@ -49,7 +46,7 @@ static void test_texts(void **state)
 }
 
 #define BAD "\xEF\xBF\xBD"
-static void test_no_utf8(void **state)
+UNIT(test_no_utf8)
 {
     text_is(SLICE("\xFF"), "\"" BAD "\"");
     text_is(SLICE("\xC3"), "\"" BAD "\"");                           /* cut */
@@ -58,11 +55,4 @@ static void test_no_utf8(void **state)
     text_is(SLICE("\xED\xA0\x80"), "\"" BAD BAD BAD "\"");           /* a surrogate */
     text_is(SLICE("\xF4\x90\x80\x80x"), "\"" BAD BAD BAD BAD "x\""); /* past U+10FFFF */
     text_is(SLICE("\xE2\x82z"), "\"" BAD BAD "z\"");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_texts),
-                                       cmocka_unit_test(test_no_utf8)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static int popped(struct list *l)
     return node != NULL ? CONTAINER_OF(node, struct item, link)->n : -1;
 }
 
-static void keeps_order(void **state)
+UNIT(keeps_order)
 {
     struct list l;
     struct item items[3] = {{.n = 0}, {.n = 1}, {.n = 2}};
@@ -36,7 +36,7 @@ static void keeps_order(void **state)
     assert_true(list_empty(&l));
 }
 
-static void moves_all(void **state)
+UNIT(moves_all)
 {
     struct list a, b;
     struct item items[2] = {{.n = 0}, {.n = 1}};
@@ -49,10 +49,4 @@ static void moves_all(void **state)
     assert_int_equal(popped(&b), 0);
     assert_int_equal(popped(&b), 1);
     assert_int_equal(popped(&b), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_order), cmocka_unit_test(moves_all)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

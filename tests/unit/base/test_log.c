@@ -17,7 +17,7 @@ static void one_line(void *arg)
     if (errno != EPIPE) abort();
 }
 
-static void writes_logfmt(void **state)
+UNIT(writes_logfmt)
 {
     struct child_end end = child_run(one_line, NULL);
     assert_true(child_exited(&end));
@@ -41,7 +41,7 @@ static void without_pairs(void *arg)
     log_event(LOG_DEBUG, "debugged", "a=1");
 }
 
-static void obeys_the_level_and_keeps_one_line_one(void **state)
+UNIT(obeys_the_level_and_keeps_one_line_one)
 {
     struct child_end end = child_run(without_pairs, NULL);
     assert_true(child_exited(&end));
@@ -62,7 +62,7 @@ static void long_lines(void *arg)
 }
 
 /* Each length around the bound: at most PIPE_BUF bytes, whole pairs, quotes closed. */
-static void cuts_between_pairs(void **state)
+UNIT(cuts_between_pairs)
 {
     size_t longest = 0;
     bool cut_seen = false;
@@ -80,7 +80,7 @@ static void cuts_between_pairs(void **state)
     assert_true(cut_seen);
 }
 
-static void quotes_only_if_needed(void **state)
+UNIT(quotes_only_if_needed)
 {
     const char *plain = "s1:unique_visitors:daily";
     assert_ptr_equal(log_quote(plain), plain);
@@ -92,7 +92,7 @@ static void quotes_only_if_needed(void **state)
     assert_string_equal(log_quote("\r\n\t\x01\x7f\xe4"), "\"\\r\\n\\t\\x01\\x7f\\xe4\"");
 }
 
-static void cuts_long_quotes(void **state)
+UNIT(cuts_long_quotes)
 {
     char text[4000];
     memset(text, 'x', sizeof text);
@@ -105,7 +105,7 @@ static void cuts_long_quotes(void **state)
     assert_string_equal(quoted + strlen(quoted) - 6, "\\\"...\"");
 }
 
-static void keeps_eight_quotes(void **state)
+UNIT(keeps_eight_quotes)
 {
     const char *quoted[8];
     for (int i = 0; i < 8; i++) {
@@ -137,7 +137,7 @@ static void from_threads(void *arg)
         pthread_join(threads[i], NULL);
 }
 
-static void does_not_mix_threads(void **state)
+UNIT(does_not_mix_threads)
 {
     struct child_end end = child_run(from_threads, NULL);
     int lines = 0;
@@ -158,7 +158,7 @@ static void into_nothing(void *arg)
     if (errno != EPIPE) abort();
 }
 
-static void survives_a_lost_stderr(void **state)
+UNIT(survives_a_lost_stderr)
 {
     struct child_end end = child_run(into_nothing, NULL);
     assert_true(child_exited(&end));
@@ -183,7 +183,7 @@ static void into_a_full_pipe(void *arg)
     if (strstr(rest, "event=seen") == NULL) abort();
 }
 
-static void survives_a_reader_that_stands(void **state)
+UNIT(survives_a_reader_that_stands)
 {
     struct child_end end = child_run(into_a_full_pipe, NULL);
     assert_true(child_exited(&end));
@@ -204,7 +204,7 @@ static void to_journal(void *arg)
         log_event((enum log_level)level, "said", "a=1");
 }
 
-static void tells_the_journal_priorities(void **state)
+UNIT(tells_the_journal_priorities)
 {
     static const char *const leads[] = {"<7>ts=", "<6>ts=", "<4>ts=", "<3>ts="};
     struct child_end end = child_run(to_journal, &(bool){true});
@@ -216,21 +216,4 @@ static void tells_the_journal_priorities(void **state)
     end = child_run(to_journal, &(bool){false});
     assert_memory_equal(end.stderr_, "ts=", 3);
     assert_null(strchr(end.stderr_, '<'));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_logfmt),
-        cmocka_unit_test(obeys_the_level_and_keeps_one_line_one),
-        cmocka_unit_test(cuts_between_pairs),
-        cmocka_unit_test(quotes_only_if_needed),
-        cmocka_unit_test(cuts_long_quotes),
-        cmocka_unit_test(keeps_eight_quotes),
-        cmocka_unit_test(does_not_mix_threads),
-        cmocka_unit_test(survives_a_lost_stderr),
-        cmocka_unit_test(tells_the_journal_priorities),
-        cmocka_unit_test(survives_a_reader_that_stands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

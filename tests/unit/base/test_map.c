@@ -13,7 +13,7 @@ static struct slice key_of(size_t i, char out[8])
     return slice_of(out, (size_t)snprintf(out, 8, "k%zu", i));
 }
 
-static void knows_nothing_when_empty(void **state)
+UNIT(knows_nothing_when_empty)
 {
     struct map s;
     size_t at = 0;
@@ -25,7 +25,7 @@ static void knows_nothing_when_empty(void **state)
     map_close(&s);
 }
 
-static void copies_its_keys(void **state)
+UNIT(copies_its_keys)
 {
     struct map s;
     char key[] = "abc";
@@ -65,7 +65,7 @@ static void agree(const struct map *s, size_t *model)
     assert_int_equal(s->n, there);
 }
 
-static void equals_a_model(void **state)
+UNIT(equals_a_model)
 {
     struct dice d = dice_new("equals_a_model");
     size_t model[KEYS] = {0};
@@ -87,7 +87,7 @@ static void equals_a_model(void **state)
     map_close(&s);
 }
 
-static void does_not_grow_by_coming_and_going(void **state)
+UNIT(does_not_grow_by_coming_and_going)
 {
     struct map s;
     map_init(&s);
@@ -100,15 +100,4 @@ static void does_not_grow_by_coming_and_going(void **state)
     assert_int_equal(s.n, 0);
     assert_true(s.cap <= 16);
     map_close(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_nothing_when_empty),
-        cmocka_unit_test(copies_its_keys),
-        cmocka_unit_test(equals_a_model),
-        cmocka_unit_test(does_not_grow_by_coming_and_going),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

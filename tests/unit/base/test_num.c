@@ -34,7 +34,7 @@ static void agree(const char *text)
         fail_msg("num_parse_u64(\"%s\")", text);
 }
 
-static void agrees_at_the_edges(void **state)
+UNIT(agrees_at_the_edges)
 {
     static const char *const texts[] = {"",
                                         "-",
@@ -70,7 +70,7 @@ static void agrees_at_the_edges(void **state)
     assert_false(num_parse(slice_of(NULL, 0), &v));
 }
 
-static void agrees_with_libc(void **state)
+UNIT(agrees_with_libc)
 {
     static const char alphabet[] = "-01289+ .";
     struct dice d = dice_new("agrees_with_libc");
@@ -84,7 +84,7 @@ static void agrees_with_libc(void **state)
     }
 }
 
-static void writes_what_it_reads(void **state)
+UNIT(writes_what_it_reads)
 {
     struct dice d = dice_new("writes_what_it_reads");
     for (int i = 0; i < 100000; i++) {
@@ -99,7 +99,7 @@ static void writes_what_it_reads(void **state)
     }
 }
 
-static void reads_and_writes_hex(void **state)
+UNIT(reads_and_writes_hex)
 {
     uint8_t bytes[4];
     char digits[8];
@@ -111,15 +111,4 @@ static void reads_and_writes_hex(void **state)
     assert_false(hex_read(SLICE("00ff3a9"), bytes, 4));
     assert_false(hex_read(SLICE("00ff3a9c0"), bytes, 4));
     assert_false(hex_read(SLICE("00ff3a9g"), bytes, 4));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_at_the_edges),
-        cmocka_unit_test(agrees_with_libc),
-        cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(reads_and_writes_hex),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static void decodes(const char *text, const char *want)
     heap_free(got);
 }
 
-static void a_byte_for_each_escape(void **state)
+UNIT(a_byte_for_each_escape)
 {
     decodes("", "");
     decodes("plain+text", "plain+text");
@@ -22,7 +22,7 @@ static void a_byte_for_each_escape(void **state)
     decodes("%ff", "\xff");
 }
 
-static void faults(void **state)
+UNIT(faults)
 {
     static const struct {
         struct slice text;
@@ -44,13 +44,4 @@ static void faults(void **state)
     size_t n;
     assert_int_equal(percent_decode(slice_of("a%412", 3), out, &n),
                      PERCENT_ESCAPE); /* nothing after it is read */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_byte_for_each_escape),
-        cmocka_unit_test(faults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

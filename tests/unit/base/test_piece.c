@@ -16,7 +16,7 @@ static uint32_t settles(double each_us, uint32_t fixed_us)
     return p.now;
 }
 
-static void it_settles_at_what_is_done_in_its_time(void **state)
+UNIT(it_settles_at_what_is_done_in_its_time)
 {
     assert_in_range(settles(5, 0), 95, 105);
     assert_in_range(settles(5, 40), 85, 100);
@@ -26,7 +26,7 @@ static void it_settles_at_what_is_done_in_its_time(void **state)
 }
 
 /* Every second time includes 4 ms of other work; every tenth answer came together with the one before. */
-static void the_times_of_others_do_not_count(void **state)
+UNIT(the_times_of_others_do_not_count)
 {
     struct piece p = begun();
     for (int i = 0; i < 60; i++)
@@ -37,7 +37,7 @@ static void the_times_of_others_do_not_count(void **state)
     }
 }
 
-static void a_small_one_says_little(void **state)
+UNIT(a_small_one_says_little)
 {
     struct piece p = begun();
     for (int i = 0; i < 60; i++)
@@ -49,12 +49,4 @@ static void a_small_one_says_little(void **state)
     assert_int_equal(p.now, now);
     piece_took(&p, 1, 501);
     assert_true(p.now < now);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(it_settles_at_what_is_done_in_its_time),
-                                       cmocka_unit_test(the_times_of_others_do_not_count),
-                                       cmocka_unit_test(a_small_one_says_little)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-static void stays_below(void **state)
+UNIT(stays_below)
 {
     bool seen[7] = {false};
     for (int i = 0; i < 2000; i++)
@@ -15,7 +15,7 @@ static void stays_below(void **state)
     assert_int_equal(rand_below(1), 0);
 }
 
-static void fills_every_byte(void **state)
+UNIT(fills_every_byte)
 {
     uint8_t bytes[301] = {0}, met[300] = {0};
     for (int i = 0; i < 20; i++) {
@@ -40,7 +40,7 @@ static void backs_off(unsigned attempt, uint64_t base_ms, uint64_t most_ms, uint
     if (top - low < 100) assert_true(low_met && top_met);
 }
 
-static void backs_off_within_bounds(void **state)
+UNIT(backs_off_within_bounds)
 {
     backs_off(0, 100, 5000, 50, 100);
     backs_off(1, 20, 5000, 10, 40);
@@ -53,7 +53,7 @@ static void backs_off_within_bounds(void **state)
     backs_off(63, UINT64_MAX, UINT64_MAX, UINT64_MAX / 2, UINT64_MAX);
 }
 
-static void clocks_tell_time(void **state)
+UNIT(clocks_tell_time)
 {
     uint64_t before_us = mono_us(), before_ms = mono_ms();
     while (mono_us() < before_us + 3000)
@@ -61,15 +61,4 @@ static void clocks_tell_time(void **state)
     assert_true(mono_ms() >= before_ms + 2);
     int64_t wall = wall_ms(), now = (int64_t)time(NULL) * 1000;
     assert_true(wall > now - 60000 && wall < now + 60000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stays_below),
-        cmocka_unit_test(fills_every_byte),
-        cmocka_unit_test(backs_off_within_bounds),
-        cmocka_unit_test(clocks_tell_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

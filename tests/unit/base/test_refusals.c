@@ -11,7 +11,7 @@ static const struct refused *find(const char *reason)
     return NULL;
 }
 
-static void the_reason_is_in_the_error(void **state)
+UNIT(the_reason_is_in_the_error)
 {
     static const struct {
         const char *error, *reason;
@@ -37,7 +37,7 @@ static void the_reason_is_in_the_error(void **state)
     assert_null(strstr(find("no_counter")->text, "s1:views")); /* the error names its key */
 }
 
-static void reasons_have_a_bound(void **state)
+UNIT(reasons_have_a_bound)
 {
     char error[] = "-AAAA x";
     uint32_t n = 0;
@@ -50,13 +50,4 @@ static void reasons_have_a_bound(void **state)
     assert_int_equal(n, REFUSALS_MAX);
     assert_non_null(find("other"));
     assert_true(find("other")->all >= 26 - REFUSALS_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reason_is_in_the_error),
-        cmocka_unit_test(reasons_have_a_bound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include "base/slice.h"
 
-static void compares(void **state)
+UNIT(compares)
 {
     struct slice nothing = {NULL, 0};
     assert_true(slice_eq(nothing, SLICE("")));
@@ -16,7 +16,7 @@ static void compares(void **state)
     assert_false(slice_ieq(SLICE("ab"), SLICE("a")));
 }
 
-static void starts_and_ends(void **state)
+UNIT(starts_and_ends)
 {
     assert_true(slice_starts(SLICE("s1:daily"), SLICE("s1:")));
     assert_true(slice_starts(SLICE("s1"), SLICE("")));
@@ -27,14 +27,14 @@ static void starts_and_ends(void **state)
     assert_false(slice_ends(SLICE("y"), SLICE(":daily")));
 }
 
-static void shows_only_printable_ascii(void **state)
+UNIT(shows_only_printable_ascii)
 {
     char out[20];
     assert_string_equal(slice_show(SLICE("a\r\nb\0c\x7f\xc3\xa4"), 100, out, sizeof out), "a??b?c???");
     assert_string_equal(slice_show(SLICE(""), 5, out, sizeof out), "");
 }
 
-static void shows_where_it_was_cut(void **state)
+UNIT(shows_where_it_was_cut)
 {
     char out[8];
     assert_string_equal(slice_show(SLICE("abcdef"), 3, out, sizeof out), "abc...");
@@ -44,15 +44,4 @@ static void shows_where_it_was_cut(void **state)
     assert_string_equal(slice_show(SLICE("abcdefgh"), 7, out, sizeof out), "abcd...");
     char least[4];
     assert_string_equal(slice_show(SLICE("abcdefgh"), 7, least, sizeof least), "...");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compares),
-        cmocka_unit_test(starts_and_ends),
-        cmocka_unit_test(shows_only_printable_ascii),
-        cmocka_unit_test(shows_where_it_was_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* A clock that is followed, falls back, leaps ahead and is mended, or leaps for good. */
+#include "lib/unit.h"
+
 #include "base/clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #define BEGIN INT64_C(1700000000000)
 #define DAY INT64_C(86400000)
@@ -16,7 +12,7 @@ static int64_t at(struct steady *s, uint64_t after_ms, int64_t wrong_ms)
     return steady_ms(s, BEGIN + (int64_t)after_ms + wrong_ms, 5000 + after_ms) - BEGIN - (int64_t)after_ms;
 }
 
-static void test_follows(void **state)
+UNIT(test_follows)
 {
     struct steady s = {0};
     assert_int_equal(at(&s, 0, 0), 0);
@@ -24,14 +20,14 @@ static void test_follows(void **state)
         assert_int_equal(at(&s, i * 1000, (int64_t)i * 50), (int64_t)i * 50);
 }
 
-static void test_falls_back(void **state)
+UNIT(test_falls_back)
 {
     struct steady s = {0};
     at(&s, 0, 0);
     assert_int_equal(at(&s, 1000, -3600000), -3600000);
 }
 
-static void test_leap_mended(void **state)
+UNIT(test_leap_mended)
 {
     struct steady s = {0};
     at(&s, 0, 0);
@@ -43,19 +39,11 @@ static void test_leap_mended(void **state)
     assert_int_equal(at(&s, 2000 + STEADY_SETTLE_MS, DAY), 100); /* the next leap waits as long */
 }
 
-static void test_leap_believed(void **state)
+UNIT(test_leap_believed)
 {
     struct steady s = {0};
     at(&s, 0, 0);
     at(&s, 1000, DAY);
     assert_int_equal(at(&s, 1000 + STEADY_SETTLE_MS, DAY), DAY);
     assert_int_equal(at(&s, 2000 + STEADY_SETTLE_MS, DAY), DAY);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_follows), cmocka_unit_test(test_falls_back),
-                                       cmocka_unit_test(test_leap_mended),
-                                       cmocka_unit_test(test_leap_believed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

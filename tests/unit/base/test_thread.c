@@ -71,27 +71,17 @@ static void in_a_thread(void *(*run)(void *))
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void the_loop_has_a_short_slice(void **state)
+UNIT(the_loop_has_a_short_slice)
 {
     in_a_thread(prompt);
 }
 
-static void others_are_behind_and_have_the_kernels_slice(void **state)
+UNIT(others_are_behind_and_have_the_kernels_slice)
 {
     in_a_thread(behind);
 }
 
-static void another_policy_stays(void **state)
+UNIT(another_policy_stays)
 {
     in_a_thread(batch);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loop_has_a_short_slice),
-        cmocka_unit_test(others_are_behind_and_have_the_kernels_slice),
-        cmocka_unit_test(another_policy_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

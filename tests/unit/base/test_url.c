@@ -14,7 +14,7 @@ static void piece(struct slice got, const char *want)
         assert_slice(got, want);
 }
 
-static void pieces(void **state)
+UNIT(pieces)
 {
     static const struct {
         const char *text, *scheme, *user, *password, *host, *port, *path, *query;
@@ -46,7 +46,7 @@ static void pieces(void **state)
     }
 }
 
-static void several_hosts(void **state)
+UNIT(several_hosts)
 {
     struct url u;
     assert_null(url_split(SLICE("redis://shop:s,t@a:1,b,[::1]:3,,e:/0"), &u));
@@ -64,7 +64,7 @@ static void several_hosts(void **state)
     assert_non_null(strstr(url_host_next(&u), "']' after"));
 }
 
-static void what_is_none(void **state)
+UNIT(what_is_none)
 {
     static const char *const bad[][2] = {
         {"", "scheme://"},
@@ -81,7 +81,7 @@ static void what_is_none(void **state)
     }
 }
 
-static void ports(void **state)
+UNIT(ports)
 {
     int port = 7;
     static const char *const bad[] = {"", "0", "65536", "-1", "1x", "x"};
@@ -90,15 +90,4 @@ static void ports(void **state)
     assert_int_equal(port, 7);
     assert_true(url_port(SLICE("65535"), &port));
     assert_int_equal(port, 65535);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces),
-        cmocka_unit_test(several_hosts),
-        cmocka_unit_test(what_is_none),
-        cmocka_unit_test(ports),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

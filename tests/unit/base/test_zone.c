@@ -69,7 +69,7 @@ static unsigned long offsets_compare(const struct zone *z, const char *numbers)
     return n;
 }
 
-static void as_python_says(void **state)
+UNIT(as_python_says)
 {
     FILE *from = python();
     char *line = NULL;
@@ -90,7 +90,7 @@ static void as_python_says(void **state)
     print_message("%zu zones, %lu times\n", zones, compared);
 }
 
-static void names(void **state)
+UNIT(names)
 {
     static const char *const wrong[] = {"",
                                         "europe/Berlin",
@@ -132,7 +132,7 @@ static size_t read_whole(const char *path, char *out, size_t size)
 
 /* Each prefix is refused, and no changed byte reads beyond the end (the sanitizers look). Of a short file with a rule at its end:
  * what is read grows with the square of its length. */
-static void damaged_files(void **state)
+UNIT(damaged_files)
 {
     static char whole[65536], damaged[65536];
     struct zone z;
@@ -154,11 +154,4 @@ static void damaged_files(void **state)
             zone_free(&z);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_python_says), cmocka_unit_test(names),
-                                       cmocka_unit_test(damaged_files)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

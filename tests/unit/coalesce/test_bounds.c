@@ -23,8 +23,6 @@ static int small_open(void **state)
     return 0;
 }
 
-#define SMALL(f) cmocka_unit_test_setup_teardown(f, small_open, world_close)
-
 static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 
 static void fill(char letter)
@@ -33,9 +31,11 @@ static void fill(char letter)
         HIT(letter, "p1", digits[i], 1);
 }
 
+#define SMALL(f) UNIT_IN(f, small_open, world_close)
+
 /* --- bounds of a frame --- */
 
-static void cells_answers_and_bytes_are_bounded(void **state)
+SMALL(cells_answers_and_bytes_are_bounded)
 {
     fill('a');
     assert_int_equal(hit('b', "p1", "9", 1), ADD_FULL);
@@ -53,7 +53,7 @@ static void cells_answers_and_bytes_are_bounded(void **state)
     assert_int_equal(hit('b', "p1", "2", 1), ADD_FULL);
 }
 
-static void room_for_a_transaction(void **state)
+SMALL(room_for_a_transaction)
 {
     bool never;
     assert_true(coalesce_room(world->c, 4, 10, &never));
@@ -68,7 +68,7 @@ static void room_for_a_transaction(void **state)
 }
 
 /* What coalesce_room() promised holds for |delta| up to COALESCE_ROOM_WEIGHT. */
-static void room_for_a_transaction_is_room_for_its_weight(void **state)
+SMALL(room_for_a_transaction_is_room_for_its_weight)
 {
     struct coalesce_config c = coalesce_config_default;
     world_reopen(&c);
@@ -91,7 +91,7 @@ static void park(char letter)
     coalesce_park(world->c, &client(letter)->o);
 }
 
-static void parked_clients_go_on_in_their_order(void **state)
+SMALL(parked_clients_go_on_in_their_order)
 {
     fill('z');
     park('a');
@@ -104,7 +104,7 @@ static void parked_clients_go_on_in_their_order(void **state)
     frame_applied();
 }
 
-static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
+SMALL(who_finds_no_room_keeps_his_place_before_later_ones)
 {
     fill('z');
     for (char l = 'a'; l <= 'f'; l++)
@@ -119,7 +119,7 @@ static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
     assert_did("FzEFG");
 }
 
-static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **state)
+SMALL(a_frame_of_some_size_goes_before_the_answers_of_the_last)
 {
     hit_goes('z', "p1", "0", 1);
     forget_did();
@@ -135,7 +135,7 @@ static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **stat
     assert_did("F");
 }
 
-static void a_small_frame_waits_while_each_turn_brings_more(void **state)
+SMALL(a_small_frame_waits_while_each_turn_brings_more)
 {
     struct coalesce_config c = small();
     c.at_once_cells = 3;
@@ -170,7 +170,7 @@ static void a_small_frame_waits_while_each_turn_brings_more(void **state)
     assert_did("F");
 }
 
-static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
+SMALL(a_parked_client_is_told_busy_in_time_and_others_not)
 {
     fill('z');
     turn();
@@ -188,7 +188,7 @@ static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
     assert_true(list_empty(&world->c->parked));
 }
 
-static void who_got_room_waits_anew_the_next_time(void **state)
+SMALL(who_got_room_waits_anew_the_next_time)
 {
     fill('z');
     park('a');
@@ -202,7 +202,7 @@ static void who_got_room_waits_anew_the_next_time(void **state)
 }
 
 /* The rest of its pipeline is told so at once. */
-static void who_was_told_busy_waits_anew_the_next_time(void **state)
+SMALL(who_was_told_busy_waits_anew_the_next_time)
 {
     fill('z');
     turn();
@@ -223,7 +223,7 @@ static void who_was_told_busy_waits_anew_the_next_time(void **state)
 }
 
 /* Waiting ended with "Redis is away": that was an answer, the next wait is a new one. */
-static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
+SMALL(who_heard_that_redis_is_away_waits_anew_the_next_time)
 {
     fill('z');
     turn();
@@ -240,7 +240,7 @@ static void who_heard_that_redis_is_away_waits_anew_the_next_time(void **state)
     assert_int_equal(hit('a', "p1", "9", 1), ADD_FULL);
 }
 
-static void after_a_cut_all_parked_clients_hear_of_it_at_once(void **state)
+SMALL(after_a_cut_all_parked_clients_hear_of_it_at_once)
 {
     fill('z');
     turn();
@@ -254,7 +254,7 @@ static void after_a_cut_all_parked_clients_hear_of_it_at_once(void **state)
     assert_true(list_empty(&world->c->parked));
 }
 
-static void an_unparked_client_is_told_nothing(void **state)
+SMALL(an_unparked_client_is_told_nothing)
 {
     fill('z');
     park('a');
@@ -268,7 +268,7 @@ static void an_unparked_client_is_told_nothing(void **state)
 
 /* --- the cache of hashes --- */
 
-static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
+SMALL(the_registry_stays_bounded_and_forgetting_costs_a_zadd)
 {
     char key[16];
     for (int i = 0; i < 1000; i++) {
@@ -284,7 +284,7 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
 }
 
 /* Clients may ask for any number of keys. */
-static void asking_is_bounded_too(void **state)
+SMALL(asking_is_bounded_too)
 {
     char key[16];
     for (int i = 0; i < 1000; i++) {
@@ -295,7 +295,7 @@ static void asking_is_bounded_too(void **state)
     assert_true(world->c->hash_cache.n <= 8);
 }
 
-static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
+SMALL(what_a_frame_names_or_what_owes_is_not_forgotten)
 {
     char key[16];
     round_of('a', "p500", "5", 1);
@@ -321,7 +321,7 @@ static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
 }
 
 /* Against a model: finds exactly what was put and not evicted, through growth and backward shifts. */
-static void the_table_finds_what_is_in_it(void **state)
+SMALL(the_table_finds_what_is_in_it)
 {
     struct hash_cache r;
     hash_cache_init(&r, 3000);
@@ -353,28 +353,4 @@ static void the_table_finds_what_is_in_it(void **state)
     }
     assert_int_equal(found, 3000);
     hash_cache_close(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SMALL(cells_answers_and_bytes_are_bounded),
-        SMALL(room_for_a_transaction),
-        SMALL(room_for_a_transaction_is_room_for_its_weight),
-        SMALL(parked_clients_go_on_in_their_order),
-        SMALL(who_finds_no_room_keeps_his_place_before_later_ones),
-        SMALL(a_frame_of_some_size_goes_before_the_answers_of_the_last),
-        SMALL(a_small_frame_waits_while_each_turn_brings_more),
-        SMALL(a_parked_client_is_told_busy_in_time_and_others_not),
-        SMALL(who_got_room_waits_anew_the_next_time),
-        SMALL(who_was_told_busy_waits_anew_the_next_time),
-        SMALL(who_heard_that_redis_is_away_waits_anew_the_next_time),
-        SMALL(after_a_cut_all_parked_clients_hear_of_it_at_once),
-        SMALL(an_unparked_client_is_told_nothing),
-        SMALL(the_registry_stays_bounded_and_forgetting_costs_a_zadd),
-        SMALL(asking_is_bounded_too),
-        SMALL(what_a_frame_names_or_what_owes_is_not_forgotten),
-        SMALL(the_table_finds_what_is_in_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,9 +110,18 @@ static void up_again(void)
     look_answered(NULL);
 }
 
+static int open_journals(void **state)
+{
+    world_open(state);
+    bounds(1, 500);
+    return 0;
+}
+
+#define JOURNALS_TEST(f) UNIT_IN(f, open_journals, world_close)
+
 /* --- in --- */
 
-static void the_first_op_of_a_name_goes_straight(void **state)
+JOURNALS_TEST(the_first_op_of_a_name_goes_straight)
 {
     series('a', "s", 5);
     turn();
@@ -123,7 +132,7 @@ static void the_first_op_of_a_name_goes_straight(void **state)
     assert_true(none_stands());
 }
 
-static void later_ones_go_into_the_journal(void **state)
+JOURNALS_TEST(later_ones_go_into_the_journal)
 {
     known("s");
     series('a', "s", 5);
@@ -145,7 +154,7 @@ static void later_ones_go_into_the_journal(void **state)
     assert_int_equal(waits_in(FIRST, "s"), 9);
 }
 
-static void few_ops_go_straight(void **state)
+JOURNALS_TEST(few_ops_go_straight)
 {
     bounds(3, 500);
     known("s");
@@ -181,7 +190,7 @@ static const struct counter counters_fed[] = {
 static const struct counters counters_feeding = {
     .all = (struct counter *)counters_fed, .n = 1, .ops = &limits_two};
 
-static void feeds_go_into_it_at_once(void **state)
+JOURNALS_TEST(feeds_go_into_it_at_once)
 {
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 3;
@@ -229,7 +238,7 @@ static void box_waits(void)
     assert_false(went_straight("b"));
 }
 
-static void boxes_wait_when_it_is_known_what_to_answer(void **state)
+JOURNALS_TEST(boxes_wait_when_it_is_known_what_to_answer)
 {
     box_waits();
     frame_applied();
@@ -238,7 +247,7 @@ static void boxes_wait_when_it_is_known_what_to_answer(void **state)
     assert_int_equal(waits_in(FIRST, "b"), 110);
 }
 
-static void hits_that_go_straight_count_those_that_wait(void **state)
+JOURNALS_TEST(hits_that_go_straight_count_those_that_wait)
 {
     bounds(2, 500);
     for (int i = 0; i < 2; i++) {
@@ -258,7 +267,7 @@ static void hits_that_go_straight_count_those_that_wait(void **state)
     assert_told('b', ":112\r\n");
 }
 
-static void hits_of_others_show_when_ours_come_home(void **state)
+JOURNALS_TEST(hits_of_others_show_when_ours_come_home)
 {
     box_waits();
     frame_applied();
@@ -272,7 +281,7 @@ static void hits_of_others_show_when_ours_come_home(void **state)
     assert_told('c', ":5112\r\n");
 }
 
-static void a_name_with_too_many_times_goes_straight(void **state)
+JOURNALS_TEST(a_name_with_too_many_times_goes_straight)
 {
     known("s");
     for (int64_t i = 0; i <= JOURNAL_TIMES_MAX; i++)
@@ -288,7 +297,7 @@ static void a_name_with_too_many_times_goes_straight(void **state)
     assert_int_equal(row("s", "1:1699999936"), 1);
 }
 
-static void a_sum_that_does_not_fit_goes_straight(void **state)
+JOURNALS_TEST(a_sum_that_does_not_fit_goes_straight)
 {
     known("s");
     for (int i = 0; i < 511; i++)
@@ -301,7 +310,7 @@ static void a_sum_that_does_not_fit_goes_straight(void **state)
     assert_true(waits_in(FIRST, "s") == 511 * (INT64_C(1) << 53));
 }
 
-static void a_full_journal_is_followed_by_another(void **state)
+JOURNALS_TEST(a_full_journal_is_followed_by_another)
 {
     reopen_with(config.journal_least = 1, config.journal_ops_max = 2,
                 config.checkpoint_lines = 2); /* a name a frame */
@@ -326,7 +335,7 @@ static void a_full_journal_is_followed_by_another(void **state)
 }
 
 /* As long as the one before is not home, ops go straight rather than into a third. */
-static void two_full_journals_take_no_more(void **state)
+JOURNALS_TEST(two_full_journals_take_no_more)
 {
     reopen_with(config.journal_least = 1, config.journal_ops_max = 1, config.checkpoint_lines = 1);
     for (char name[] = "s"; name[0] <= 'v'; name[0]++)
@@ -384,7 +393,7 @@ static int room_in_a_frame(void)
 }
 
 /* A frame brought home a tenth of what is left, so the next takes a tenth of the open journal's room. */
-static void a_frame_takes_in_as_others_go_home(void **state)
+JOURNALS_TEST(a_frame_takes_in_as_others_go_home)
 {
     two_journals(2400, 10 * limits_two.precisions_n);
     uint32_t left = 90, homed = 10, room = 2400 - 50;
@@ -393,7 +402,7 @@ static void a_frame_takes_in_as_others_go_home(void **state)
 }
 
 /* A frame that could hold four thousand of them takes few when almost nothing comes home. */
-static void what_fills_too_fast_waits_at_the_door(void **state)
+JOURNALS_TEST(what_fills_too_fast_waits_at_the_door)
 {
     two_journals(240, 1);
     assert_int_equal(checkpoint_price(world->c), 64);
@@ -401,7 +410,7 @@ static void what_fills_too_fast_waits_at_the_door(void **state)
 }
 
 /* coalesce_room() is asked for what an op costs without a journal. */
-static void a_transaction_that_was_given_room_is_taken_whole(void **state)
+JOURNALS_TEST(a_transaction_that_was_given_room_is_taken_whole)
 {
     bool never;
     char name[16];
@@ -418,7 +427,7 @@ static void a_transaction_that_was_given_room_is_taken_whole(void **state)
 
 /* --- out --- */
 
-static void the_seconds_of_a_name_come_out_together(void **state)
+JOURNALS_TEST(the_seconds_of_a_name_come_out_together)
 {
     bounds(1, 1);
     known("s");
@@ -442,7 +451,7 @@ static void the_seconds_of_a_name_come_out_together(void **state)
     assert_int_equal(home("t"), 2);
 }
 
-static void what_is_in_comes_out_after_a_while(void **state)
+JOURNALS_TEST(what_is_in_comes_out_after_a_while)
 {
     known("s");
     journaled("s", 5);
@@ -461,7 +470,7 @@ static void what_is_in_comes_out_after_a_while(void **state)
     nothing_goes();
 }
 
-static void a_frame_brings_so_much_home(void **state)
+JOURNALS_TEST(a_frame_brings_so_much_home)
 {
     static const char *const names[] = {"s", "t", "u", "v", "w"};
     bounds(5, 4); /* two names of two precisions */
@@ -487,7 +496,7 @@ static void a_frame_brings_so_much_home(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void it_comes_out_beside_what_clients_send(void **state)
+JOURNALS_TEST(it_comes_out_beside_what_clients_send)
 {
     known("s");
     journaled("s", 5);
@@ -502,7 +511,7 @@ static void it_comes_out_beside_what_clients_send(void **state)
     assert_int_equal(waits_in(SECOND, "s"), 2);
 }
 
-static void stopping_brings_home_at_once(void **state)
+JOURNALS_TEST(stopping_brings_home_at_once)
 {
     known("s");
     journaled("s", 5);
@@ -520,7 +529,7 @@ static void stopping_brings_home_at_once(void **state)
 
 /* --- refused --- */
 
-static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
+JOURNALS_TEST(what_opened_a_journal_and_was_refused_opens_it_again)
 {
     bounds(2, 500);
     known("s");
@@ -541,7 +550,7 @@ static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
 
 /* --- cut --- */
 
-static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
+JOURNALS_TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again)
 {
     known("s");
     series('a', "s", 5);
@@ -562,7 +571,7 @@ static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
 
 /* --- another tallyd --- */
 
-static void what_was_on_its_way_into_it_goes_into_another(void **state)
+JOURNALS_TEST(what_was_on_its_way_into_it_goes_into_another)
 {
     known("s");
     journaled("s", 5);
@@ -582,7 +591,7 @@ static void what_was_on_its_way_into_it_goes_into_another(void **state)
     assert_int_equal(waits_in(FIRST, "s"), 5);
 }
 
-static void what_was_on_its_way_out_of_it_is_brought_home_by_him(void **state)
+JOURNALS_TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him)
 {
     known("s");
     journaled("s", 5);
@@ -614,7 +623,7 @@ static void adopted_with(struct buf *bytes)
     buf_free(bytes);
 }
 
-static void what_a_dead_one_left_is_brought_home(void **state)
+JOURNALS_TEST(what_a_dead_one_left_is_brought_home)
 {
     struct buf bytes = {0};
     bounds(1, 2);
@@ -644,7 +653,7 @@ static void what_a_dead_one_left_is_brought_home(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void an_empty_one_is_ended(void **state)
+JOURNALS_TEST(an_empty_one_is_ended)
 {
     struct buf bytes = {0};
     adopted_with(&bytes);
@@ -680,7 +689,7 @@ static struct reading reading(const char *name)
                                        .done = on_settled}};
 }
 
-static void what_is_in_no_journal_is_read_at_once(void **state)
+JOURNALS_TEST(what_is_in_no_journal_is_read_at_once)
 {
     struct reading one = reading("t"), all = reading(NULL);
     assert_false(coalesce_settle(world->c, &all.settle));
@@ -693,7 +702,7 @@ static void what_is_in_no_journal_is_read_at_once(void **state)
     nothing_goes();
 }
 
-static void a_read_of_a_name_waits_for_that_name(void **state)
+JOURNALS_TEST(a_read_of_a_name_waits_for_that_name)
 {
     struct reading one = reading("s");
     known("s");
@@ -719,7 +728,7 @@ static void a_read_of_a_name_waits_for_that_name(void **state)
     assert_true(none_stands());
 }
 
-static void all_times_of_the_name_come_out(void **state)
+JOURNALS_TEST(all_times_of_the_name_come_out)
 {
     bounds(1, 1);
     struct reading one = reading("s");
@@ -736,7 +745,7 @@ static void all_times_of_the_name_come_out(void **state)
 }
 
 /* A frame that puts a hit into a journal and takes it home at once, since a read waits, is cut before Redis ran it. */
-static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
+JOURNALS_TEST(what_goes_in_and_comes_home_in_one_frame_counts_once)
 {
     box_waits();
     frame_applied();
@@ -756,7 +765,7 @@ static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
 }
 
 /* Sent again, the hit goes straight. Its journal, which Redis never had, is closed by then and ends at once. */
-static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state)
+JOURNALS_TEST(what_came_home_from_a_journal_that_never_was_forgets_it)
 {
     box_waits();
     frame_applied();
@@ -780,7 +789,7 @@ static void what_came_home_from_a_journal_that_never_was_forgets_it(void **state
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
+JOURNALS_TEST(a_read_waits_for_a_checkpoint_that_is_under_way)
 {
     struct reading one = reading("s");
     known("s");
@@ -794,7 +803,7 @@ static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
     assert_int_equal(home("s"), 6);
 }
 
-static void a_read_of_all_names_waits_for_all(void **state)
+JOURNALS_TEST(a_read_of_all_names_waits_for_all)
 {
     bounds(1, 2);
     struct reading all = reading(NULL);
@@ -813,7 +822,7 @@ static void a_read_of_all_names_waits_for_all(void **state)
     assert_int_equal(waits_in(SECOND, "s"), 1);
 }
 
-static void a_read_hears_that_redis_refuses(void **state)
+JOURNALS_TEST(a_read_hears_that_redis_refuses)
 {
     struct reading one = reading("s");
     known("s");
@@ -826,7 +835,7 @@ static void a_read_hears_that_redis_refuses(void **state)
     assert_int_equal(home("s"), 1);
 }
 
-static void a_read_hears_of_a_cut(void **state)
+JOURNALS_TEST(a_read_hears_of_a_cut)
 {
     struct reading sent_one = reading("s"), waiting = reading("t");
     known("s");
@@ -845,7 +854,7 @@ static void a_read_hears_of_a_cut(void **state)
     assert_int_equal(sent_one.done + waiting.done, 2);
 }
 
-static void a_read_while_redis_is_away_fails_soon(void **state)
+JOURNALS_TEST(a_read_while_redis_is_away_fails_soon)
 {
     struct reading one = reading("s");
     cut();
@@ -873,7 +882,7 @@ static int64_t sum_to(int64_t n)
     return n * (n + 1) / 2;
 }
 
-static void events_come_home_some_at_a_time(void **state)
+JOURNALS_TEST(events_come_home_some_at_a_time)
 {
     static const uint64_t home_after[] = {4, 8, 9};
     bounds(1, 2); /* an event is half a line */
@@ -892,7 +901,7 @@ static void events_come_home_some_at_a_time(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void events_that_were_refused_or_cut_come_again(void **state)
+JOURNALS_TEST(events_that_were_refused_or_cut_come_again)
 {
     bounds(1, 2);
     adopted_log(9);
@@ -920,7 +929,7 @@ static struct reading log_reading(void)
     return log;
 }
 
-static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
+JOURNALS_TEST(a_read_of_a_long_log_waits_for_all_of_it)
 {
     struct reading log = log_reading();
     bounds(1, 1);
@@ -939,7 +948,7 @@ static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void a_read_of_a_long_log_counts_no_frame_that_was_refused(void **state)
+JOURNALS_TEST(a_read_of_a_long_log_counts_no_frame_that_was_refused)
 {
     struct reading log = log_reading();
     bounds(1, 1);
@@ -956,7 +965,7 @@ static void a_read_of_a_long_log_counts_no_frame_that_was_refused(void **state)
 }
 
 /* A feed's events of a log have an op of each second. */
-static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
+JOURNALS_TEST(a_read_of_a_long_log_waits_for_what_feeds_made_of_it)
 {
     struct reading log = log_reading();
     struct buf bytes = {0};
@@ -979,7 +988,7 @@ static void a_read_of_a_long_log_waits_for_what_feeds_made_of_it(void **state)
 
 /* --- another program's key --- */
 
-static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
+JOURNALS_TEST(after_an_error_the_next_op_of_that_name_goes_straight)
 {
     known("s");
     known("t");
@@ -996,61 +1005,4 @@ static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
     frame_applied_but_op("s", "WRONGTYPE not mine");
     assert_told('a', "-WRONGTYPE not mine\r\n");
     assert_told('b', ":2\r\n");
-}
-
-static int open_journals(void **state)
-{
-    world_open(state);
-    bounds(1, 500);
-    return 0;
-}
-
-#define JOURNALS_TEST(f) cmocka_unit_test_setup_teardown(f, open_journals, world_close)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        JOURNALS_TEST(the_first_op_of_a_name_goes_straight),
-        JOURNALS_TEST(later_ones_go_into_the_journal),
-        JOURNALS_TEST(few_ops_go_straight),
-        JOURNALS_TEST(feeds_go_into_it_at_once),
-        JOURNALS_TEST(boxes_wait_when_it_is_known_what_to_answer),
-        JOURNALS_TEST(hits_that_go_straight_count_those_that_wait),
-        JOURNALS_TEST(hits_of_others_show_when_ours_come_home),
-        JOURNALS_TEST(a_name_with_too_many_times_goes_straight),
-        JOURNALS_TEST(a_sum_that_does_not_fit_goes_straight),
-        JOURNALS_TEST(a_full_journal_is_followed_by_another),
-        JOURNALS_TEST(two_full_journals_take_no_more),
-        JOURNALS_TEST(a_frame_takes_in_as_others_go_home),
-        JOURNALS_TEST(what_fills_too_fast_waits_at_the_door),
-        JOURNALS_TEST(a_transaction_that_was_given_room_is_taken_whole),
-        JOURNALS_TEST(the_seconds_of_a_name_come_out_together),
-        JOURNALS_TEST(what_is_in_comes_out_after_a_while),
-        JOURNALS_TEST(a_frame_brings_so_much_home),
-        JOURNALS_TEST(it_comes_out_beside_what_clients_send),
-        JOURNALS_TEST(stopping_brings_home_at_once),
-        JOURNALS_TEST(what_opened_a_journal_and_was_refused_opens_it_again),
-        JOURNALS_TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again),
-        JOURNALS_TEST(what_was_on_its_way_into_it_goes_into_another),
-        JOURNALS_TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him),
-        JOURNALS_TEST(what_a_dead_one_left_is_brought_home),
-        JOURNALS_TEST(an_empty_one_is_ended),
-        JOURNALS_TEST(what_is_in_no_journal_is_read_at_once),
-        JOURNALS_TEST(a_read_of_a_name_waits_for_that_name),
-        JOURNALS_TEST(all_times_of_the_name_come_out),
-        JOURNALS_TEST(what_goes_in_and_comes_home_in_one_frame_counts_once),
-        JOURNALS_TEST(what_came_home_from_a_journal_that_never_was_forgets_it),
-        JOURNALS_TEST(a_read_waits_for_a_checkpoint_that_is_under_way),
-        JOURNALS_TEST(a_read_of_all_names_waits_for_all),
-        JOURNALS_TEST(a_read_hears_that_redis_refuses),
-        JOURNALS_TEST(a_read_hears_of_a_cut),
-        JOURNALS_TEST(a_read_while_redis_is_away_fails_soon),
-        JOURNALS_TEST(events_come_home_some_at_a_time),
-        JOURNALS_TEST(events_that_were_refused_or_cut_come_again),
-        JOURNALS_TEST(a_read_of_a_long_log_waits_for_all_of_it),
-        JOURNALS_TEST(a_read_of_a_long_log_counts_no_frame_that_was_refused),
-        JOURNALS_TEST(a_read_of_a_long_log_waits_for_what_feeds_made_of_it),
-        JOURNALS_TEST(after_an_error_the_next_op_of_that_name_goes_straight),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

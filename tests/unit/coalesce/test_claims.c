@@ -3,7 +3,7 @@
 
 #include "coalesce/inside.h"
 
-static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
+TEST(a_claim_goes_also_behind_a_frame_in_flight)
 {
     struct test_claim t;
     hit_goes('a', "p1", "5", 1);
@@ -16,7 +16,7 @@ static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
+TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock)
 {
     struct test_claim t;
     world->grants = true;
@@ -41,7 +41,7 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
 }
 
 /* Due by its hits, its lock never asked for with success: the script sets it all the same. */
-static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
+TEST(a_claim_holds_the_lock_that_nobody_was_granted)
 {
     struct test_claim t;
     world->pttl_ms = -1;
@@ -55,7 +55,7 @@ static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
 }
 
 /* A lock with nine tenths of `every` left is not set again, and ends when it would have. */
-static void a_fresh_lock_stays_as_it_is(void **state)
+TEST(a_fresh_lock_stays_as_it_is)
 {
     struct test_claim t;
     world->grants = true;
@@ -81,7 +81,7 @@ static void a_fresh_lock_stays_as_it_is(void **state)
     frame_applied();
 }
 
-static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
+TEST(a_claim_that_redis_refused_leaves_no_lock_behind)
 {
     struct test_claim t;
     round_of('a', "s1:v", "20140920", 1);
@@ -94,7 +94,7 @@ static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
     frame_applied();
 }
 
-static void a_claim_of_hashes_never_seen_is_fine(void **state)
+TEST(a_claim_of_hashes_never_seen_is_fine)
 {
     struct test_claim t;
     claim_keys(&t, 1, "p1", "p2");
@@ -103,7 +103,7 @@ static void a_claim_of_hashes_never_seen_is_fine(void **state)
     assert_int_equal(world->c->hash_cache.n, 0);
 }
 
-static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
+TEST(without_a_link_a_claim_is_refused_with_the_next_turn)
 {
     struct test_claim t;
     world->grants = true;
@@ -122,7 +122,7 @@ static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
 
 /* --- doubt --- */
 
-static void a_claim_alone_in_doubt_kills_and_looks(void **state)
+TEST(a_claim_alone_in_doubt_kills_and_looks)
 {
     struct test_claim t;
     claim_keys(&t, 1, "p1", NULL);
@@ -150,7 +150,7 @@ static void claim_again(struct claim *c)
     claim_keys(&again, 1, "p9", NULL);
 }
 
-static void a_claim_may_follow_from_inside_done(void **state)
+TEST(a_claim_may_follow_from_inside_done)
 {
     struct test_claim t = {.keys = {SLICE("p1")}};
     t.claim = (struct claim){.counter = &counters_all[1], .keys = t.keys, .keys_n = 1, .done = claim_again};
@@ -166,7 +166,7 @@ static void a_claim_may_follow_from_inside_done(void **state)
 }
 
 /* `lock: none`: by time a hash is due once in `every`, as far as this process knows. */
-static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
+TEST(without_a_lock_a_hash_is_due_by_what_was_seen)
 {
     struct counter unlocked = counters_all[0];
     const struct counters one = {.all = &unlocked, .n = 1, .ops = &limits_two};
@@ -203,21 +203,4 @@ static void without_a_lock_a_hash_is_due_by_what_was_seen(void **state)
     world->mono_ms += 1;
     round_of('a', "s1:v", "20140920", 1);
     assert_did("F~s1:v a");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_claim_goes_also_behind_a_frame_in_flight),
-        TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock),
-        TEST(a_claim_holds_the_lock_that_nobody_was_granted),
-        TEST(without_a_lock_a_hash_is_due_by_what_was_seen),
-        TEST(a_fresh_lock_stays_as_it_is),
-        TEST(a_claim_that_redis_refused_leaves_no_lock_behind),
-        TEST(a_claim_of_hashes_never_seen_is_fine),
-        TEST(without_a_link_a_claim_is_refused_with_the_next_turn),
-        TEST(a_claim_alone_in_doubt_kills_and_looks),
-        TEST(a_claim_may_follow_from_inside_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

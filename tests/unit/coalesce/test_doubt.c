@@ -14,7 +14,7 @@ static void back_up(int64_t id)
 
 /* --- who hears what --- */
 
-static void what_was_not_sent_fails_at_once_and_definitely(void **state)
+TEST(what_was_not_sent_fails_at_once_and_definitely)
 {
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
@@ -31,7 +31,7 @@ static void what_was_not_sent_fails_at_once_and_definitely(void **state)
     assert_did("");
 }
 
-static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **state)
+TEST(what_waits_for_a_failover_waits_for_the_new_link_to_be_ready)
 {
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
@@ -46,7 +46,7 @@ static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **
     assert_told('b', ":2\r\n");
 }
 
-static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
+TEST(what_waits_for_a_new_link_is_refused_when_that_is_cut)
 {
     coalesce_hold(world->c, true);
     HIT('a', "p1", "5", 1);
@@ -59,7 +59,7 @@ static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
 }
 
 /* Hits on its cells find room in a frame that is held through a cut, others do not: half of a transaction would count. */
-static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **state)
+TEST(a_frame_held_through_a_cut_has_no_room_for_a_transaction)
 {
     bool never;
     coalesce_hold(world->c, true);
@@ -78,7 +78,7 @@ static void a_frame_held_through_a_cut_has_no_room_for_a_transaction(void **stat
     assert_int_equal(hit('b', "p1", "6", 1), ADD_DOWN);
 }
 
-static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
+TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first)
 {
     hit_goes('a', "p1", "5", 1);
     HIT('a', "p1", "6", 1);
@@ -102,7 +102,7 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     assert_told('a', REFUSED "\r\n");
 }
 
-static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **state)
+TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it)
 {
     round_of('a', "s1:v", "20140920", 1);
     HIT('a', "s1:v", "20140920", 2);
@@ -133,7 +133,7 @@ static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **
 }
 
 /* Nobody hears of them, and they are as surely counted. */
-static void what_is_hushed_is_in_doubt_as_all_else(void **state)
+TEST(what_is_hushed_is_in_doubt_as_all_else)
 {
     int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
@@ -163,7 +163,7 @@ static void what_is_hushed_is_in_doubt_as_all_else(void **state)
 
 /* --- time --- */
 
-static void given_up_after_doubt_ms_and_never_sent_again(void **state)
+TEST(given_up_after_doubt_ms_and_never_sent_again)
 {
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
@@ -190,7 +190,7 @@ static void given_up_after_doubt_ms_and_never_sent_again(void **state)
     "-TRYAGAIN the slot of tallyd's keys is moving to another node of the cluster; nothing was "             \
     "counted\r\n"
 
-static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
+TEST(what_is_astray_is_sent_again_where_its_slot_is)
 {
     hit_goes('a', "p1", "5", 1);
     frame_astray();
@@ -204,7 +204,7 @@ static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
     assert_int_equal(row("p1", "5"), 1);
 }
 
-static void astray_for_too_long_it_was_not_counted(void **state)
+TEST(astray_for_too_long_it_was_not_counted)
 {
     hit_goes('a', "p1", "5", 1);
     int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
@@ -222,7 +222,7 @@ static void astray_for_too_long_it_was_not_counted(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void sent_again_and_not_answered_it_is_unknown(void **state)
+TEST(sent_again_and_not_answered_it_is_unknown)
 {
     hit_goes('a', "p1", "5", 1);
     frame_astray();
@@ -244,20 +244,20 @@ static void astray_after_doubt(void)
     tick_after(5000);
 }
 
-static void without_a_number_an_old_link_may_still_run_it(void **state)
+TEST(without_a_number_an_old_link_may_still_run_it)
 {
     astray_after_doubt();
     assert_told('a', UNKNOWN);
 }
 
-static void with_a_number_no_old_link_runs_it(void **state)
+TEST(with_a_number_no_old_link_runs_it)
 {
     round_of('a', "p1", "5", 1);
     astray_after_doubt();
     assert_told('a', ":1\r\n" ASTRAY);
 }
 
-static void given_up_but_applied_still_owes_and_is_due(void **state)
+TEST(given_up_but_applied_still_owes_and_is_due)
 {
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
@@ -275,7 +275,7 @@ static void given_up_but_applied_still_owes_and_is_due(void **state)
     assert_int_equal(world->accepted, 2);
 }
 
-static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
+TEST(what_was_due_by_its_hits_is_due_by_time_after_doubt)
 {
     round_of('a', "s1:v", "20140920", 50);
     assert_did("F^s1:v a");
@@ -288,7 +288,7 @@ static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
 }
 
 /* Of a given up frame that was not applied the owed ZADD and the correction live on. */
-static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state)
+TEST(what_a_dropped_frame_carried_for_others_is_carried_over)
 {
     round_of('a', "p1", "5", 1);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
@@ -309,7 +309,7 @@ static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state
 }
 
 /* The doubt of one frame is one doubt, however many links it takes. */
-static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
+TEST(the_time_of_doubt_runs_on_over_further_cuts)
 {
     HIT('a', "p1", "5", 1);
     turn_cut();
@@ -325,7 +325,7 @@ static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
     assert_null(world->frame);
 }
 
-static void values_that_do_not_come_are_unknown_in_time(void **state)
+TEST(values_that_do_not_come_are_unknown_in_time)
 {
     HIT('a', "p1", "5", 1);
     turn_ran_cut();
@@ -339,7 +339,7 @@ static void values_that_do_not_come_are_unknown_in_time(void **state)
 
 /* --- kill --- */
 
-static void another_server_process_needs_no_kill(void **state)
+TEST(another_server_process_needs_no_kill)
 {
     HIT('a', "p1", "5", 1);
     turn_cut();
@@ -351,7 +351,7 @@ static void another_server_process_needs_no_kill(void **state)
     assert_told('a', ":1\r\n");
 }
 
-static void the_old_link_is_remembered_while_another_server_answers_for_a_moment(void **state)
+TEST(the_old_link_is_remembered_while_another_server_answers_for_a_moment)
 {
     HIT('a', "p1", "5", 1);
     turn_cut();
@@ -366,7 +366,7 @@ static void the_old_link_is_remembered_while_another_server_answers_for_a_moment
     frame_applied();
 }
 
-static void a_cut_while_values_are_read_reads_them_again(void **state)
+TEST(a_cut_while_values_are_read_reads_them_again)
 {
     HIT('a', "p1", "5", 1);
     turn_ran_cut();
@@ -383,7 +383,7 @@ static void a_cut_while_values_are_read_reads_them_again(void **state)
 
 /* --- seq --- */
 
-static void a_seq_ahead_is_fatal(void **state)
+TEST(a_seq_ahead_is_fatal)
 {
     round_of('a', "p1", "5", 1);
     cut();
@@ -395,7 +395,7 @@ static void a_seq_ahead_is_fatal(void **state)
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
 }
 
-static void answered_frames_that_redis_lost_are_counted(void **state)
+TEST(answered_frames_that_redis_lost_are_counted)
 {
     for (int i = 0; i < 5; i++)
         round_of('a', "p1", "5", 1);
@@ -412,7 +412,7 @@ static void answered_frames_that_redis_lost_are_counted(void **state)
     assert_int_equal(STAT_GET(frames_lost) - lost, 2); /* once */
 }
 
-static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state)
+TEST(a_seq_key_that_is_not_there_is_no_loss_in_the_beginning)
 {
     int64_t lost = STAT_GET(frames_lost);
     HIT('a', "p1", "5", 1);
@@ -425,7 +425,7 @@ static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state
 
 /* --- weight, parking, ends --- */
 
-static void a_cut_lets_go_of_the_weight_of_what_it_drops(void **state)
+TEST(a_cut_lets_go_of_the_weight_of_what_it_drops)
 {
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         continue;
@@ -434,7 +434,7 @@ static void a_cut_lets_go_of_the_weight_of_what_it_drops(void **state)
     round_of('a', "p1", "5", 1);
 }
 
-static void what_dropped_clients_leave_is_forgotten(void **state)
+TEST(what_dropped_clients_leave_is_forgotten)
 {
     hit_goes('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
@@ -449,7 +449,7 @@ static void what_dropped_clients_leave_is_forgotten(void **state)
     assert_told('a', "");
 }
 
-static void abandoned_everybody_hears_the_end(void **state)
+TEST(abandoned_everybody_hears_the_end)
 {
     struct test_claim sent, refused;
     hit_goes('a', "p1", "5", 1);
@@ -468,7 +468,7 @@ static void abandoned_everybody_hears_the_end(void **state)
 }
 
 /* Also behind a frame in doubt, and when the link went before, while all was held: their memory waits for their answers. */
-static void abandoned_nobody_waits_on(void **state)
+TEST(abandoned_nobody_waits_on)
 {
     hit_goes('a', "p1", "5", 1);
     coalesce_hold(world->c, true);
@@ -481,7 +481,7 @@ static void abandoned_nobody_waits_on(void **state)
     assert_told('b', REFUSED "\r\n");
 }
 
-static void the_table_has_no_move_that_takes_a_rule_out(void **state)
+TEST(the_table_has_no_move_that_takes_a_rule_out)
 {
     const struct sm_state *table = world->c->link.table;
     assert_int_equal(table[LINK_KILL].to & TO(LINK_READY), 0); /* without a look */
@@ -489,7 +489,7 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 }
 
 /* Who says until when all is merged must not pass it. */
-static void a_hit_reaches_redis_no_older_than_lag_says(void **state)
+TEST(a_hit_reaches_redis_no_older_than_lag_says)
 {
     const uint32_t answer_ms = 5000, doubt_ms = 20000;
     reopen_with(config.doubt_ms = doubt_ms);
@@ -505,41 +505,4 @@ static void a_hit_reaches_redis_no_older_than_lag_says(void **state)
     assert_told('a', ":1\r\n");
     assert_true((int64_t)world->mono_ms - sent_ms < coalesce_lag_ms(world->c, answer_ms));
     assert_int_equal(coalesce_lag_ms(world->c, answer_ms), 30000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_not_sent_fails_at_once_and_definitely),
-        TEST(what_waits_for_a_failover_waits_for_the_new_link_to_be_ready),
-        TEST(what_waits_for_a_new_link_is_refused_when_that_is_cut),
-        TEST(a_frame_held_through_a_cut_has_no_room_for_a_transaction),
-        TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first),
-        TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),
-        TEST(what_is_hushed_is_in_doubt_as_all_else),
-        TEST(what_is_astray_is_sent_again_where_its_slot_is),
-        TEST(astray_for_too_long_it_was_not_counted),
-        TEST(without_a_number_an_old_link_may_still_run_it),
-        TEST(with_a_number_no_old_link_runs_it),
-        TEST(sent_again_and_not_answered_it_is_unknown),
-        TEST(given_up_after_doubt_ms_and_never_sent_again),
-        TEST(given_up_but_applied_still_owes_and_is_due),
-        TEST(what_was_due_by_its_hits_is_due_by_time_after_doubt),
-        TEST(what_a_dropped_frame_carried_for_others_is_carried_over),
-        TEST(the_time_of_doubt_runs_on_over_further_cuts),
-        TEST(values_that_do_not_come_are_unknown_in_time),
-        TEST(another_server_process_needs_no_kill),
-        TEST(the_old_link_is_remembered_while_another_server_answers_for_a_moment),
-        TEST(a_cut_while_values_are_read_reads_them_again),
-        TEST(a_seq_ahead_is_fatal),
-        TEST(answered_frames_that_redis_lost_are_counted),
-        TEST(a_seq_key_that_is_not_there_is_no_loss_in_the_beginning),
-        TEST(a_cut_lets_go_of_the_weight_of_what_it_drops),
-        TEST(what_dropped_clients_leave_is_forgotten),
-        TEST(abandoned_everybody_hears_the_end),
-        TEST(abandoned_nobody_waits_on),
-        TEST(the_table_has_no_move_that_takes_a_rule_out),
-        TEST(a_hit_reaches_redis_no_older_than_lag_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 /* --- running values and order --- */
 
-static void several_clients_on_one_cell_each_get_their_own_value(void **state)
+TEST(several_clients_on_one_cell_each_get_their_own_value)
 {
     round_of('z', "p1", "5", 100);
     assert_told('z', ":100\r\n");
@@ -28,7 +28,7 @@ static void several_clients_on_one_cell_each_get_their_own_value(void **state)
     assert_int_equal(world->accepted, 111);
 }
 
-static void the_same_field_of_two_hashes_is_two_cells(void **state)
+TEST(the_same_field_of_two_hashes_is_two_cells)
 {
     HIT('a', "p1", "5", 1);
     hit_goes('a', "p2", "5", 2);
@@ -37,7 +37,7 @@ static void the_same_field_of_two_hashes_is_two_cells(void **state)
     assert_told('a', ":1\r\n:2\r\n");
 }
 
-static void nothing_is_said_before_the_frame_is_answered(void **state)
+TEST(nothing_is_said_before_the_frame_is_answered)
 {
     HIT('a', "p1", "5", 1);
     assert_int_equal(client('a')->o.waiting, 1);
@@ -52,7 +52,7 @@ static void nothing_is_said_before_the_frame_is_answered(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void literals_keep_their_place(void **state)
+TEST(literals_keep_their_place)
 {
     HIT('a', "p1", "5", 1);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
@@ -63,7 +63,7 @@ static void literals_keep_their_place(void **state)
     assert_did("Fa"); /* told once, whatever it was told */
 }
 
-static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(void **state)
+TEST(a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once)
 {
     hit_goes('a', "p1", "5", 1);
     assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
@@ -79,7 +79,7 @@ static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(voi
     assert_true(coalesce_idle(world->c));
 }
 
-static void one_frame_is_out_and_the_next_collects(void **state)
+TEST(one_frame_is_out_and_the_next_collects)
 {
     hit_goes('a', "p1", "5", 1);
     HIT('b', "p1", "5", 1);
@@ -98,7 +98,7 @@ static void one_frame_is_out_and_the_next_collects(void **state)
     assert_told('c', ":1\r\n");
 }
 
-static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
+TEST(who_has_gone_is_told_nothing_and_owes_nothing)
 {
     HIT('a', "p1", "5", 1);
     hit_goes('b', "p1", "5", 1);
@@ -117,7 +117,7 @@ static void hush(char letter, uint32_t n)
     coalesce_hush(world->c, &client(letter)->o, n);
 }
 
-static void hushed_hits_count_and_keep_their_place(void **state)
+TEST(hushed_hits_count_and_keep_their_place)
 {
     int64_t hits = STAT_GET(hits);
     HIT('a', "p1", "5", 1);
@@ -138,7 +138,7 @@ static void hushed_hits_count_and_keep_their_place(void **state)
     assert_int_equal(STAT_GET(hits) - hits, 5);
 }
 
-static void hushed_hits_hear_no_error(void **state)
+TEST(hushed_hits_hear_no_error)
 {
     int64_t refused = STAT_GET(hits_refused);
     HIT('a', "p1", "5", 1);
@@ -152,7 +152,7 @@ static void hushed_hits_hear_no_error(void **state)
 
 /* --- what the door refuses --- */
 
-static void the_door_refuses(void **state)
+TEST(the_door_refuses)
 {
     assert_int_equal(hit('a', "nothing:of:ours", "5", 1), ADD_NO_COUNTER);
     assert_int_equal(hit('a', "p1_00112233445566778899aabbccddeeff", "5", 1), ADD_NO_COUNTER);
@@ -170,7 +170,7 @@ static void the_door_refuses(void **state)
     assert_did("");
 }
 
-static void while_the_link_is_down_hits_are_refused_at_once(void **state)
+TEST(while_the_link_is_down_hits_are_refused_at_once)
 {
     cut();
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
@@ -180,7 +180,7 @@ static void while_the_link_is_down_hits_are_refused_at_once(void **state)
 
 /* --- deltas --- */
 
-static void the_greatest_deltas_add_up_without_overflow(void **state)
+TEST(the_greatest_deltas_add_up_without_overflow)
 {
     uint32_t n = 0;
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
@@ -196,7 +196,7 @@ static void the_greatest_deltas_add_up_without_overflow(void **state)
 
 /* Redis did not add a share, as the sum would overflow: the next frame has it, with its own, and after a refusal the one
  * after that. */
-static void a_refused_share_is_in_the_next_frame(void **state)
+TEST(a_refused_share_is_in_the_next_frame)
 {
     hit_goes('a', "p1", "5", 7);
     world->frame->shares[0].refused = true;
@@ -212,7 +212,7 @@ static void a_refused_share_is_in_the_next_frame(void **state)
 }
 
 /* The same weight again as a correction of the frame before: still no overflow in the shares. */
-static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
+TEST(corrections_of_the_heaviest_frame_fit_into_the_next)
 {
     while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
         continue;
@@ -233,7 +233,7 @@ static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
 
 /* +10 and -10 fit together where +10 alone would not: both counted, and a value that no int64 holds is not
  * made up by wrapping round. */
-static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
+TEST(a_running_value_beyond_int64_is_held_at_its_end)
 {
     row_of(SLICE("p1"), SLICE("5"))->value = INT64_MAX - 5;
     HIT('a', "p1", "5", 10);
@@ -248,7 +248,7 @@ static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
 
 /* --- ZADD, lock, due --- */
 
-static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
+TEST(the_first_frame_of_a_hash_adds_it_to_the_index)
 {
     hit_goes('a', "s1:v", "20140920", 1);
     assert_true(zadds("s1:v"));
@@ -261,7 +261,7 @@ static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
     frame_applied();
 }
 
-static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
+TEST(the_lock_is_asked_for_until_it_is_known_to_be_held)
 {
     world->pttl_ms = 5000;
     hit_goes('a', "s1:v", "20140920", 1);
@@ -281,7 +281,7 @@ static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
     frame_applied();
 }
 
-static void a_lock_of_unknown_life_is_asked_for_again(void **state)
+TEST(a_lock_of_unknown_life_is_asked_for_again)
 {
     world->pttl_ms = -1;
     round_of('a', "s1:v", "20140920", 1);
@@ -290,7 +290,7 @@ static void a_lock_of_unknown_life_is_asked_for_again(void **state)
     frame_applied();
 }
 
-static void a_granted_lock_makes_due_once(void **state)
+TEST(a_granted_lock_makes_due_once)
 {
     world->grants = true;
     round_of('a', "s1:v", "20140920", 1);
@@ -302,7 +302,7 @@ static void a_granted_lock_makes_due_once(void **state)
     assert_did("Fa");
 }
 
-static void due_at_fifty_or_more_by_sevens(void **state)
+TEST(due_at_fifty_or_more_by_sevens)
 {
     for (int i = 0; i < 7; i++)
         round_of('a', "s1:v", "20140920", 7);
@@ -315,7 +315,7 @@ static void due_at_fifty_or_more_by_sevens(void **state)
 }
 
 /* What others counted shows in the reply alone; what left again (-n) only in what we sent. */
-static void due_by_the_reply_and_by_what_was_sent(void **state)
+TEST(due_by_the_reply_and_by_what_was_sent)
 {
     row_of(SLICE("s1:v"), SLICE("20140920"))->value = 49;
     round_of('a', "s1:v", "20140920", 1);
@@ -328,7 +328,7 @@ static void due_by_the_reply_and_by_what_was_sent(void **state)
     assert_did("F^s2:v a");
 }
 
-static void hits_that_failed_do_not_make_due(void **state)
+TEST(hits_that_failed_do_not_make_due)
 {
     hit_goes('a', "s1:v", "20140920", 60);
     frame_applied_but("20140920", "WRONGTYPE Operation against a key holding the wrong kind of value");
@@ -337,7 +337,7 @@ static void hits_that_failed_do_not_make_due(void **state)
 
 /* --- owed ZADDs --- */
 
-static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(void **state)
+TEST(a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits)
 {
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0; /* another process claimed it */
@@ -358,7 +358,7 @@ static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(v
     assert_did("");
 }
 
-static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void **state)
+TEST(a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it)
 {
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
@@ -378,7 +378,7 @@ static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void *
 }
 
 /* A full Redis also refuses what no client waits for; sending it again at once would never end. */
-static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
+TEST(what_no_client_waits_for_is_not_sent_again_at_once)
 {
     round_of('a', "p1", "5", 2);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
@@ -401,7 +401,7 @@ static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
 
 /* --- errors --- */
 
-static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
+TEST(a_refused_frame_fails_each_client_with_its_exact_line)
 {
     HIT('a', "p1", "5", 1);
     literal('a', "+PONG\r\n");
@@ -414,7 +414,7 @@ static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
+TEST(a_refused_frame_takes_its_zadds_back_and_no_others)
 {
     round_of('a', "p1", "5", 1);
     HIT('a', "p1", "5", 1);
@@ -427,7 +427,7 @@ static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
     frame_applied();
 }
 
-static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(void **state)
+TEST(an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back)
 {
     HIT('a', "p1", "5", 1);
     HIT('b', "p1", "6", 2);
@@ -447,7 +447,7 @@ static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(v
 }
 
 /* The answers that a cut connection did not get: those of hits that were counted, and no others. */
-static void counted_are_hits_that_were(void **state)
+TEST(counted_are_hits_that_were)
 {
     HIT('a', "p1", "5", 1);
     HIT('a', "p1", "6", 2);
@@ -462,7 +462,7 @@ static void counted_are_hits_that_were(void **state)
     assert_int_equal(client('a')->o.counted, 2);
 }
 
-static void a_refused_correction_is_carried_over(void **state)
+TEST(a_refused_correction_is_carried_over)
 {
     hit_goes('a', "p1", "5", 5);
     frame_applied_but("5", "WRONGTYPE no hash");
@@ -481,7 +481,7 @@ static void a_refused_correction_is_carried_over(void **state)
 
 /* --- the heap and the numbers --- */
 
-static void a_warm_hit_allocates_nothing(void **state)
+TEST(a_warm_hit_allocates_nothing)
 {
     char field[24];
     for (int round = 0; round < 200; round++) {
@@ -500,7 +500,7 @@ static void a_warm_hit_allocates_nothing(void **state)
 }
 
 /* A frame forgets the cells of the one before, whichever of their hash they were. */
-static void a_hash_may_have_many_cells(void **state)
+TEST(a_hash_may_have_many_cells)
 {
     for (int i = 1; i <= 5; i++) {
         char field[12];
@@ -532,7 +532,7 @@ static enum add_result today(const char *key, struct zone_view *v, int64_t at_s)
 }
 
 /* The entry knows its store's zone, until another table of zones is published. */
-static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
+TEST(a_hit_of_today_is_one_on_the_day_in_its_stores_zone)
 {
     const int64_t noon = INT64_C(1775304000); /* 2026-04-04 12:00 UTC, the next day in Auckland */
     struct zones zones;
@@ -568,7 +568,7 @@ static void a_hit_of_today_is_one_on_the_day_in_its_stores_zone(void **state)
 }
 
 /* From the turn in which it came to its answer. */
-static void hits_are_timed(void **state)
+TEST(hits_are_timed)
 {
     uint64_t before = histogram_count(&latencies.hit), sum_us = latencies.hit.sum_us;
     HIT('a', "p1", "1", 1);
@@ -585,45 +585,4 @@ static void hits_are_timed(void **state)
     frame_applied();
     assert_int_equal(histogram_count(&latencies.hit) - before, 3);
     assert_int_equal(latencies.hit.sum_us - sum_us, 2 * 5000 + 4000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(several_clients_on_one_cell_each_get_their_own_value),
-        TEST(the_same_field_of_two_hashes_is_two_cells),
-        TEST(nothing_is_said_before_the_frame_is_answered),
-        TEST(literals_keep_their_place),
-        TEST(a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once),
-        TEST(one_frame_is_out_and_the_next_collects),
-        TEST(who_has_gone_is_told_nothing_and_owes_nothing),
-        TEST(hushed_hits_count_and_keep_their_place),
-        TEST(hushed_hits_hear_no_error),
-        TEST(the_door_refuses),
-        TEST(while_the_link_is_down_hits_are_refused_at_once),
-        TEST(a_refused_share_is_in_the_next_frame),
-        TEST(the_greatest_deltas_add_up_without_overflow),
-        TEST(corrections_of_the_heaviest_frame_fit_into_the_next),
-        TEST(a_running_value_beyond_int64_is_held_at_its_end),
-        TEST(the_first_frame_of_a_hash_adds_it_to_the_index),
-        TEST(the_lock_is_asked_for_until_it_is_known_to_be_held),
-        TEST(a_lock_of_unknown_life_is_asked_for_again),
-        TEST(a_granted_lock_makes_due_once),
-        TEST(due_at_fifty_or_more_by_sevens),
-        TEST(due_by_the_reply_and_by_what_was_sent),
-        TEST(hits_that_failed_do_not_make_due),
-        TEST(a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits),
-        TEST(a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it),
-        TEST(what_no_client_waits_for_is_not_sent_again_at_once),
-        TEST(a_refused_frame_fails_each_client_with_its_exact_line),
-        TEST(a_refused_frame_takes_its_zadds_back_and_no_others),
-        TEST(an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back),
-        TEST(counted_are_hits_that_were),
-        TEST(a_refused_correction_is_carried_over),
-        TEST(a_warm_hit_allocates_nothing),
-        TEST(a_hash_may_have_many_cells),
-        TEST(a_hit_of_today_is_one_on_the_day_in_its_stores_zone),
-        TEST(hits_are_timed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,6 @@ static int close_one(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_one, close_one)
-
 static struct journal_record record(enum op_kind kind, const char *name, const char *type, int64_t at)
 {
     return (struct journal_record){.kind = kind, .name = slice_str(name), .type = slice_str(type), .at = at};
@@ -50,7 +48,9 @@ static bool reads(struct journal *into, struct slice bytes)
     return journal_read(into, bytes, one_code, &code);
 }
 
-static void an_op_keeps_its_number(void **state)
+#define TEST(f) UNIT_IN(f, open_one, close_one)
+
+TEST(an_op_keeps_its_number)
 {
     assert_int_equal(number(OP_SERIES, "a", "", 5), 0);
     assert_int_equal(number(OP_SERIES, "b", "", 5), 1);
@@ -66,7 +66,7 @@ static void an_op_keeps_its_number(void **state)
     assert_int_equal(j->ops_n, 6);
 }
 
-static void times_of_a_name_are_a_chain(void **state)
+TEST(times_of_a_name_are_a_chain)
 {
     assert_int_equal(first(OP_SERIES, "a", ""), OP_END);
     for (int64_t at = 10; at < 14; at++) {
@@ -84,7 +84,7 @@ static void times_of_a_name_are_a_chain(void **state)
     assert_int_equal(j->texts.n, 2); /* each name is there once */
 }
 
-static void a_name_has_so_many_times(void **state)
+TEST(a_name_has_so_many_times)
 {
     for (int64_t at = 0; at < JOURNAL_TIMES_MAX; at++)
         assert_int_equal(number(OP_SERIES, "a", "", at), at);
@@ -94,7 +94,7 @@ static void a_name_has_so_many_times(void **state)
     assert_int_equal(j->ops_n, JOURNAL_TIMES_MAX + 1);
 }
 
-static void many_names_are_all_found(void **state)
+TEST(many_names_are_all_found)
 {
     char name[16];
     for (uint32_t i = 0; i < 2000; i++) {
@@ -109,7 +109,7 @@ static void many_names_are_all_found(void **state)
     }
 }
 
-static void sums_that_do_not_fit_are_told(void **state)
+TEST(sums_that_do_not_fit_are_told)
 {
     uint32_t a = number(OP_SERIES, "a", "", 1);
     assert_true(journal_fits(j, a, JOURNAL_SUM_MAX - 1));
@@ -123,7 +123,7 @@ static void sums_that_do_not_fit_are_told(void **state)
     assert_false(journal_fits(j, a, -JOURNAL_SUM_MAX));
 }
 
-static void what_is_added_is_pending_until_it_is_taken(void **state)
+TEST(what_is_added_is_pending_until_it_is_taken)
 {
     uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_TIMEBOX, "b", "", 1);
     assert_int_equal(j->pending, 0);
@@ -143,7 +143,7 @@ static void what_is_added_is_pending_until_it_is_taken(void **state)
     assert_int_equal(j->ops[a].n, 3);
 }
 
-static void an_op_is_told_once(void **state)
+TEST(an_op_is_told_once)
 {
     struct journal_record r;
     uint32_t a = number(OP_EVENT, "name", "type", 17);
@@ -160,7 +160,7 @@ static void an_op_is_told_once(void **state)
     assert_int_equal(rest.n, 0);
 }
 
-static void what_did_not_run_is_undone(void **state)
+TEST(what_did_not_run_is_undone)
 {
     uint32_t a = number(OP_SERIES, "a", "", 1);
     journal_add(j, a, 5);
@@ -216,7 +216,7 @@ static uint32_t with_events(int64_t from, int64_t to)
     return e;
 }
 
-static void events_go_in_the_order_they_came(void **state)
+TEST(events_go_in_the_order_they_came)
 {
     uint32_t e = with_events(1, 3);
     journal_add_event(j, e, 200, 0, SLICE("mine"));
@@ -236,7 +236,7 @@ static void events_go_in_the_order_they_came(void **state)
     assert_int_equal(j->events[j->ops[e].first_event].second, 108);
 }
 
-static void events_that_did_not_run_are_undone(void **state)
+TEST(events_that_did_not_run_are_undone)
 {
     uint32_t e = with_events(1, 2);
     journal_undo_add(j, e, 0, 2, false);
@@ -251,7 +251,7 @@ static void events_that_did_not_run_are_undone(void **state)
     assert_events(j, e, "3 6 ");
 }
 
-static void events_that_were_not_brought_home_are_first_again(void **state)
+TEST(events_that_were_not_brought_home_are_first_again)
 {
     uint32_t e = with_events(1, 4), first_event = j->ops[e].first_event;
     journal_take(j, e, 2);
@@ -269,7 +269,7 @@ static void events_that_were_not_brought_home_are_first_again(void **state)
     assert_int_equal(j->pending, 1);
 }
 
-static void another_one_reads_the_events_that_are_not_gone(void **state)
+TEST(another_one_reads_the_events_that_are_not_gone)
 {
     uint32_t e = with_events(1, 4);
     journal_add_event(j, e, 9, 0, SLICE("mine"));
@@ -292,7 +292,7 @@ static void assert_pending(const struct journal *of, uint32_t i, const char *nam
     assert_int_equal(of->ops[i].n, n);
 }
 
-static void gaps_are_no_ops(void **state)
+TEST(gaps_are_no_ops)
 {
     struct buf bytes = {0};
     journal_put_op(&bytes, 9, OP_SERIES, 5, SLICE("a"),
@@ -312,7 +312,7 @@ static void gaps_are_no_ops(void **state)
     buf_free(&bytes);
 }
 
-static void an_op_told_again_is_the_same(void **state)
+TEST(an_op_told_again_is_the_same)
 {
     struct buf bytes = {0};
     for (int i = 0; i < 2; i++) {
@@ -326,7 +326,7 @@ static void an_op_told_again_is_the_same(void **state)
     buf_free(&bytes);
 }
 
-static void what_is_done_is_not_pending(void **state)
+TEST(what_is_done_is_not_pending)
 {
     struct buf bytes = {0};
     journal_put_op(&bytes, 0, OP_SERIES, 5, SLICE("a"), SLICE(""));
@@ -362,7 +362,7 @@ static void assert_torn_behind_a(struct buf *tail)
     buf_reset(tail);
 }
 
-static void what_stands_before_a_tear_is_taken(void **state)
+TEST(what_stands_before_a_tear_is_taken)
 {
     struct buf tail = {0};
     BUF_LIT(&tail, "\x07");
@@ -385,7 +385,7 @@ static void what_stands_before_a_tear_is_taken(void **state)
     buf_free(&tail);
 }
 
-static void a_log_is_not_added_to_and_loses_no_more_than_it_has(void **state)
+TEST(a_log_is_not_added_to_and_loses_no_more_than_it_has)
 {
     struct buf bytes = {0};
     for (int i = 0; i < 3; i++) {
@@ -403,14 +403,14 @@ static void a_log_is_not_added_to_and_loses_no_more_than_it_has(void **state)
     buf_free(&bytes);
 }
 
-static void no_bytes_are_no_ops(void **state)
+TEST(no_bytes_are_no_ops)
 {
     assert_true(reads(j, SLICE("")));
     assert_int_equal(j->ops_n, 0);
     assert_int_equal(j->pending, 0);
 }
 
-static void broken_bytes_are_read_to_some_end(void **state)
+TEST(broken_bytes_are_read_to_some_end)
 {
     struct dice d = dice_new(__func__);
     struct buf bytes = {0};
@@ -484,7 +484,7 @@ static void assert_same_pending(const struct journal *a, const struct journal *b
 }
 
 /* A daemon's own state of its journal is what another daemon reads from it, whatever was refused. */
-static void the_other_reads_what_this_one_remembers(void **state)
+TEST(the_other_reads_what_this_one_remembers)
 {
     struct dice d = dice_new(__func__);
     struct buf bytes = {0};
@@ -506,31 +506,4 @@ static void the_other_reads_what_this_one_remembers(void **state)
         if (j->ops[i].adds > 0) assert_same_pending(j, other, i);
     journal_destroy(other);
     buf_free(&bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_op_keeps_its_number),
-        TEST(times_of_a_name_are_a_chain),
-        TEST(a_name_has_so_many_times),
-        TEST(many_names_are_all_found),
-        TEST(sums_that_do_not_fit_are_told),
-        TEST(what_is_added_is_pending_until_it_is_taken),
-        TEST(an_op_is_told_once),
-        TEST(what_did_not_run_is_undone),
-        TEST(events_go_in_the_order_they_came),
-        TEST(events_that_did_not_run_are_undone),
-        TEST(events_that_were_not_brought_home_are_first_again),
-        TEST(another_one_reads_the_events_that_are_not_gone),
-        TEST(gaps_are_no_ops),
-        TEST(an_op_told_again_is_the_same),
-        TEST(what_is_done_is_not_pending),
-        TEST(what_stands_before_a_tear_is_taken),
-        TEST(a_log_is_not_added_to_and_loses_no_more_than_it_has),
-        TEST(no_bytes_are_no_ops),
-        TEST(broken_bytes_are_read_to_some_end),
-        TEST(the_other_reads_what_this_one_remembers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static void up_again(void)
 
 /* --- numbers --- */
 
-static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void **state)
+TEST(the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers)
 {
     event_goes("e", "");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
@@ -77,7 +77,7 @@ static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void
     assert_true(coalesce_idle(world->c));
 }
 
-static void a_lease_that_is_used_up_is_drawn_anew_and_larger(void **state)
+TEST(a_lease_that_is_used_up_is_drawn_anew_and_larger)
 {
     static const uint32_t want[] = {256, 1000, 1000};
     learn("e");
@@ -92,7 +92,7 @@ static void a_lease_that_is_used_up_is_drawn_anew_and_larger(void **state)
     }
 }
 
-static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
+TEST(a_lease_of_a_frame_under_way_is_not_there_yet)
 {
     event_goes("e", "");
     event("e", "");
@@ -105,7 +105,7 @@ static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
     assert_told('a', "$1\r\n1\r\n$2\r\n34\r\n$1\r\n2\r\n");
 }
 
-static void logs_do_not_share_leases(void **state)
+TEST(logs_do_not_share_leases)
 {
     learn("e");
     event("f", "");
@@ -114,7 +114,7 @@ static void logs_do_not_share_leases(void **state)
     assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
 }
 
-static void feeds_and_ids_alone_draw_no_lease(void **state)
+TEST(feeds_and_ids_alone_draw_no_lease)
 {
     event_goes("e", "mine");
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
@@ -123,7 +123,7 @@ static void feeds_and_ids_alone_draw_no_lease(void **state)
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
 }
 
-static void more_logs_than_are_remembered_cost_their_scripts(void **state)
+TEST(more_logs_than_are_remembered_cost_their_scripts)
 {
     reopen_with(config.series_max = 1);
     for (char name[] = "a"; name[0] <= 'h'; name[0]++)
@@ -134,7 +134,7 @@ static void more_logs_than_are_remembered_cost_their_scripts(void **state)
     assert_non_null(sent("a", EVENT_DRAWS));
 }
 
-static void a_refused_request_takes_no_number(void **state)
+TEST(a_refused_request_takes_no_number)
 {
     reopen_with(config.cells_max = 1);
     learn("e");
@@ -149,7 +149,7 @@ static void a_refused_request_takes_no_number(void **state)
 
 /* --- own ids --- */
 
-static void an_own_text_needs_no_script_in_a_known_log(void **state)
+TEST(an_own_text_needs_no_script_in_a_known_log)
 {
     learn("e");
     static const char *const ids[] = {"mine", "0", "-1", "007", "1.0", "9007199254740992", "17x"};
@@ -163,7 +163,7 @@ static void an_own_text_needs_no_script_in_a_known_log(void **state)
                      "$16\r\n9007199254740992\r\n$3\r\n17x\r\n");
 }
 
-static void an_own_number_needs_one_and_ends_the_leases(void **state)
+TEST(an_own_number_needs_one_and_ends_the_leases)
 {
     learn("e");
     event("e", "17");
@@ -179,7 +179,7 @@ static void an_own_number_needs_one_and_ends_the_leases(void **state)
     assert_int_equal(sent("e", EVENT_OWN)->items_n, 1);
 }
 
-static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
+TEST(a_log_that_begins_with_own_numbers_gets_no_lease)
 {
     event("e", "9007199254740991");
     turn_applied();
@@ -187,7 +187,7 @@ static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
 }
 
-static void a_number_refused_fails_its_client_alone(void **state)
+TEST(a_number_refused_fails_its_client_alone)
 {
     event("e", "17");
     assert_int_equal(add('b', "e", ""), ADD_OK);
@@ -202,7 +202,7 @@ static void a_number_refused_fails_its_client_alone(void **state)
 }
 
 /* The log becomes known, or is forgotten, between the two: the second goes where the first is seen first. */
-static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
+TEST(an_id_that_comes_twice_keeps_the_second_of_the_first)
 {
     event_goes("e", "");
     event("e", "mine");
@@ -217,7 +217,7 @@ static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
     assert_int_equal(sent("e", EVENT_OWN)->items_n, 2);
 }
 
-static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
+TEST(numbers_wait_in_a_journal_and_texts_do_not)
 {
     reopen_with(config.journal_least = 1);
     learn("e");
@@ -229,7 +229,7 @@ static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
 
 /* --- errors and cuts --- */
 
-static void an_error_forgets_the_log(void **state)
+TEST(an_error_forgets_the_log)
 {
     learn("e");
     event_goes("e", "mine");
@@ -242,7 +242,7 @@ static void an_error_forgets_the_log(void **state)
     assert_non_null(sent("e", EVENT_DRAWS));
 }
 
-static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
+TEST(a_refused_frame_loses_its_numbers_and_nothing_else)
 {
     learn("e");
     event("e", "");
@@ -254,7 +254,7 @@ static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
 }
 
 /* Of numbers drawn anew, a Redis that lost the frame knows nothing, even if it knows the lease of those before. */
-static void numbers_drawn_anew_are_of_no_lease(void **state)
+TEST(numbers_drawn_anew_are_of_no_lease)
 {
     struct buf records = {0};
     struct frame lost = {0};
@@ -272,7 +272,7 @@ static void numbers_drawn_anew_are_of_no_lease(void **state)
     frame_free(&lost);
 }
 
-static void ids_that_were_given_are_told_also_without_an_answer(void **state)
+TEST(ids_that_were_given_are_told_also_without_an_answer)
 {
     learn("e");
     event("e", "");
@@ -290,7 +290,7 @@ static void ids_that_were_given_are_told_also_without_an_answer(void **state)
 
 /* --- names in tally:events --- */
 
-static void without_that_count_nothing_is_learned(void **state)
+TEST(without_that_count_nothing_is_learned)
 {
     learn("e");
     world->gone = -1;
@@ -304,29 +304,4 @@ static void without_that_count_nothing_is_learned(void **state)
     event_goes("f", "");
     assert_non_null(sent("e", EVENT_DRAWS));
     assert_non_null(sent("f", EVENT_DRAWS));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers),
-        TEST(a_lease_that_is_used_up_is_drawn_anew_and_larger),
-        TEST(a_lease_of_a_frame_under_way_is_not_there_yet),
-        TEST(logs_do_not_share_leases),
-        TEST(feeds_and_ids_alone_draw_no_lease),
-        TEST(more_logs_than_are_remembered_cost_their_scripts),
-        TEST(a_refused_request_takes_no_number),
-        TEST(an_own_text_needs_no_script_in_a_known_log),
-        TEST(an_own_number_needs_one_and_ends_the_leases),
-        TEST(a_log_that_begins_with_own_numbers_gets_no_lease),
-        TEST(a_number_refused_fails_its_client_alone),
-        TEST(an_id_that_comes_twice_keeps_the_second_of_the_first),
-        TEST(numbers_wait_in_a_journal_and_texts_do_not),
-        TEST(an_error_forgets_the_log),
-        TEST(a_refused_frame_loses_its_numbers_and_nothing_else),
-        TEST(numbers_drawn_anew_are_of_no_lease),
-        TEST(ids_that_were_given_are_told_also_without_an_answer),
-        TEST(without_that_count_nothing_is_learned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static const struct frame_op *sent_at(const char *name, int64_t at)
 
 /* --- what is one op, and what clients are told --- */
 
-static void series_of_one_second_are_one_op(void **state)
+TEST(series_of_one_second_are_one_op)
 {
     series('a', "views", 2, NOW);
     series('b', "views", 3, COALESCE_NOW);
@@ -72,7 +72,7 @@ static void series_of_one_second_are_one_op(void **state)
 }
 
 /* Redis' clock is asked once a turn, however many hits came. */
-static void what_comes_in_one_turn_has_one_second(void **state)
+TEST(what_comes_in_one_turn_has_one_second)
 {
     for (int round = 0; round < 2; round++) {
         series('a', "views", 1, COALESCE_NOW);
@@ -85,7 +85,7 @@ static void what_comes_in_one_turn_has_one_second(void **state)
     }
 }
 
-static void a_late_hit_is_told_how_many_precisions_keep_it(void **state)
+TEST(a_late_hit_is_told_how_many_precisions_keep_it)
 {
     series('a', "views", 1, NOW - 200);
     series('a', "views", 1, NOW - 200000);
@@ -93,7 +93,7 @@ static void a_late_hit_is_told_how_many_precisions_keep_it(void **state)
     assert_told('a', ":1\r\n:0\r\n");
 }
 
-static void each_hit_on_a_box_gets_its_own_running_value(void **state)
+TEST(each_hit_on_a_box_gets_its_own_running_value)
 {
     box('z', "b", 100, NOW);
     turn_applied();
@@ -110,7 +110,7 @@ static void each_hit_on_a_box_gets_its_own_running_value(void **state)
     assert_told('b', ":111\r\n");
 }
 
-static void hits_on_a_bucket_too_old_are_told_nothing_stands(void **state)
+TEST(hits_on_a_bucket_too_old_are_told_nothing_stands)
 {
     box('a', "b", 3, NOW - 1000);
     box('b', "b", 4, NOW - 1000);
@@ -119,7 +119,7 @@ static void hits_on_a_bucket_too_old_are_told_nothing_stands(void **state)
     assert_told('b', ":0\r\n");
 }
 
-static void events_get_their_ids_in_the_order_of_arrival(void **state)
+TEST(events_get_their_ids_in_the_order_of_arrival)
 {
     event('a', "blob", "submit", "", NOW);
     event('b', "blob", "submit", "mine", NOW - 3);
@@ -134,7 +134,7 @@ static void events_get_their_ids_in_the_order_of_arrival(void **state)
     assert_told('b', "$4\r\nmine\r\n$1\r\n2\r\n");
 }
 
-static void a_name_and_a_type_are_not_one_text(void **state)
+TEST(a_name_and_a_type_are_not_one_text)
 {
     event('a', "ab", "c", "", NOW);
     event('a', "a", "bc", "", NOW);
@@ -142,7 +142,7 @@ static void a_name_and_a_type_are_not_one_text(void **state)
     assert_int_equal(world->frame->ops_n, 2);
 }
 
-static void a_visitor_is_new_once(void **state)
+TEST(a_visitor_is_new_once)
 {
     visit('a', "w", 20140920, 5, "");
     visit('b', "w", 20140920, 5, "");
@@ -157,7 +157,7 @@ static void a_visitor_is_new_once(void **state)
     assert_told('b', ":0\r\n");
 }
 
-static void visitors_of_users_are_apart(void **state)
+TEST(visitors_of_users_are_apart)
 {
     static const char *const users[] = {"1", "2", "1", ""};
     for (size_t i = 0; i < 4; i++) {
@@ -174,7 +174,7 @@ static void visitors_of_users_are_apart(void **state)
     assert_told('a', ":1\r\n:0\r\n:0\r\n:0\r\n");
 }
 
-static void kinds_do_not_mix(void **state)
+TEST(kinds_do_not_mix)
 {
     series('a', "x", 1, NOW);
     box('a', "x", 1, NOW);
@@ -186,7 +186,7 @@ static void kinds_do_not_mix(void **state)
     assert_told('a', ":2\r\n:1\r\n$1\r\n1\r\n:1\r\n");
 }
 
-static void hits_literals_and_ops_keep_the_order_of_a_client(void **state)
+TEST(hits_literals_and_ops_keep_the_order_of_a_client)
 {
     HIT('a', "p1", "5", 7);
     box('a', "b", 3, NOW);
@@ -196,7 +196,7 @@ static void hits_literals_and_ops_keep_the_order_of_a_client(void **state)
     assert_told('a', ":7\r\n:3\r\n+PONG\r\n$4\r\nmine\r\n:8\r\n");
 }
 
-static void an_error_on_an_op_fails_its_clients_alone(void **state)
+TEST(an_error_on_an_op_fails_its_clients_alone)
 {
     HIT('a', "p1", "5", 1);
     event('a', "e", "t", "", NOW);
@@ -210,7 +210,7 @@ static void an_error_on_an_op_fails_its_clients_alone(void **state)
 
 /* --- visitors that move a counter --- */
 
-static void new_visitors_move_the_counter_of_their_store(void **state)
+TEST(new_visitors_move_the_counter_of_their_store)
 {
     visit('a', "v7", 20140920, 1, "");
     turn();
@@ -229,7 +229,7 @@ static void new_visitors_move_the_counter_of_their_store(void **state)
     assert_null(world->frame->ops[0].counter);
 }
 
-static void fifty_new_visitors_make_due_and_known_ones_do_not(void **state)
+TEST(fifty_new_visitors_make_due_and_known_ones_do_not)
 {
     for (int round = 0; round < 2; round++) {
         for (int64_t i = 0; i < 49; i++)
@@ -248,7 +248,7 @@ static void fifty_new_visitors_make_due_and_known_ones_do_not(void **state)
 
 /* --- bounds --- */
 
-static void ops_count_against_the_bound_of_a_frame(void **state)
+TEST(ops_count_against_the_bound_of_a_frame)
 {
     reopen_with(config.cells_max = 3); /* two series of two precisions count as one */
     struct coalesce_op more = {.kind = OP_SERIES, .name = SLICE("s3"), .n = 1, .at = NOW};
@@ -268,7 +268,7 @@ static void ops_count_against_the_bound_of_a_frame(void **state)
     assert_told('a', ":2\r\n:2\r\n:1\r\n:1\r\n:2\r\n:2\r\n");
 }
 
-static void each_event_and_each_visitor_counts(void **state)
+TEST(each_event_and_each_visitor_counts)
 {
     reopen_with(config.cells_max = 3);
     struct coalesce_op more = {.kind = OP_EVENT, .name = SLICE("e"), .type = SLICE("t"), .at = NOW};
@@ -281,7 +281,7 @@ static void each_event_and_each_visitor_counts(void **state)
     assert_did("FA");
 }
 
-static void the_door_refuses_what_could_overflow_and_what_cannot_be_sent(void **state)
+TEST(the_door_refuses_what_could_overflow_and_what_cannot_be_sent)
 {
     struct coalesce_op o = {.kind = OP_TIMEBOX, .name = SLICE("b"), .n = DELTA_MAX + 1, .at = NOW};
     assert_int_equal(op('a', &o), ADD_DELTA);
@@ -292,7 +292,7 @@ static void the_door_refuses_what_could_overflow_and_what_cannot_be_sent(void **
     assert_true(coalesce_idle(world->c));
 }
 
-static void a_warm_op_allocates_nothing(void **state)
+TEST(a_warm_op_allocates_nothing)
 {
     uint64_t before = 0;
     for (int round = 0; round < 20; round++) {
@@ -343,7 +343,7 @@ static void feeding_open(uint32_t cells_max)
     forget_did();
 }
 
-static void a_hit_feeds_in_the_same_frame(void **state)
+TEST(a_hit_feeds_in_the_same_frame)
 {
     feeding_open(100);
     HIT('a', "s1:pages", "5", 2);
@@ -366,7 +366,7 @@ static void a_hit_feeds_in_the_same_frame(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void each_hit_is_an_event(void **state)
+TEST(each_hit_is_an_event)
 {
     feeding_open(100);
     HIT('a', "g1", "5", 20);
@@ -381,7 +381,7 @@ static void each_hit_is_an_event(void **state)
     assert_int_equal(world->ticker, 3);
 }
 
-static void hits_that_are_events_are_bounded_and_others_are_not(void **state)
+TEST(hits_that_are_events_are_bounded_and_others_are_not)
 {
     feeding_open(3);
     HIT('a', "g1", "5", 1);
@@ -392,7 +392,7 @@ static void hits_that_are_events_are_bounded_and_others_are_not(void **state)
     HIT('a', "s1:pages", "5", 1);
 }
 
-static void a_feed_is_not_shared_with_clients(void **state)
+TEST(a_feed_is_not_shared_with_clients)
 {
     feeding_open(100);
     box('a', "all", 1, NOW);
@@ -403,7 +403,7 @@ static void a_feed_is_not_shared_with_clients(void **state)
     assert_int_equal(row("all", "1699999980"), 6);
 }
 
-static void what_is_refused_feeds_nothing(void **state)
+TEST(what_is_refused_feeds_nothing)
 {
     feeding_open(100);
     hit_goes('a', "s1:pages", "5", 5);
@@ -424,7 +424,7 @@ static uint64_t known_of(const char *name, int64_t at)
     return known;
 }
 
-static void a_new_slot_is_made_known_and_an_old_one_is_not(void **state)
+TEST(a_new_slot_is_made_known_and_an_old_one_is_not)
 {
     assert_int_equal(known_of("s", NOW), 3);
     assert_int_equal(known_of("s", NOW), 0);
@@ -435,7 +435,7 @@ static void a_new_slot_is_made_known_and_an_old_one_is_not(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void ops_of_one_frame_are_known_by_the_one_before(void **state)
+TEST(ops_of_one_frame_are_known_by_the_one_before)
 {
     series('a', "s", 1, NOW);
     series('a', "s", 1, NOW + 1);
@@ -444,7 +444,7 @@ static void ops_of_one_frame_are_known_by_the_one_before(void **state)
     assert_int_equal(sent_at("s", NOW + 1)->known, 1);
 }
 
-static void more_series_than_are_remembered_cost_their_zadds(void **state)
+TEST(more_series_than_are_remembered_cost_their_zadds)
 {
     reopen_with(config.series_max = 1);
     for (char name[] = "a"; name[0] <= 'h'; name[0]++)
@@ -474,7 +474,7 @@ static bool has_place(const char *name, const char *bucket)
     return row(name, field) != 0;
 }
 
-static void a_bucket_that_stood_is_hit_alone(void **state)
+TEST(a_bucket_that_stood_is_hit_alone)
 {
     assert_false(stands("b", 1, NOW));
     assert_true(stands("b", 2, NOW));
@@ -485,7 +485,7 @@ static void a_bucket_that_stood_is_hit_alone(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void one_that_newer_ones_may_have_pushed_out_is_not(void **state)
+TEST(one_that_newer_ones_may_have_pushed_out_is_not)
 {
     assert_false(stands("b", 1, NOW - 120));
     assert_true(stands("b", 1, NOW - 120)); /* two newer ones, one for the clocks, and itself are four */
@@ -493,14 +493,14 @@ static void one_that_newer_ones_may_have_pushed_out_is_not(void **state)
     assert_false(stands("b", 1, NOW - 120));
 }
 
-static void nor_one_too_old(void **state)
+TEST(nor_one_too_old)
 {
     assert_false(stands("b", 1, NOW - 1000));
     assert_false(stands("b", 1, NOW - 1000));
     assert_told('z', ":0\r\n:0\r\n");
 }
 
-static void sums_that_come_near_what_a_double_holds_go_by_the_script(void **state)
+TEST(sums_that_come_near_what_a_double_holds_go_by_the_script)
 {
     assert_false(stands("b", 1, NOW));
     assert_false(stands("b", INT64_C(1) << 51, NOW)); /* such hits never go alone */
@@ -511,7 +511,7 @@ static void sums_that_come_near_what_a_double_holds_go_by_the_script(void **stat
     assert_false(stands("b", 1, NOW));
 }
 
-static void an_error_forgets_that_a_bucket_stands(void **state)
+TEST(an_error_forgets_that_a_bucket_stands)
 {
     stands("b", 1, NOW);
     box('a', "b", 1, NOW);
@@ -546,7 +546,7 @@ static void sent_all_kinds(void)
     forget_did();
 }
 
-static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
+TEST(a_frame_found_applied_has_lost_what_ops_answered)
 {
     sent_all_kinds();
     redis_runs(world->frame);
@@ -560,7 +560,7 @@ static void a_frame_found_applied_has_lost_what_ops_answered(void **state)
     assert_int_equal(world->ticker, 33); /* with the lease, which has no owner now */
 }
 
-static void so_has_one_without_cells(void **state)
+TEST(so_has_one_without_cells)
 {
     box('a', "b", 1, NOW);
     series('b', "s", 1, NOW - 200);
@@ -573,7 +573,7 @@ static void so_has_one_without_cells(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
+TEST(an_owed_place_in_a_frame_given_up_is_owed_again)
 {
     deleted();
     buf_reset(&client('a')->o.out);
@@ -589,7 +589,7 @@ static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
     assert_true(sent_at("b", BUCKET)->owed);
 }
 
-static void ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again(void **state)
+TEST(ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again)
 {
     box('a', "b", 1, NOW);
     turn_cut();
@@ -600,7 +600,7 @@ static void ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again(vo
     assert_true(coalesce_idle(world->c));
 }
 
-static void ops_not_sent_yet_fail_at_once(void **state)
+TEST(ops_not_sent_yet_fail_at_once)
 {
     series('a', "s", 1, NOW);
     event('b', "e", "t", "", NOW);
@@ -610,47 +610,4 @@ static void ops_not_sent_yet_fail_at_once(void **state)
     link_ready(RUN_B, 8);
     nothing_goes();
     assert_int_equal(known_of("s", NOW), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(series_of_one_second_are_one_op),
-        TEST(what_comes_in_one_turn_has_one_second),
-        TEST(a_late_hit_is_told_how_many_precisions_keep_it),
-        TEST(each_hit_on_a_box_gets_its_own_running_value),
-        TEST(hits_on_a_bucket_too_old_are_told_nothing_stands),
-        TEST(events_get_their_ids_in_the_order_of_arrival),
-        TEST(a_name_and_a_type_are_not_one_text),
-        TEST(a_visitor_is_new_once),
-        TEST(visitors_of_users_are_apart),
-        TEST(kinds_do_not_mix),
-        TEST(hits_literals_and_ops_keep_the_order_of_a_client),
-        TEST(an_error_on_an_op_fails_its_clients_alone),
-        TEST(new_visitors_move_the_counter_of_their_store),
-        TEST(fifty_new_visitors_make_due_and_known_ones_do_not),
-        TEST(ops_count_against_the_bound_of_a_frame),
-        TEST(each_event_and_each_visitor_counts),
-        TEST(the_door_refuses_what_could_overflow_and_what_cannot_be_sent),
-        TEST(a_warm_op_allocates_nothing),
-        TEST(a_hit_feeds_in_the_same_frame),
-        TEST(each_hit_is_an_event),
-        TEST(hits_that_are_events_are_bounded_and_others_are_not),
-        TEST(a_feed_is_not_shared_with_clients),
-        TEST(what_is_refused_feeds_nothing),
-        TEST(a_new_slot_is_made_known_and_an_old_one_is_not),
-        TEST(ops_of_one_frame_are_known_by_the_one_before),
-        TEST(more_series_than_are_remembered_cost_their_zadds),
-        TEST(a_bucket_that_stood_is_hit_alone),
-        TEST(one_that_newer_ones_may_have_pushed_out_is_not),
-        TEST(nor_one_too_old),
-        TEST(sums_that_come_near_what_a_double_holds_go_by_the_script),
-        TEST(an_error_forgets_that_a_bucket_stands),
-        TEST(an_owed_place_in_a_frame_given_up_is_owed_again),
-        TEST(a_frame_found_applied_has_lost_what_ops_answered),
-        TEST(so_has_one_without_cells),
-        TEST(ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again),
-        TEST(ops_not_sent_yet_fail_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

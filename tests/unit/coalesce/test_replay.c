@@ -55,7 +55,7 @@ static void fence_ends(bool passed, const char *run_id)
     f->done(f);
 }
 
-static void what_redis_lacks_it_gets_in_order_and_first(void **state)
+TEST(what_redis_lacks_it_gets_in_order_and_first)
 {
     keeping(SIZE_MAX);
     frames(4);
@@ -83,7 +83,7 @@ static void what_redis_lacks_it_gets_in_order_and_first(void **state)
     assert_int_equal(STAT_GET(frames_replayed) - replayed, 2);
 }
 
-static void a_server_that_has_all_gets_nothing(void **state)
+TEST(a_server_that_has_all_gets_nothing)
 {
     keeping(SIZE_MAX);
     frames(3);
@@ -93,7 +93,7 @@ static void a_server_that_has_all_gets_nothing(void **state)
 }
 
 /* The old link may still run what was sent again. */
-static void cut_meanwhile_it_kills_and_looks_anew(void **state)
+TEST(cut_meanwhile_it_kills_and_looks_anew)
 {
     keeping(SIZE_MAX);
     frames(3);
@@ -112,7 +112,7 @@ static void cut_meanwhile_it_kills_and_looks_anew(void **state)
 }
 
 /* The frames that Redis got again bring no lease back: another tallyd may have drawn its numbers since. */
-static void cut_meanwhile_it_knows_no_more_leases(void **state)
+TEST(cut_meanwhile_it_knows_no_more_leases)
 {
     keeping(SIZE_MAX);
     frames(4);
@@ -133,7 +133,7 @@ static void cut_meanwhile_it_knows_no_more_leases(void **state)
     assert_int_equal(world->kept->found, 1);
 }
 
-static void refused_it_is_sent_later(void **state)
+TEST(refused_it_is_sent_later)
 {
     keeping(SIZE_MAX);
     frames(2);
@@ -149,7 +149,7 @@ static void refused_it_is_sent_later(void **state)
 }
 
 /* A server without its replicas, or with a full disk, may refuse for long. */
-static void who_waits_for_what_is_refused_hears_it_in_time(void **state)
+TEST(who_waits_for_what_is_refused_hears_it_in_time)
 {
     keeping(SIZE_MAX);
     frames(2);
@@ -180,7 +180,7 @@ static void on_settled(struct coalesce_settle *s)
 }
 
 /* A full Redis lets tallyd take its journal over all the same, and takes no frame that brings it home. */
-static void so_does_a_read_of_what_is_in_a_journal(void **state)
+TEST(so_does_a_read_of_what_is_in_a_journal)
 {
     struct buf bytes = {0};
     struct coalesce_settle read = {
@@ -202,7 +202,7 @@ static void so_does_a_read_of_what_is_in_a_journal(void **state)
     assert_did("Rs");
 }
 
-static void while_frames_are_held_none_is_sent_again(void **state)
+TEST(while_frames_are_held_none_is_sent_again)
 {
     keeping(SIZE_MAX);
     frames(2);
@@ -216,7 +216,7 @@ static void while_frames_are_held_none_is_sent_again(void **state)
 }
 
 /* A fence covers what was answered before it was asked for. */
-static void a_fence_lets_go_what_was_before_it(void **state)
+TEST(a_fence_lets_go_what_was_before_it)
 {
     keeping(SIZE_MAX);
     frames(2);
@@ -229,7 +229,7 @@ static void a_fence_lets_go_what_was_before_it(void **state)
     assert_int_equal(STAT_GET(frames_lost), lost);
 }
 
-static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
+TEST(one_that_failed_or_was_elsewhere_lets_nothing_go)
 {
     keeping(SIZE_MAX);
     frames(1);
@@ -246,7 +246,7 @@ static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
 }
 
 /* The fences were of another server: others may have merged what is kept. */
-static void a_server_without_what_was_fenced_gets_nothing(void **state)
+TEST(a_server_without_what_was_fenced_gets_nothing)
 {
     keeping(SIZE_MAX);
     frames(2);
@@ -263,7 +263,7 @@ static void a_server_without_what_was_fenced_gets_nothing(void **state)
     assert_int_equal(STAT_GET(frames_lost) - lost, 3);
 }
 
-static void the_oldest_go_when_there_are_too_many(void **state)
+TEST(the_oldest_go_when_there_are_too_many)
 {
     keeping(FRAMES_BYTES(2));
     int64_t lost = STAT_GET(frames_lost), bytes = STAT_GET(replay_bytes);
@@ -281,7 +281,7 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 }
 
 /* Its clients were told "outcome unknown", and may have sent it again themselves. */
-static void what_was_given_up_is_not_kept(void **state)
+TEST(what_was_given_up_is_not_kept)
 {
     keeping(SIZE_MAX);
     frames(1);
@@ -300,7 +300,7 @@ static void what_was_given_up_is_not_kept(void **state)
     assert_true(coalesce_caught_up(world->c));
 }
 
-static void stopped_before_the_end_it_names_the_rest(void **state)
+TEST(stopped_before_the_end_it_names_the_rest)
 {
     keeping(SIZE_MAX);
     frames(3);
@@ -308,25 +308,4 @@ static void stopped_before_the_end_it_names_the_rest(void **state)
     back_behind(RUN_B, 1);
     coalesce_abandon(world->c, WHY);
     assert_int_equal(STAT_GET(frames_lost) - lost, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_redis_lacks_it_gets_in_order_and_first),
-        TEST(a_server_that_has_all_gets_nothing),
-        TEST(cut_meanwhile_it_kills_and_looks_anew),
-        TEST(cut_meanwhile_it_knows_no_more_leases),
-        TEST(refused_it_is_sent_later),
-        TEST(who_waits_for_what_is_refused_hears_it_in_time),
-        TEST(so_does_a_read_of_what_is_in_a_journal),
-        TEST(while_frames_are_held_none_is_sent_again),
-        TEST(a_fence_lets_go_what_was_before_it),
-        TEST(one_that_failed_or_was_elsewhere_lets_nothing_go),
-        TEST(a_server_without_what_was_fenced_gets_nothing),
-        TEST(the_oldest_go_when_there_are_too_many),
-        TEST(what_was_given_up_is_not_kept),
-        TEST(stopped_before_the_end_it_names_the_rest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

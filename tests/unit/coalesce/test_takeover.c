@@ -73,7 +73,7 @@ static void look_comes_after(uint64_t ms)
     listing->done(listing);
 }
 
-static void those_of_the_dead_and_ours_are_taken_one_by_one(void **state)
+TEST(those_of_the_dead_and_ours_are_taken_one_by_one)
 {
     begin();
     list_answered(false);
@@ -86,7 +86,7 @@ static void those_of_the_dead_and_ours_are_taken_one_by_one(void **state)
     look_comes_after(EVERY_MS);
 }
 
-static void what_coalesce_has_is_not_taken(void **state)
+TEST(what_coalesce_has_is_not_taken)
 {
     begin();
     coalesce_adopt(world->c, SLICE("b"), SLICE(""));
@@ -98,7 +98,7 @@ static void what_coalesce_has_is_not_taken(void **state)
 }
 
 /* Then tallyd does not know which links exist. */
-static void a_list_that_is_lost_takes_nothing(void **state)
+TEST(a_list_that_is_lost_takes_nothing)
 {
     begin();
     list_answered(true);
@@ -106,7 +106,7 @@ static void a_list_that_is_lost_takes_nothing(void **state)
     look_comes_after(EVERY_MS / 10);
 }
 
-static void a_take_that_is_lost_ends_the_look(void **state)
+TEST(a_take_that_is_lost_ends_the_look)
 {
     begin();
     list_answered(false);
@@ -117,7 +117,7 @@ static void a_take_that_is_lost_ends_the_look(void **state)
 }
 
 /* The links of others are another server's. */
-static void a_list_of_another_server_takes_nothing(void **state)
+TEST(a_list_of_another_server_takes_nothing)
 {
     begin();
     cut();
@@ -128,7 +128,7 @@ static void a_list_of_another_server_takes_nothing(void **state)
     look_comes_after(EVERY_MS / 10);
 }
 
-static void it_looks_again_at_once_when_told_meanwhile(void **state)
+TEST(it_looks_again_at_once_when_told_meanwhile)
 {
     begin();
     takeover_soon(&takeover);
@@ -141,7 +141,7 @@ static void it_looks_again_at_once_when_told_meanwhile(void **state)
     look_comes_after(EVERY_MS);
 }
 
-static void stopped_it_takes_no_more(void **state)
+TEST(stopped_it_takes_no_more)
 {
     begin();
     list_answered(false);
@@ -153,18 +153,4 @@ static void stopped_it_takes_no_more(void **state)
     takeover_tick(&takeover);
     assert_int_equal(lists, 1);
     assert_false(takeover.busy);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(those_of_the_dead_and_ours_are_taken_one_by_one),
-        TEST(what_coalesce_has_is_not_taken),
-        TEST(a_list_that_is_lost_takes_nothing),
-        TEST(a_take_that_is_lost_ends_the_look),
-        TEST(a_list_of_another_server_takes_nothing),
-        TEST(it_looks_again_at_once_when_told_meanwhile),
-        TEST(stopped_it_takes_no_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void back_up(int64_t id)
     look_answered(NULL);
 }
 
-static void its_key_names_the_store_and_the_id(void **state)
+TEST(its_key_names_the_store_and_the_id)
 {
     TOKEN('a', "s12:v", "20140920", 5, "order:7");
     turn();
@@ -31,7 +31,7 @@ static void its_key_names_the_store_and_the_id(void **state)
 }
 
 /* The script has all that a cell would have of the frame. */
-static void neither_a_cell_nor_a_zadd_nor_a_share_goes_with_it(void **state)
+TEST(neither_a_cell_nor_a_zadd_nor_a_share_goes_with_it)
 {
     TOKEN('a', "s1:v", "20140920", 5, "x");
     turn();
@@ -47,7 +47,7 @@ static void neither_a_cell_nor_a_zadd_nor_a_share_goes_with_it(void **state)
     assert_int_equal(world->accepted, 6);
 }
 
-static void the_same_one_again_hears_what_the_first_one_heard(void **state)
+TEST(the_same_one_again_hears_what_the_first_one_heard)
 {
     int64_t counted = STAT_GET(tokens), known = STAT_GET(tokens_known);
     TOKEN('a', "p1", "5", 3, "x");
@@ -65,7 +65,7 @@ static void the_same_one_again_hears_what_the_first_one_heard(void **state)
     assert_int_equal(STAT_GET(tokens_known) - known, 2);
 }
 
-static void key_field_and_n_make_the_payload(void **state)
+TEST(key_field_and_n_make_the_payload)
 {
     TOKEN('a', "p1", "5", 3, "x");
     TOKEN('a', "p1", "5", 3, "x");
@@ -83,7 +83,7 @@ static void key_field_and_n_make_the_payload(void **state)
                         TOKEN_PAYLOAD); /* kept in Redis for a day: never change */
 }
 
-static void answers_keep_the_order_of_requests(void **state)
+TEST(answers_keep_the_order_of_requests)
 {
     HIT('a', "p1", "5", 1);
     TOKEN('a', "p2", "5", 3, "x");
@@ -92,7 +92,7 @@ static void answers_keep_the_order_of_requests(void **state)
     assert_told('a', ":1\r\n:3\r\n+PONG\r\n:2\r\n");
 }
 
-static void what_is_wrong_is_refused_at_the_door(void **state)
+TEST(what_is_wrong_is_refused_at_the_door)
 {
     assert_int_equal(token('a', "q1", "5", 3, "x"), ADD_NO_COUNTER);
     assert_int_equal(token('a', "p1", "five", 3, "x"), ADD_FIELD);
@@ -107,7 +107,7 @@ static void what_is_wrong_is_refused_at_the_door(void **state)
 }
 
 /* A feed would be added up from what was sent, new or not. */
-static void a_counter_that_feeds_takes_none(void **state)
+TEST(a_counter_that_feeds_takes_none)
 {
     struct counter all[2] = {counters_all[0], counters_all[1]};
     all[1].feeds[FEED_TIMEBOX] = (struct pattern){SLICE("p"), SLICE(""), true, NULL};
@@ -122,7 +122,7 @@ static void a_counter_that_feeds_takes_none(void **state)
     coalesce_destroy(&world->c);
 }
 
-static void a_frame_holds_so_many_and_no_more(void **state)
+TEST(a_frame_holds_so_many_and_no_more)
 {
     struct coalesce_config small = coalesce_config_default;
     small.cells_max = 2 * coalesce_token_cells();
@@ -136,7 +136,7 @@ static void a_frame_holds_so_many_and_no_more(void **state)
     TOKEN('b', "p1", "5", 3, "z");
 }
 
-static void new_hits_make_the_hash_due_and_known_ones_do_not(void **state)
+TEST(new_hits_make_the_hash_due_and_known_ones_do_not)
 {
     TOKEN('a', "s1:v", "20140920", 30, "x");
     turn_applied();
@@ -152,7 +152,7 @@ static void new_hits_make_the_hash_due_and_known_ones_do_not(void **state)
 
 /* --- cuts --- */
 
-static void not_applied_it_is_sent_again(void **state)
+TEST(not_applied_it_is_sent_again)
 {
     TOKEN('a', "p1", "5", 3, "x");
     turn();
@@ -166,7 +166,7 @@ static void not_applied_it_is_sent_again(void **state)
     assert_int_equal(world->accepted, 3);
 }
 
-static void applied_each_hears_the_value_that_it_was_counted_with(void **state)
+TEST(applied_each_hears_the_value_that_it_was_counted_with)
 {
     HIT('a', "p1", "5", 1);
     TOKEN('a', "p1", "5", 3, "x");
@@ -184,7 +184,7 @@ static void applied_each_hears_the_value_that_it_was_counted_with(void **state)
     assert_int_equal(world->accepted, 9);
 }
 
-static void applied_but_not_there_it_was_not_counted(void **state)
+TEST(applied_but_not_there_it_was_not_counted)
 {
     TOKEN('a', "p1", "5", 3, "x");
     turn();
@@ -196,7 +196,7 @@ static void applied_but_not_there_it_was_not_counted(void **state)
     assert_told('a', "-ERR not counted\r\n");
 }
 
-static void given_up_it_counts_once_when_its_client_comes_back(void **state)
+TEST(given_up_it_counts_once_when_its_client_comes_back)
 {
     TOKEN('a', "p1", "5", 3, "x");
     turn_ran_cut();
@@ -211,7 +211,7 @@ static void given_up_it_counts_once_when_its_client_comes_back(void **state)
     assert_int_equal(world->accepted, 3);
 }
 
-static void refused_nothing_is_taken_back(void **state)
+TEST(refused_nothing_is_taken_back)
 {
     TOKEN('a', "p1", "5", 3, "x");
     turn_refused("OOM command not allowed");
@@ -223,7 +223,7 @@ static void refused_nothing_is_taken_back(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
-static void what_was_not_sent_fails_at_once(void **state)
+TEST(what_was_not_sent_fails_at_once)
 {
     TOKEN('a', "p1", "5", 3, "x");
     cut();
@@ -231,26 +231,4 @@ static void what_was_not_sent_fails_at_once(void **state)
     link_ready(RUN_A, 8);
     nothing_goes();
     assert_true(coalesce_idle(world->c));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(its_key_names_the_store_and_the_id),
-        TEST(neither_a_cell_nor_a_zadd_nor_a_share_goes_with_it),
-        TEST(the_same_one_again_hears_what_the_first_one_heard),
-        TEST(key_field_and_n_make_the_payload),
-        TEST(answers_keep_the_order_of_requests),
-        TEST(what_is_wrong_is_refused_at_the_door),
-        TEST(a_counter_that_feeds_takes_none),
-        TEST(a_frame_holds_so_many_and_no_more),
-        TEST(new_hits_make_the_hash_due_and_known_ones_do_not),
-        TEST(not_applied_it_is_sent_again),
-        TEST(applied_each_hears_the_value_that_it_was_counted_with),
-        TEST(applied_but_not_there_it_was_not_counted),
-        TEST(given_up_it_counts_once_when_its_client_comes_back),
-        TEST(refused_nothing_is_taken_back),
-        TEST(what_was_not_sent_fails_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -711,7 +711,7 @@ static inline void world_reopen(const struct coalesce_config *config)
         world_reopen(&config);                                                                               \
     } while (0)
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
+#define TEST(f) UNIT_IN(f, world_open, world_close)
 
 /* --- looking into a frame --- */
 

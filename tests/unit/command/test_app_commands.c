@@ -51,7 +51,7 @@ static void totals_are(const int64_t *totals)
 
 /* ---- HGET, HMGET ---- */
 
-static void a_total_as_a_bulk(void **state)
+TEST(a_total_as_a_bulk)
 {
     say(client, "HINCRBY s1:views 7 1\r\nHGET s1:views 7\r\nPING\r\n");
     assert_null(total_out);
@@ -63,7 +63,7 @@ static void a_total_as_a_bulk(void **state)
     heard(client, "$20\r\n-9223372036854775808\r\n+PONG\r\n");
 }
 
-static void totals_as_bulks(void **state)
+TEST(totals_as_bulks)
 {
     say(client, "HMGET s1:views 8 7\r\n");
     assert_slice(total_out->fields[0], "8");
@@ -75,7 +75,7 @@ static void totals_as_bulks(void **state)
     heard(client, "*1\r\n$2\r\n-1\r\n");
 }
 
-static void reads_refuse_as_ctr_total(void **state)
+TEST(reads_refuse_as_ctr_total)
 {
     static const struct vector vectors[] = {
         {"HGET s1:views", ARITY("hget")},
@@ -97,7 +97,7 @@ static void reads_refuse_as_ctr_total(void **state)
 }
 
 /* A client that caches what it reads is told at once that it may not: a total changes without a word of Redis'. */
-static void a_client_that_caches_is_told_to_forget(void **state)
+TEST(a_client_that_caches_is_told_to_forget)
 {
     say(client, "HELLO 3\r\nCLIENT TRACKING ON\r\n");
     buf_reset(&client->said);
@@ -119,7 +119,7 @@ static void a_client_that_caches_is_told_to_forget(void **state)
 
 /* ---- EXPIRE and the like, EXISTS, TTL ---- */
 
-static void expiry_is_taken_and_does_nothing(void **state)
+TEST(expiry_is_taken_and_does_nothing)
 {
     static const struct vector vectors[] = {
         {"EXPIRE s1:views 60", ":1\r\n"},
@@ -147,7 +147,7 @@ static void expiry_is_taken_and_does_nothing(void **state)
     SAY_ALL(vectors);
 }
 
-static void times_that_overflow_are_refused(void **state)
+TEST(times_that_overflow_are_refused)
 {
     static const struct vector vectors[] = {
         {"EXPIRE s1:views 9223372036854776", BAD_TIME("expire")},
@@ -162,7 +162,7 @@ static void times_that_overflow_are_refused(void **state)
     SAY_ALL(vectors);
 }
 
-static void the_configuration_tells_what_exists(void **state)
+TEST(the_configuration_tells_what_exists)
 {
     static const struct vector vectors[] = {
         {"EXISTS s1:views", ":1\r\n"},
@@ -179,7 +179,7 @@ static void the_configuration_tells_what_exists(void **state)
     SAY_ALL(vectors);
 }
 
-static void in_a_transaction_beside_hits(void **state)
+TEST(in_a_transaction_beside_hits)
 {
     say(client, "MULTI\r\n" HIT(1) "EXPIRE s1:views 60\r\nTTL s1:views\r\nEXISTS s1:views other\r\n"
                                    "PERSIST s1:views\r\nEXEC\r\n");
@@ -190,7 +190,7 @@ static void in_a_transaction_beside_hits(void **state)
     assert_int_equal(fake.adds, 1);
 }
 
-static void replies_keep_their_place_in_a_pipeline(void **state)
+TEST(replies_keep_their_place_in_a_pipeline)
 {
     talk(client, HIT(1) "EXPIRE s1:views 60\r\n" HIT(2) "TTL s1:views\r\n", "");
     frame_answered();
@@ -200,7 +200,7 @@ static void replies_keep_their_place_in_a_pipeline(void **state)
 
 /* ---- what would set or delete ---- */
 
-static void counters_only_go_by_increments(void **state)
+TEST(counters_only_go_by_increments)
 {
     static const struct vector vectors[] = {
         {"HINCRBYFLOAT s1:views 7 0.5", INTEGERS},
@@ -230,7 +230,7 @@ static void counters_only_go_by_increments(void **state)
 
 /* ---- what would read a hash ---- */
 
-static void a_read_of_a_whole_hash_says_what_to_send(void **state)
+TEST(a_read_of_a_whole_hash_says_what_to_send)
 {
     static const struct vector vectors[] = {
         {"HGETALL s1:views", NO_HASHES("HGETALL", " 's1:views'")},
@@ -244,22 +244,4 @@ static void a_read_of_a_whole_hash_says_what_to_send(void **state)
         {"MULTI\r\nHGETALL s1:views\r\nEXEC", "+OK\r\n" NO_HASHES("HGETALL", " 's1:views'") ABORTED},
     };
     SAY_ALL(vectors);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_total_as_a_bulk),
-        TEST(totals_as_bulks),
-        TEST(reads_refuse_as_ctr_total),
-        TEST(a_client_that_caches_is_told_to_forget),
-        TEST(expiry_is_taken_and_does_nothing),
-        TEST(times_that_overflow_are_refused),
-        TEST(the_configuration_tells_what_exists),
-        TEST(in_a_transaction_beside_hits),
-        TEST(replies_keep_their_place_in_a_pipeline),
-        TEST(counters_only_go_by_increments),
-        TEST(a_read_of_a_whole_hash_says_what_to_send),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

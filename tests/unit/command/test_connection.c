@@ -13,7 +13,7 @@ static bool has(struct conn *c, const char *text)
 
 /* ---- CLIENT REPLY ---- */
 
-static void quiet_hits_count_and_say_nothing(void **state)
+TEST(quiet_hits_count_and_say_nothing)
 {
     say(client,
         HIT(1) "CLIENT REPLY OFF\r\n" HIT(2)
@@ -28,7 +28,7 @@ static void quiet_hits_count_and_say_nothing(void **state)
     frame_heard(client, "+OK\r\n:9\r\n+PONG\r\n");
 }
 
-static void one_skipped_answer_is_one(void **state)
+TEST(one_skipped_answer_is_one)
 {
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) HIT(2) HIT(3));
     assert_int_equal(fake.adds, 3);
@@ -40,7 +40,7 @@ static void one_skipped_answer_is_one(void **state)
     frame_heard(client, ":4\r\n:5\r\n+QUEUED\r\n*1\r\n:6\r\n");
 }
 
-static void a_quiet_hit_without_room_waits_for_it(void **state)
+TEST(a_quiet_hit_without_room_waits_for_it)
 {
     fake.room = 1;
     say(client, "CLIENT REPLY SKIP\r\n" HIT(1) "CLIENT REPLY SKIP\r\n" HIT(2) HIT(3));
@@ -51,7 +51,7 @@ static void a_quiet_hit_without_room_waits_for_it(void **state)
     frame_heard(client, ":3\r\n");
 }
 
-static void quiet_replies_take_no_room(void **state)
+TEST(quiet_replies_take_no_room)
 {
     fake.room = 1;
     say(client, "CLIENT REPLY OFF\r\n" HIT(1));
@@ -66,7 +66,7 @@ static void quiet_replies_take_no_room(void **state)
     assert_false(client->paused);
 }
 
-static void a_quiet_transaction_counts_whole(void **state)
+TEST(a_quiet_transaction_counts_whole)
 {
     fake.liar = true;
     fake.refuse_literals = 100; /* nothing of it may need one */
@@ -76,7 +76,7 @@ static void a_quiet_transaction_counts_whole(void **state)
     frame_heard(client, ":9\r\n");
 }
 
-static void what_takes_time_is_quiet_as_well(void **state)
+TEST(what_takes_time_is_quiet_as_well)
 {
     say(client, "CLIENT REPLY SKIP\r\nCTR.SYNC ALL\r\nPING\r\n");
     assert_true(client->paused);
@@ -98,7 +98,7 @@ static void what_takes_time_is_quiet_as_well(void **state)
          "+OK\r\n:77\r\n");
 }
 
-static void no_resp_is_the_end_of_a_quiet_client(void **state)
+TEST(no_resp_is_the_end_of_a_quiet_client)
 {
     say(client, "CLIENT REPLY OFF\r\n" HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
@@ -107,7 +107,7 @@ static void no_resp_is_the_end_of_a_quiet_client(void **state)
 
 /* ---- CLIENT INFO and LIST ---- */
 
-static void info_has_all_fields_in_the_order_of_redis(void **state)
+TEST(info_has_all_fields_in_the_order_of_redis)
 {
     say(client, "CLIENT SETNAME me\r\nCLIENT SETINFO lib-name lib\r\nCLIENT INFO\r\n");
     client->said.n = 0;
@@ -139,7 +139,7 @@ static void seen(const char *text)
     buf_reset(&client->said);
 }
 
-static void list_tells_what_a_client_does(void **state)
+TEST(list_tells_what_a_client_does)
 {
     struct conn *other = conn_open();
     seen(" cmd=NULL ");
@@ -173,7 +173,7 @@ static void list_tells_what_a_client_does(void **state)
     conn_close(other);
 }
 
-static void list_has_all_and_those_named(void **state)
+TEST(list_has_all_and_those_named)
 {
     struct conn *other = conn_open();
     say(client, "CLIENT LIST\r\n");
@@ -193,7 +193,7 @@ static void list_has_all_and_those_named(void **state)
 
 /* ---- CLIENT KILL ---- */
 
-static void kill_closes_whom_it_means(void **state)
+TEST(kill_closes_whom_it_means)
 {
     struct conn *all[4];
     for (int i = 0; i < 4; i++)
@@ -210,14 +210,14 @@ static void kill_closes_whom_it_means(void **state)
         conn_close(all[i]);
 }
 
-static void who_kills_itself_hears_of_it(void **state)
+TEST(who_kills_itself_hears_of_it)
 {
     say(client, HIT(1) "CLIENT KILL 127.0.0.1:4711\r\nPING\r\n");
     assert_true(client->finished && !client->dropped);
     frame_heard(client, ":1\r\n+OK\r\n");
 }
 
-static void the_killed_may_be_in_the_middle_of_anything(void **state)
+TEST(the_killed_may_be_in_the_middle_of_anything)
 {
     struct conn *parked = conn_open(), *asking = conn_open(), *queueing = conn_open();
     say(asking, "CTR.SYNC ALL\r\n");
@@ -232,24 +232,4 @@ static void the_killed_may_be_in_the_middle_of_anything(void **state)
     conn_close(parked);
     conn_close(asking);
     conn_close(queueing);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(quiet_hits_count_and_say_nothing),
-        TEST(one_skipped_answer_is_one),
-        TEST(a_quiet_hit_without_room_waits_for_it),
-        TEST(quiet_replies_take_no_room),
-        TEST(a_quiet_transaction_counts_whole),
-        TEST(what_takes_time_is_quiet_as_well),
-        TEST(no_resp_is_the_end_of_a_quiet_client),
-        TEST(info_has_all_fields_in_the_order_of_redis),
-        TEST(list_tells_what_a_client_does),
-        TEST(list_has_all_and_those_named),
-        TEST(kill_closes_whom_it_means),
-        TEST(who_kills_itself_hears_of_it),
-        TEST(the_killed_may_be_in_the_middle_of_anything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

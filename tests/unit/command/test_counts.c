@@ -81,7 +81,7 @@ static const struct refusal refusals[] = {
      "-ERR wrong number of arguments for 'uniq.count' command\r\n"},
 };
 
-static void bad_arguments_are_refused_at_once(void **state)
+TEST(bad_arguments_are_refused_at_once)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         say_slice(client, slice_str(refusals[i].request));
@@ -91,7 +91,7 @@ static void bad_arguments_are_refused_at_once(void **state)
     assert_null(read_out);
 }
 
-static void ops_are_read(void **state)
+TEST(ops_are_read)
 {
     say(client, "series.incrby s1:views -4 at 1411200060\r\n");
     assert_int_equal(fake.op.kind, OP_SERIES);
@@ -115,7 +115,7 @@ static void ops_are_read(void **state)
     frame_heard(client, ":9\r\n:9\r\n:9\r\n:9\r\n");
 }
 
-static void visitors_are_integers_or_texts(void **state)
+TEST(visitors_are_integers_or_texts)
 {
     say(client, "UNIQ.ADD u 20140920 1099511627776\r\n");
     assert_int_equal(fake.op.kind, OP_UNIQ);
@@ -132,7 +132,7 @@ static void visitors_are_integers_or_texts(void **state)
     frame_heard(client, ":9\r\n:9\r\n:9\r\n:9\r\n:9\r\n");
 }
 
-static void an_op_without_room_waits_as_a_hit_does(void **state)
+TEST(an_op_without_room_waits_as_a_hit_does)
 {
     fake.room = 1;
     say(client, "BOX.INCRBY page 1\r\nBOX.INCRBY page 2\r\nPING\r\n");
@@ -151,7 +151,7 @@ static void an_op_without_room_waits_as_a_hit_does(void **state)
 
 /* ---- MULTI ---- */
 
-static void a_transaction_goes_whole(void **state)
+TEST(a_transaction_goes_whole)
 {
     talk(client,
          "MULTI\r\nHINCRBY s1:views 7 1\r\nSERIES.INCRBY v 1\r\nPING\r\nEVENT.ADD blob submit ID "
@@ -161,7 +161,7 @@ static void a_transaction_goes_whole(void **state)
     frame_heard(client, ":1\r\n:9\r\n+PONG\r\n:9\r\n");
 }
 
-static void an_event_that_grows_old_in_its_transaction_is_taken(void **state)
+TEST(an_event_that_grows_old_in_its_transaction_is_taken)
 {
     limits.events_keep_s = 100;
     talk(client, "EVENT.ADD blob submit AT 1411199899\r\nMULTI\r\nEVENT.ADD blob submit AT 1411199900\r\n",
@@ -172,7 +172,7 @@ static void an_event_that_grows_old_in_its_transaction_is_taken(void **state)
     frame_heard(client, "*1\r\n:9\r\n");
 }
 
-static void a_transaction_with_a_bad_op_is_refused_whole(void **state)
+TEST(a_transaction_with_a_bad_op_is_refused_whole)
 {
     say(client, "MULTI\r\nSERIES.INCRBY v 1\r\nBOX.INCRBY page x\r\nEXEC\r\n");
     heard(client,
@@ -183,7 +183,7 @@ static void a_transaction_with_a_bad_op_is_refused_whole(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void a_transaction_waits_for_room_for_all_of_its_cells(void **state)
+TEST(a_transaction_waits_for_room_for_all_of_its_cells)
 {
     fake.room = 6; /* two series are three cells each, and one for the array */
     talk(client, "MULTI\r\nSERIES.INCRBY v 1\r\nSERIES.INCRBY v 2\r\nEXEC\r\n",
@@ -195,7 +195,7 @@ static void a_transaction_waits_for_room_for_all_of_its_cells(void **state)
     frame_heard(client, "*2\r\n:9\r\n:9\r\n");
 }
 
-static void a_transaction_that_never_fits_says_so(void **state)
+TEST(a_transaction_that_never_fits_says_so)
 {
     say(client, "MULTI\r\n");
     for (int i = 0; i < 334; i++)
@@ -207,7 +207,7 @@ static void a_transaction_that_never_fits_says_so(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void reads_are_not_for_transactions(void **state)
+TEST(reads_are_not_for_transactions)
 {
     talk(client, "MULTI\r\nSERIES.GET v 5\r\nEXEC\r\n",
          "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
@@ -247,7 +247,7 @@ static void answer_nothing(void)
     assert_false(client->paused);
 }
 
-static void reads_are_asked(void **state)
+TEST(reads_are_asked)
 {
     const struct query *q = asked("SERIES.GET s1:views 5");
     assert_int_equal(q->kind, QUERY_SERIES);
@@ -288,7 +288,7 @@ static void reads_are_asked(void **state)
     answer_nothing();
 }
 
-static void an_answer_is_flat_in_both_protocols(void **state)
+TEST(an_answer_is_flat_in_both_protocols)
 {
     for (int resp = 2; resp <= 3; resp++) {
         struct query_answer a = {0};
@@ -304,7 +304,7 @@ static void an_answer_is_flat_in_both_protocols(void **state)
     }
 }
 
-static void a_read_waits_for_what_was_counted_before(void **state)
+TEST(a_read_waits_for_what_was_counted_before)
 {
     say(client, "SERIES.INCRBY v 1\r\nSERIES.GET v 5\r\nPING\r\n");
     assert_null(read_out);
@@ -314,7 +314,7 @@ static void a_read_waits_for_what_was_counted_before(void **state)
     talk(client, "", "+PONG\r\n");
 }
 
-static void a_read_that_fails_says_why(void **state)
+TEST(a_read_that_fails_says_why)
 {
     asked("UNIQ.COUNT u 20140920");
     read_out->outcome = ASK_FAILED;
@@ -329,7 +329,7 @@ static void a_read_that_fails_says_why(void **state)
     heard(client, "-MASTERDOWN Redis is away\r\n");
 }
 
-static void who_leaves_hears_nothing_of_it(void **state)
+TEST(who_leaves_hears_nothing_of_it)
 {
     struct query_answer a = {0};
     asked("EVENT.RANGE blob submit 3 9");
@@ -341,26 +341,4 @@ static void who_leaves_hears_nothing_of_it(void **state)
     answer_read(&a);
     assert_int_equal(client->holds, 0);
     heard(client, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(bad_arguments_are_refused_at_once),
-        TEST(ops_are_read),
-        TEST(visitors_are_integers_or_texts),
-        TEST(an_op_without_room_waits_as_a_hit_does),
-        TEST(a_transaction_goes_whole),
-        TEST(an_event_that_grows_old_in_its_transaction_is_taken),
-        TEST(a_transaction_with_a_bad_op_is_refused_whole),
-        TEST(a_transaction_waits_for_room_for_all_of_its_cells),
-        TEST(a_transaction_that_never_fits_says_so),
-        TEST(reads_are_not_for_transactions),
-        TEST(reads_are_asked),
-        TEST(an_answer_is_flat_in_both_protocols),
-        TEST(a_read_waits_for_what_was_counted_before),
-        TEST(a_read_that_fails_says_why),
-        TEST(who_leaves_hears_nothing_of_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,9 @@ static void strangers_end(struct conn **all)
         conn_close(all[i]);
 }
 
-static void the_oldest_stranger_goes(void **state)
+#define DOORS_TEST(f) UNIT_IN(f, doors_open, doors_close)
+
+DOORS_TEST(the_oldest_stranger_goes)
 {
     struct conn *all[STRANGERS_MOST + 2];
     for (int i = 0; i < STRANGERS_MOST + 2; i++)
@@ -92,7 +94,7 @@ static void the_oldest_stranger_goes(void **state)
     }
 }
 
-static void one_too_many_while_all_ask(void **state)
+DOORS_TEST(one_too_many_while_all_ask)
 {
     struct conn *all[STRANGERS_MOST], *more;
     strangers_ask(all);
@@ -103,7 +105,7 @@ static void one_too_many_while_all_ask(void **state)
 }
 
 /* A client from inside is never a stranger, not even for a moment. */
-static void from_inside_while_all_ask(void **state)
+DOORS_TEST(from_inside_while_all_ask)
 {
     struct conn *all[STRANGERS_MOST], *inside;
     strangers_ask(all);
@@ -118,7 +120,7 @@ static void from_inside_while_all_ask(void **state)
 }
 
 /* Of a store that it may not name a user learns nothing, and a stranger of none: not even what is a counter's key. */
-static void only_own_keys_are_those_of_counters(void **state)
+DOORS_TEST(only_own_keys_are_those_of_counters)
 {
     struct conn *c = conn_open();
     say(c, "EXISTS s1:views\r\nSET s1:views 1\r\n");
@@ -138,7 +140,7 @@ static void only_own_keys_are_those_of_counters(void **state)
 
 /* What a HELLO says, the user after it, and the name; as in redis-server 7.0.15 with `user ann on >secret`. An error in a later
  * word does not take back an AUTH. */
-static void hello_word_by_word(void **state)
+DOORS_TEST(hello_word_by_word)
 {
     static const struct {
         const char *said, *heard, *name;
@@ -196,7 +198,7 @@ static struct conn *ann_beside_bob(struct conn **bob)
 }
 
 /* While others are active a transaction is bounded, and takes its share of frames. */
-static void transactions_of_a_user(void **state)
+DOORS_TEST(transactions_of_a_user)
 {
     struct conn *other, *c = ann_beside_bob(&other);
     say(c, "MULTI\r\n");
@@ -234,18 +236,18 @@ static void takes_a_share(const char *request)
     conn_close(other);
 }
 
-static void tokens_of_a_user(void **state)
+DOORS_TEST(tokens_of_a_user)
 {
     takes_a_share("CTR.INCRBY s1:views 7 1 TOKEN t\r\n");
 }
 
-static void visitors_of_a_user(void **state)
+DOORS_TEST(visitors_of_a_user)
 {
     takes_a_share("UNIQ.ADD s1:v 20140901 5\r\n");
 }
 
 /* Those who ask for little wait for no long pipeline of another's: here an AUTH behind strangers that flood PING. */
-static void strangers_take_turns(void **state)
+DOORS_TEST(strangers_take_turns)
 {
     struct conn *flood[20], *c;
     for (int i = 0; i < 20; i++) {
@@ -309,7 +311,7 @@ static void guesses_run_out(const char *format)
 }
 
 /* A client with one IPv6 address has 2^64 of them. Of IPv4 mapped to IPv6 each address is separate. */
-static void guessing_from_many_addresses(void **state)
+DOORS_TEST(guessing_from_many_addresses)
 {
     guesses_run_out("[2001:db8:0:7:%x::%x]:4711");
     assert_true(guess_from("[2001:db8:0:8::1]:4711"));
@@ -347,7 +349,7 @@ static int64_t proof_cpu_ns(const char *name)
 }
 
 /* When users' hashes differ in cost, so does the cost of an unknown name: it does not tell whether a user exists. */
-static void nobody_costs_what_users_cost(void **state)
+DOORS_TEST(nobody_costs_what_users_cost)
 {
     int64_t least_ns = INT64_MAX, most_ns = 0;
     char name[16];
@@ -372,7 +374,7 @@ static void on_proved_wrong(struct proof_ask *a)
 }
 
 /* One is being verified and two wait; an ask for the same password as one of them waits with it. */
-static void too_many_passwords_wait(void **state)
+DOORS_TEST(too_many_passwords_wait)
 {
     static const char *const passwords[] = {"a", "b", "c", "c", "d"};
     struct prover_limits few = prover_limits_default;
@@ -391,7 +393,7 @@ static void too_many_passwords_wait(void **state)
 }
 
 /* CLIENT KILL USER takes the name that CLIENT LIST shows. */
-static void others_connections_are_an_admins(void **state)
+DOORS_TEST(others_connections_are_an_admins)
 {
     char hash[PASSWORD_HASH_BYTES];
     struct error e;
@@ -425,7 +427,7 @@ static void others_connections_are_an_admins(void **state)
 }
 
 /* A client whose replies are off becomes a user all the same. */
-static void a_quiet_client_becomes_a_user(void **state)
+DOORS_TEST(a_quiet_client_becomes_a_user)
 {
     struct conn *c = conn_open();
     say(c, "AUTH ann secret\r\nCLIENT REPLY SKIP\r\nAUTH bob secret\r\nCLIENT REPLY OFF\r\nAUTH ann wrong\r\n"
@@ -437,26 +439,4 @@ static void a_quiet_client_becomes_a_user(void **state)
     frame_answered();
     heard(c, "+OK\r\n+OK\r\n");
     conn_close(c);
-}
-
-int main(void)
-{
-#define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
-    const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),
-        test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),
-        test(hello_word_by_word),
-        test(transactions_of_a_user),
-        test(tokens_of_a_user),
-        test(visitors_of_a_user),
-        test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost),
-        test(too_many_passwords_wait),
-        test(others_connections_are_an_admins),
-        test(strangers_take_turns),
-        test(a_quiet_client_becomes_a_user),
-        test(only_own_keys_are_those_of_counters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,9 @@ static long long hincrbys(void)
     return told("commandstats", "cmdstat_hincrby:calls=");
 }
 
-static void hits_count_once_each(void **state)
+#define BOTH_TEST(name) UNIT_IN(name, open_both, close_both)
+
+BOTH_TEST(hits_count_once_each)
 {
     assert_int_equal(hincrbys(), -1); /* never called: no line, as in Redis */
     for (int i = 0; i < 40; i++)      /* more than are looked up together */
@@ -57,7 +59,7 @@ static void hits_count_once_each(void **state)
     assert_int_equal(hincrbys(), 43);
 }
 
-static void a_hit_that_waited_for_room_counts_once(void **state)
+BOTH_TEST(a_hit_that_waited_for_room_counts_once)
 {
     fake.room = 2;
     say(client, HIT_RESP HIT_RESP HIT_RESP);
@@ -69,7 +71,7 @@ static void a_hit_that_waited_for_room_counts_once(void **state)
     assert_int_equal(told("clients", "blocked_clients:"), 0);
 }
 
-static void what_is_queued_counts_when_it_is_run(void **state)
+BOTH_TEST(what_is_queued_counts_when_it_is_run)
 {
     say(client, "MULTI\r\n" HIT(1) "PING\r\n");
     assert_int_equal(hincrbys(), -1);
@@ -80,7 +82,7 @@ static void what_is_queued_counts_when_it_is_run(void **state)
     assert_int_equal(told("commandstats", "cmdstat_exec:calls="), 1);
 }
 
-static void all_commands_are_the_sum(void **state)
+BOTH_TEST(all_commands_are_the_sum)
 {
     say(client, "PING\r\nECHO x\r\nCLIENT ID\r\nCLIENT GETNAME\r\n" HIT(1));
     assert_int_equal(told("stats", "total_commands_processed:"), 5);
@@ -88,7 +90,7 @@ static void all_commands_are_the_sum(void **state)
     assert_int_equal(told("commandstats", "cmdstat_client:calls="), 2);
 }
 
-static void who_asks_what_takes_time_is_blocked(void **state)
+BOTH_TEST(who_asks_what_takes_time_is_blocked)
 {
     assert_int_equal(told("clients", "blocked_clients:"), 0);
     say(client, HIT(1));
@@ -102,7 +104,7 @@ static void who_asks_what_takes_time_is_blocked(void **state)
     assert_int_equal(told("clients", "blocked_clients:"), 0);
 }
 
-static void who_leaves_is_not_blocked_any_more(void **state)
+BOTH_TEST(who_leaves_is_not_blocked_any_more)
 {
     struct conn *other = conn_open();
     fake.room = 0;
@@ -112,7 +114,7 @@ static void who_leaves_is_not_blocked_any_more(void **state)
     assert_int_equal(told("clients", "blocked_clients:"), 0);
 }
 
-static void the_rate_is_of_the_last_samples(void **state)
+BOTH_TEST(the_rate_is_of_the_last_samples)
 {
     uint64_t now_ms = 1000;
     assert_int_equal(told("stats", "instantaneous_ops_per_sec:"), 0);
@@ -138,7 +140,7 @@ static void the_rate_is_of_the_last_samples(void **state)
 }
 
 /* One in CALLS_TIMED is: the estimate is for all of them. */
-static void time_is_estimated_of_those_timed(void **state)
+BOTH_TEST(time_is_estimated_of_those_timed)
 {
     struct calls k = {0};
     assert_int_equal(calls_us(&k), 0);
@@ -158,7 +160,7 @@ static void time_is_estimated_of_those_timed(void **state)
     assert_int_equal(calls_begin(&k), 0);
 }
 
-static void memory_is_what_the_process_holds(void **state)
+BOTH_TEST(memory_is_what_the_process_holds)
 {
     long long before = told("memory", "used_memory:");
     void *big = heap_alloc(50 << 20);
@@ -167,21 +169,4 @@ static void memory_is_what_the_process_holds(void **state)
     assert_true(told("memory", "used_memory_rss:") >= told("memory", "used_memory:"));
     heap_free(big);
     assert_int_equal(told("memory", "maxmemory:"), 0);
-}
-
-int main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, open_both, close_both)
-    const struct CMUnitTest tests[] = {
-        T(hits_count_once_each),
-        T(a_hit_that_waited_for_room_counts_once),
-        T(what_is_queued_counts_when_it_is_run),
-        T(all_commands_are_the_sum),
-        T(who_asks_what_takes_time_is_blocked),
-        T(who_leaves_is_not_blocked_any_more),
-        T(the_rate_is_of_the_last_samples),
-        T(time_is_estimated_of_those_timed),
-        T(memory_is_what_the_process_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,9 +58,10 @@ static int world_of_lanes(void **state)
 }
 
 #undef TEST
-#define TEST(f) cmocka_unit_test_setup_teardown(f, world_of_lanes, close_world)
 
-static void each_store_goes_to_its_lane(void **state)
+#define TEST(f) UNIT_IN(f, world_of_lanes, close_world)
+
+TEST(each_store_goes_to_its_lane)
 {
     for (unsigned lane = 0; lane < LANES; lane++) {
         hit(client, lane, 1);
@@ -74,7 +75,7 @@ static void each_store_goes_to_its_lane(void **state)
     buf_reset(&client->said);
 }
 
-static void replies_keep_the_order_of_requests(void **state)
+TEST(replies_keep_the_order_of_requests)
 {
     hit(client, 0, 1);
     hit(client, 1, 2);
@@ -91,7 +92,7 @@ static void replies_keep_the_order_of_requests(void **state)
     talk(client, "PING\r\n", "+PONG\r\n");
 }
 
-static void what_is_complete_at_the_head_goes_out(void **state)
+TEST(what_is_complete_at_the_head_goes_out)
 {
     for (unsigned i = 1; i <= 6; i++)
         hit(client, i % 2, i);
@@ -105,7 +106,7 @@ static void what_is_complete_at_the_head_goes_out(void **state)
     heard(client, ":4\r\n:5\r\n:6\r\n");
 }
 
-static void a_bulk_reply_is_one_reply(void **state)
+TEST(a_bulk_reply_is_one_reply)
 {
     fakes[lane_of_store(SLICE(""), LANES)].bulk = SLICE("$12\r\na\nbc\r\n:1\r\nx\r\r\n");
     unsigned lane = lane_of_store(SLICE(""), LANES), other = (lane + 1) % LANES;
@@ -120,7 +121,7 @@ static void a_bulk_reply_is_one_reply(void **state)
 }
 
 /* More than the table of lanes has room for at first, twice. */
-static void many_names_keep_their_lanes(void **state)
+TEST(many_names_keep_their_lanes)
 {
     uint32_t wanted[LANES] = {0};
     for (unsigned i = 0; i < 200000; i++) {
@@ -141,7 +142,7 @@ static void many_names_keep_their_lanes(void **state)
 
 /* ---- MULTI ---- */
 
-static void a_transaction_is_of_one_lane(void **state)
+TEST(a_transaction_is_of_one_lane)
 {
     hit(client, 0, 1);
     say(client, "MULTI\r\n");
@@ -153,7 +154,7 @@ static void a_transaction_is_of_one_lane(void **state)
     heard(client, ":1\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:2\r\n+PONG\r\n:3\r\n:4\r\n");
 }
 
-static void a_transaction_over_lanes_is_refused(void **state)
+TEST(a_transaction_over_lanes_is_refused)
 {
     say(client, "MULTI\r\n");
     say_of(client, 1, "HINCRBY s%:views 7 2\r\n");
@@ -167,7 +168,7 @@ static void a_transaction_over_lanes_is_refused(void **state)
     assert_int_equal(fakes[0].adds + fakes[1].adds + fakes[2].adds, 0);
 }
 
-static void a_transaction_waits_for_room_in_its_lane(void **state)
+TEST(a_transaction_waits_for_room_in_its_lane)
 {
     fakes[1].room = 1;
     say(client, "MULTI\r\n");
@@ -183,7 +184,7 @@ static void a_transaction_waits_for_room_in_its_lane(void **state)
 
 /* ---- CLIENT REPLY ---- */
 
-static void quiet_answers_say_nothing_and_keep_their_place(void **state)
+TEST(quiet_answers_say_nothing_and_keep_their_place)
 {
     hit(client, 0, 1);
     say(client, "CLIENT REPLY SKIP\r\n");
@@ -201,7 +202,7 @@ static void quiet_answers_say_nothing_and_keep_their_place(void **state)
     assert_int_equal(client->outlet.waiting, 0);
 }
 
-static void a_quiet_transaction_says_nothing(void **state)
+TEST(a_quiet_transaction_says_nothing)
 {
     hit(client, 2, 1);
     say(client, "MULTI\r\n");
@@ -221,7 +222,7 @@ static void a_quiet_transaction_says_nothing(void **state)
 
 /* ---- waiting ---- */
 
-static void a_hit_without_room_waits_for_its_lane(void **state)
+TEST(a_hit_without_room_waits_for_its_lane)
 {
     fakes[1].room = 1;
     hit(client, 1, 1);
@@ -238,7 +239,7 @@ static void a_hit_without_room_waits_for_its_lane(void **state)
     heard(client, ":2\r\n:3\r\n");
 }
 
-static void who_leaves_is_parked_nowhere(void **state)
+TEST(who_leaves_is_parked_nowhere)
 {
     struct conn *other = conn_open();
     fakes[1].room = 1;
@@ -258,7 +259,7 @@ static void who_leaves_is_parked_nowhere(void **state)
     conn_close(other);
 }
 
-static void each_lane_refuses_for_itself(void **state)
+TEST(each_lane_refuses_for_itself)
 {
     fakes[1].down = true;
     fakes[2].room = 0;
@@ -272,7 +273,7 @@ static void each_lane_refuses_for_itself(void **state)
                   "-BUSY Redis does not keep up; nothing was counted, try again\r\n:4\r\n");
 }
 
-static void a_barrier_waits_for_all_lanes(void **state)
+TEST(a_barrier_waits_for_all_lanes)
 {
     hit(client, 0, 1);
     hit(client, 1, 2);
@@ -291,7 +292,7 @@ static void a_barrier_waits_for_all_lanes(void **state)
 }
 
 /* After 64 KiB of answers that wait for an earlier one, no more input is taken until that one comes. */
-static void answers_ahead_are_bounded(void **state)
+TEST(answers_ahead_are_bounded)
 {
     size_t hits = 0;
     hit(client, 0, 1);
@@ -316,7 +317,7 @@ static void answers_ahead_are_bounded(void **state)
 #define PING_BYTES (7 + sizeof(struct outlet_text) + OUTLET_VALUE)
 
 /* Not by hits alone: what is answered here takes memory there, too. */
-static void local_replies_ahead_are_bounded(void **state)
+TEST(local_replies_ahead_are_bounded)
 {
     hit(client, 0, 1);
     unsigned pings = 0;
@@ -339,7 +340,7 @@ static void one_of_each(unsigned late, unsigned values)
     say(client, "PING\r\nEVENT.ADD x y ID z\r\n");
 }
 
-static void what_was_taken_is_dropped_from_what_never_empties(void **state)
+TEST(what_was_taken_is_dropped_from_what_never_empties)
 {
     unsigned texts = lane_of_store(SLICE(""), LANES), late = (texts + 1) % LANES,
              values = (texts + 2) % LANES;
@@ -364,7 +365,7 @@ static void what_was_taken_is_dropped_from_what_never_empties(void **state)
     assert_int_equal(way->out.n, way->taken);
 }
 
-static void quit_is_the_last_reply(void **state)
+TEST(quit_is_the_last_reply)
 {
     hit(client, 0, 1);
     hit(client, 1, 2);
@@ -377,7 +378,7 @@ static void quit_is_the_last_reply(void **state)
 
 /* ---- what is asked of all lanes ---- */
 
-static void sync_all_sums_up(void **state)
+TEST(sync_all_sums_up)
 {
     say(client, "CTR.SYNC ALL\r\n");
     for (unsigned lane = 0; lane < LANES; lane++) {
@@ -394,7 +395,7 @@ static void sync_all_sums_up(void **state)
     assert_int_equal(asked_lane, 2);
 }
 
-static void a_lane_that_is_away_is_told(void **state)
+TEST(a_lane_that_is_away_is_told)
 {
     static const enum ask_outcome outcomes[LANES] = {ASK_DONE, ASK_FAILED, ASK_REDIS_DOWN};
     for (unsigned i = 0; i < 2 * LANES; i++) { /* the first lane's, whichever answers first */
@@ -411,7 +412,7 @@ static void a_lane_that_is_away_is_told(void **state)
     heard(client, TOLD TOLD);
 }
 
-static void a_lane_that_is_held_hides_no_other(void **state)
+TEST(a_lane_that_is_held_hides_no_other)
 {
     say(client, "CTR.SYNC ALL\r\n");
     for (unsigned lane = 0; lane < LANES; lane++) {
@@ -450,7 +451,7 @@ static void recovered(struct recover_request *v, unsigned adopted, struct slice 
     v->done(v);
 }
 
-static void a_recovery_that_fails_hides_no_other(void **state)
+TEST(a_recovery_that_fails_hides_no_other)
 {
     struct slice line = SLICE("batch 0");
     for (unsigned dry = 0; dry < 2; dry++) {
@@ -468,7 +469,7 @@ static void a_recovery_that_fails_hides_no_other(void **state)
           "-ERR why (lane 2 of 3; the other lanes: 2 findings)\r\n");
 }
 
-static void recoveries_are_summed(void **state)
+TEST(recoveries_are_summed)
 {
     for (unsigned dry = 0; dry < 2; dry++) {
         recover_begins(dry);
@@ -485,7 +486,7 @@ static void recoveries_are_summed(void **state)
     heard(client, "*3\r\n:3\r\n:30\r\n:6\r\n*3\r\n$7\r\nbatch 0\r\n$7\r\nbatch 1\r\n$7\r\nbatch 2\r\n");
 }
 
-static void names_are_of_all_lanes_in_order(void **state)
+TEST(names_are_of_all_lanes_in_order)
 {
     say(client, "SERIES.LIST\r\n");
     static const char *const names[LANES][2] = {{"1:b", "60:b"}, {"18000:a", "1:a"}, {"5:a", "5:c"}};
@@ -502,7 +503,7 @@ static void names_are_of_all_lanes_in_order(void **state)
           "*6\r\n$7\r\n18000:a\r\n$3\r\n1:a\r\n$3\r\n1:b\r\n$3\r\n5:a\r\n$3\r\n5:c\r\n$4\r\n60:b\r\n");
 }
 
-static void wait_asks_the_lanes_with_hits(void **state)
+TEST(wait_asks_the_lanes_with_hits)
 {
     hit(client, 0, 1);
     hit(client, 2, 2);
@@ -539,7 +540,7 @@ static void wait_answers(unsigned lane, enum ask_outcome outcome)
 }
 
 /* It is told once, so no other refusal may hide it. */
-static void unblocked_of_any_lane_is_told(void **state)
+TEST(unblocked_of_any_lane_is_told)
 {
     for (unsigned i = 0; i < 2 * LANES; i++) { /* whichever answers first */
         static const enum ask_outcome outcomes[LANES] = {ASK_REDIS_DOWN, ASK_UNBLOCKED, ASK_REDIS_DOWN};
@@ -551,7 +552,7 @@ static void unblocked_of_any_lane_is_told(void **state)
 }
 
 /* With a timeout of 0 it waited for ever for replicas that the other lanes lack. */
-static void a_wait_that_a_lane_refused_waits_for_no_other(void **state)
+TEST(a_wait_that_a_lane_refused_waits_for_no_other)
 {
     say(client, "WAIT 1 0\r\n");
     wait_answers(1, ASK_DONE);
@@ -562,7 +563,7 @@ static void a_wait_that_a_lane_refused_waits_for_no_other(void **state)
     heard(client, "-MASTERDOWN Redis is away\r\n");
 }
 
-static void who_left_meanwhile_is_not_answered(void **state)
+TEST(who_left_meanwhile_is_not_answered)
 {
     struct conn *other = conn_open();
     say(other, "CTR.SYNC ALL\r\n");
@@ -682,7 +683,7 @@ static void all_answer(struct round *r)
     assert_int_equal(r->conn->said.n, r->wanted.n);
 }
 
-static void any_order_of_answers_gives_one_order_of_replies(void **state)
+TEST(any_order_of_answers_gives_one_order_of_replies)
 {
     struct dice dice = dice_new("order");
     answer_inside = true;
@@ -704,40 +705,4 @@ static void any_order_of_answers_gives_one_order_of_replies(void **state)
         conn_close(r.conn);
         buf_free(&r.wanted);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_store_goes_to_its_lane),
-        TEST(replies_keep_the_order_of_requests),
-        TEST(what_is_complete_at_the_head_goes_out),
-        TEST(a_bulk_reply_is_one_reply),
-        TEST(many_names_keep_their_lanes),
-        TEST(a_transaction_is_of_one_lane),
-        TEST(a_transaction_over_lanes_is_refused),
-        TEST(a_transaction_waits_for_room_in_its_lane),
-        TEST(quiet_answers_say_nothing_and_keep_their_place),
-        TEST(a_quiet_transaction_says_nothing),
-        TEST(a_hit_without_room_waits_for_its_lane),
-        TEST(who_leaves_is_parked_nowhere),
-        TEST(each_lane_refuses_for_itself),
-        TEST(a_barrier_waits_for_all_lanes),
-        TEST(answers_ahead_are_bounded),
-        TEST(local_replies_ahead_are_bounded),
-        TEST(what_was_taken_is_dropped_from_what_never_empties),
-        TEST(quit_is_the_last_reply),
-        TEST(sync_all_sums_up),
-        TEST(a_lane_that_is_away_is_told),
-        TEST(a_lane_that_is_held_hides_no_other),
-        TEST(a_recovery_that_fails_hides_no_other),
-        TEST(recoveries_are_summed),
-        TEST(names_are_of_all_lanes_in_order),
-        TEST(wait_asks_the_lanes_with_hits),
-        TEST(unblocked_of_any_lane_is_told),
-        TEST(a_wait_that_a_lane_refused_waits_for_no_other),
-        TEST(who_left_meanwhile_is_not_answered),
-        TEST(any_order_of_answers_gives_one_order_of_replies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include "lib/dice.h"
 
-static void a_hit_is_answered_by_its_frame(void **state)
+TEST(a_hit_is_answered_by_its_frame)
 {
     say(client,
         HIT(3) "*4\r\n$7\r\nhInCrBy\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$2\r\n-4\r\nctr.incrby s1:views 7 5\r\n");
@@ -13,7 +13,7 @@ static void a_hit_is_answered_by_its_frame(void **state)
     frame_heard(client, ":3\r\n:-4\r\n:5\r\n");
 }
 
-static void replies_keep_the_order_of_requests(void **state)
+TEST(replies_keep_the_order_of_requests)
 {
     talk(client, "PING\r\n" HIT(1) "PING\r\nPING a\r\n" HIT(2) "nonsense\r\n", "+PONG\r\n");
     frame_answered();
@@ -22,7 +22,7 @@ static void replies_keep_the_order_of_requests(void **state)
     talk(client, "PING\r\n", "+PONG\r\n");
 }
 
-static void a_reply_without_room_is_held_back(void **state)
+TEST(a_reply_without_room_is_held_back)
 {
     fake.room = 1;
     talk(client, HIT(1) "CLIENT SETNAME me\r\nCLIENT GETNAME\r\n" HIT(2), "");
@@ -33,7 +33,7 @@ static void a_reply_without_room_is_held_back(void **state)
     frame_heard(client, ":2\r\n");
 }
 
-static void a_held_reply_waits_for_all_that_is_owed(void **state)
+TEST(a_held_reply_waits_for_all_that_is_owed)
 {
     fake.room = 2;
     say(client, HIT(1) HIT(2) "PING\r\n");
@@ -43,7 +43,7 @@ static void a_held_reply_waits_for_all_that_is_owed(void **state)
     heard(client, ":2\r\n+PONG\r\n");
 }
 
-static void a_hit_without_room_waits_for_it(void **state)
+TEST(a_hit_without_room_waits_for_it)
 {
     fake.room = 1;
     say(client, HIT(1) HIT(2) HIT(3));
@@ -61,7 +61,7 @@ static void a_hit_without_room_waits_for_it(void **state)
     assert_int_equal(fake.parked_n, 0);
 }
 
-static void who_leaves_is_not_parked_any_more(void **state)
+TEST(who_leaves_is_not_parked_any_more)
 {
     struct conn *other = conn_open();
     fake.room = 0;
@@ -71,7 +71,7 @@ static void who_leaves_is_not_parked_any_more(void **state)
     assert_int_equal(fake.parked_n, 0);
 }
 
-static void refused_hits_say_why_in_one_line(void **state)
+TEST(refused_hits_say_why_in_one_line)
 {
     talk(client, "HINCRBY \"x\\r\\ny\" 7 1\r\n", "-ERR no counter is configured for key 'x??y'\r\n");
     say(client, "HINCRBY s1:views \"d\\nay\" 1\r\n");
@@ -96,7 +96,7 @@ static void refused_hits_say_why_in_one_line(void **state)
 
 /* ---- MULTI ---- */
 
-static void exec_goes_whole(void **state)
+TEST(exec_goes_whole)
 {
     talk(client, "MULTI\r\n" HIT(1) "PING\r\n" HIT(2) "ECHO x\r\nEXEC\r\nPING\r\n",
          "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n");
@@ -108,7 +108,7 @@ static void exec_goes_whole(void **state)
          "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n+OK\r\n*0\r\n");
 }
 
-static void exec_waits_for_room(void **state)
+TEST(exec_waits_for_room)
 {
     fake.room = 3;
     talk(client, "MULTI\r\n" HIT(1) HIT(2) HIT(3) "EXEC\r\nPING\r\n",
@@ -123,7 +123,7 @@ static void exec_waits_for_room(void **state)
     frame_heard(client, "*3\r\n:1\r\n:2\r\n:3\r\n+PONG\r\n");
 }
 
-static void exec_gives_up_when_it_waited_too_long(void **state)
+TEST(exec_gives_up_when_it_waited_too_long)
 {
     fake.room = 0;
     say(client, "MULTI\r\n" HIT(1) "EXEC\r\n");
@@ -137,7 +137,7 @@ static void exec_gives_up_when_it_waited_too_long(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void exec_that_never_fits_is_refused(void **state)
+TEST(exec_that_never_fits_is_refused)
 {
     say(client, "MULTI\r\n");
     for (int i = 0; i < 1500; i++)
@@ -157,7 +157,7 @@ static void exec_that_never_fits_is_refused(void **state)
 }
 
 /* 200,000 bytes of this world. */
-static void exec_of_too_many_bytes_is_refused(void **state)
+TEST(exec_of_too_many_bytes_is_refused)
 {
     static char request[50001];
     snprintf(request, sizeof request, "PING %0*d\r\n", (int)sizeof request - 8, 0);
@@ -170,7 +170,7 @@ static void exec_of_too_many_bytes_is_refused(void **state)
          "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
-static void exec_of_sums_beyond_a_frame_is_refused(void **state)
+TEST(exec_of_sums_beyond_a_frame_is_refused)
 {
     say(client, "MULTI\r\n");
     for (int i = 0; i < 64; i++)
@@ -183,7 +183,7 @@ static void exec_of_sums_beyond_a_frame_is_refused(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void exec_is_refused_after_an_error(void **state)
+TEST(exec_is_refused_after_an_error)
 {
     static const char *const bad[] = {"HINCRBY s1:views x 1\r\n",
                                       "HINCRBY t 7 1\r\n",
@@ -206,7 +206,7 @@ static void exec_is_refused_after_an_error(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void exec_refused_midway_is_still_answered_in_order(void **state)
+TEST(exec_refused_midway_is_still_answered_in_order)
 {
     fake.liar = true;
     fake.refuse_literals = 1;
@@ -221,7 +221,7 @@ static void exec_refused_midway_is_still_answered_in_order(void **state)
 
 /* ---- commands that take time ---- */
 
-static void pending_is_a_barrier(void **state)
+TEST(pending_is_a_barrier)
 {
     say(client, HIT(1) "CTR.PENDING s1:views\r\nPING\r\n");
     assert_null(pending_out);
@@ -251,7 +251,7 @@ static void pending_is_a_barrier(void **state)
     talk(client, "CTR.PENDING other\r\n", "-ERR no counter is configured for key 'other'\r\n");
 }
 
-static void pending_is_a_map_in_resp3(void **state)
+TEST(pending_is_a_map_in_resp3)
 {
     say(client, "HELLO 3\r\nCTR.PENDING s1:views\r\n");
     buf_reset(&client->said);
@@ -276,7 +276,7 @@ static void sync_end(enum ask_outcome outcome, const char *told)
     heard(client, told);
 }
 
-static void sync_answers_rows_or_why_not(void **state)
+TEST(sync_answers_rows_or_why_not)
 {
     sync_end(ASK_DONE, ":12\r\n");
     sync_end(ASK_TRY_AGAIN, "-TRYAGAIN not all is merged yet; ask again to go on waiting\r\n");
@@ -292,14 +292,14 @@ static void sync_answers_rows_or_why_not(void **state)
     heard(client, ":0\r\n");
 }
 
-static void an_ask_may_be_answered_at_once(void **state)
+TEST(an_ask_may_be_answered_at_once)
 {
     answer_inside = true;
     talk(client, "PING\r\nCTR.SYNC ALL\r\nCTR.SYNC ALL\r\nPING\r\n", "+PONG\r\n:77\r\n:77\r\n+PONG\r\n");
     assert_false(client->paused);
 }
 
-static void recover_tells_what_it_did(void **state)
+TEST(recover_tells_what_it_did)
 {
     say(client, "CTR.RECOVER\r\n");
     assert_false(recover_out->dry_run);
@@ -320,7 +320,7 @@ static void recover_tells_what_it_did(void **state)
     talk(client, "CTR.RECOVER wet\r\nCTR.RECOVER dryrun x\r\n", "-ERR syntax error\r\n-ERR syntax error\r\n");
 }
 
-static void a_client_may_leave_while_its_request_is_out(void **state)
+TEST(a_client_may_leave_while_its_request_is_out)
 {
     struct conn *other = conn_open();
     say(other, "CLIENT SETNAME me\r\nCTR.SYNC s1:views\r\n");
@@ -333,7 +333,7 @@ static void a_client_may_leave_while_its_request_is_out(void **state)
     conn_close(other);
 }
 
-static void a_client_may_leave_while_answers_are_owed(void **state)
+TEST(a_client_may_leave_while_answers_are_owed)
 {
     struct conn *other = conn_open();
     say(other, HIT(1) "CTR.SYNC ALL\r\n");
@@ -346,7 +346,7 @@ static void a_client_may_leave_while_answers_are_owed(void **state)
 
 /* ---- ends ---- */
 
-static void quit_is_the_last_word(void **state)
+TEST(quit_is_the_last_word)
 {
     say(client, HIT(1) "QUIT\r\nPING\r\n");
     assert_true(client->finished);
@@ -354,7 +354,7 @@ static void quit_is_the_last_word(void **state)
     frame_heard(client, ":1\r\n+OK\r\n");
 }
 
-static void quit_without_room_is_still_the_last_word(void **state)
+TEST(quit_without_room_is_still_the_last_word)
 {
     fake.room = 1;
     say(client, HIT(1) "QUIT\r\nPING\r\n");
@@ -364,7 +364,7 @@ static void quit_without_room_is_still_the_last_word(void **state)
     heard(client, ":1\r\n+OK\r\n");
 }
 
-static void malformed_bytes_are_answered_after_all_else(void **state)
+TEST(malformed_bytes_are_answered_after_all_else)
 {
     say(client, HIT(1) "*x\r\nPING\r\n");
     assert_true(client->finished);
@@ -372,7 +372,7 @@ static void malformed_bytes_are_answered_after_all_else(void **state)
     frame_heard(client, ":1\r\n-ERR Protocol error: invalid multibulk length\r\n");
 }
 
-static void a_browser_is_dropped_without_a_word(void **state)
+TEST(a_browser_is_dropped_without_a_word)
 {
     say(client, "POST / HTTP/1.1\r\nHost: x\r\nPING\r\n");
     assert_true(client->dropped);
@@ -380,14 +380,14 @@ static void a_browser_is_dropped_without_a_word(void **state)
 }
 
 /* Its answer would be taken for that to the first command. */
-static void a_proxy_header_is_dropped_without_a_word(void **state)
+TEST(a_proxy_header_is_dropped_without_a_word)
 {
     say(client, "PROXY TCP4 10.0.0.7 10.0.0.1 56324 7370\r\nPING\r\n");
     assert_true(client->dropped);
     heard(client, "");
 }
 
-static void a_proxy_header_of_bytes_is_dropped(void **state)
+TEST(a_proxy_header_of_bytes_is_dropped)
 {
     static const char bytes[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c";
     buf_put(&client->kept, bytes, sizeof bytes - 1);
@@ -396,7 +396,7 @@ static void a_proxy_header_of_bytes_is_dropped(void **state)
     heard(client, "");
 }
 
-static void a_full_outlet_takes_nothing_more(void **state)
+TEST(a_full_outlet_takes_nothing_more)
 {
     for (int i = 0; i < 1000; i++)
         BUF_LIT(&client->kept, "INFO\r\n");
@@ -433,7 +433,7 @@ static struct buf told_in_pieces(size_t cut)
     return said;
 }
 
-static void split_does_not_matter(void **state)
+TEST(split_does_not_matter)
 {
     answer_inside = true;
     struct buf whole = told_in_pieces(0);
@@ -525,14 +525,14 @@ static void one_random_life(struct dice *d)
     conn_close(c);
 }
 
-static void any_order_of_events_keeps_the_order_of_replies(void **state)
+TEST(any_order_of_events_keeps_the_order_of_replies)
 {
     struct dice d = dice_new("any_order");
     for (int i = 0; i < 3000; i++)
         one_random_life(&d);
 }
 
-static void random_bytes_do_no_harm(void **state)
+TEST(random_bytes_do_no_harm)
 {
     static const char *const words[] = {
         "*3\r\n",  "$4\r\n",    "PING",     "\r\n",      "CLIENT ", "SETNAME ",      "HELLO ",        "3 ",
@@ -551,43 +551,4 @@ static void random_bytes_do_no_harm(void **state)
         frame_answered();
         conn_close(c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_hit_is_answered_by_its_frame),
-        TEST(replies_keep_the_order_of_requests),
-        TEST(a_reply_without_room_is_held_back),
-        TEST(a_held_reply_waits_for_all_that_is_owed),
-        TEST(a_hit_without_room_waits_for_it),
-        TEST(who_leaves_is_not_parked_any_more),
-        TEST(refused_hits_say_why_in_one_line),
-        TEST(exec_goes_whole),
-        TEST(exec_waits_for_room),
-        TEST(exec_gives_up_when_it_waited_too_long),
-        TEST(exec_that_never_fits_is_refused),
-        TEST(exec_of_too_many_bytes_is_refused),
-        TEST(exec_of_sums_beyond_a_frame_is_refused),
-        TEST(exec_is_refused_after_an_error),
-        TEST(exec_refused_midway_is_still_answered_in_order),
-        TEST(pending_is_a_barrier),
-        TEST(pending_is_a_map_in_resp3),
-        TEST(sync_answers_rows_or_why_not),
-        TEST(an_ask_may_be_answered_at_once),
-        TEST(recover_tells_what_it_did),
-        TEST(a_client_may_leave_while_its_request_is_out),
-        TEST(a_client_may_leave_while_answers_are_owed),
-        TEST(quit_is_the_last_word),
-        TEST(quit_without_room_is_still_the_last_word),
-        TEST(malformed_bytes_are_answered_after_all_else),
-        TEST(a_browser_is_dropped_without_a_word),
-        TEST(a_proxy_header_is_dropped_without_a_word),
-        TEST(a_proxy_header_of_bytes_is_dropped),
-        TEST(a_full_outlet_takes_nothing_more),
-        TEST(split_does_not_matter),
-        TEST(any_order_of_events_keeps_the_order_of_replies),
-        TEST(random_bytes_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

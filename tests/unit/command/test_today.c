@@ -19,7 +19,7 @@ static void zones_set(void)
     zones_publish(zones_utc()->of, t);
 }
 
-static void each_unknown_zone_is_told(void **state)
+TEST(each_unknown_zone_is_told)
 {
     static const char *const names[] = {"Middle/Earth", "Middle", "", "Nowhere", "", " ", "E",
                                         "Central Time", "E"};
@@ -56,7 +56,7 @@ static void field_is(const char *request, int64_t at_s, const char *field)
     field_of(as_sent, at_s, field);
 }
 
-static void today_is_the_stores(void **state)
+TEST(today_is_the_stores)
 {
     views.field = FIELD_DATE;
     zones_set();
@@ -75,7 +75,7 @@ static void today_is_the_stores(void **state)
     field_is("CTR.HIT s1:views\r\n", AUCKLAND_MIDNIGHT - 1, "20260404"); /* a clock that was put back */
 }
 
-static void hours_over_changes_of_clocks(void **state)
+TEST(hours_over_changes_of_clocks)
 {
     views.field = FIELD_HOUR;
     zones_set();
@@ -90,7 +90,7 @@ static void hours_over_changes_of_clocks(void **state)
     field_is("CTR.HIT s2:views\r\n", KATHMANDU_MIDNIGHT, "2026040500");
 }
 
-static void as_the_counter_spells_it(void **state)
+TEST(as_the_counter_spells_it)
 {
     views.field = FIELD_DATE;
     zones_set();
@@ -101,7 +101,7 @@ static void as_the_counter_spells_it(void **state)
     field_is("CTR.HIT s1:views\r\n", AUCKLAND_MIDNIGHT, "202604");
 }
 
-static void a_new_table_holds_at_once(void **state)
+TEST(a_new_table_holds_at_once)
 {
     views.field = FIELD_DATE;
     zones_set();
@@ -113,7 +113,7 @@ static void a_new_table_holds_at_once(void **state)
 }
 
 /* A table of a million stores takes long to free. */
-static void the_publisher_frees_what_the_loop_leaves(void **state)
+TEST(the_publisher_frees_what_the_loop_leaves)
 {
     struct zones *zones = zones_utc()->of;
     views.field = FIELD_DATE;
@@ -129,7 +129,7 @@ static void the_publisher_frees_what_the_loop_leaves(void **state)
     assert_null(zones->left);
 }
 
-static void in_a_transaction_the_day_is_that_of_exec(void **state)
+TEST(in_a_transaction_the_day_is_that_of_exec)
 {
     views.field = FIELD_DATE;
     zones_set();
@@ -144,7 +144,7 @@ static void in_a_transaction_the_day_is_that_of_exec(void **state)
          "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
-static void what_is_refused(void **state)
+TEST(what_is_refused)
 {
     static const struct {
         const char *request, *answer;
@@ -174,19 +174,4 @@ static void what_is_refused(void **state)
           "-ERR counter 'views' counts by integer, so it has no field of today; CTR.HIT is for counters "
           "by date, hour or month, use HINCRBY\r\n");
     assert_int_equal(fake.adds, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(today_is_the_stores),
-        TEST(each_unknown_zone_is_told),
-        TEST(hours_over_changes_of_clocks),
-        TEST(as_the_counter_spells_it),
-        TEST(a_new_table_holds_at_once),
-        TEST(in_a_transaction_the_day_is_that_of_exec),
-        TEST(the_publisher_frees_what_the_loop_leaves),
-        TEST(what_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
     "counted\r\n"
 #define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
 
-static void a_token_goes_into_the_frame(void **state)
+TEST(a_token_goes_into_the_frame)
 {
     say(client, "ctr.incrby s1:views 7 -3 token order:7/a\r\n");
     assert_slice(fake.token.key, "s1:views");
@@ -20,7 +20,7 @@ static void a_token_goes_into_the_frame(void **state)
     frame_heard(client, ":7\r\n:2\r\n");
 }
 
-static void so_does_one_of_today(void **state)
+TEST(so_does_one_of_today)
 {
     views.field = FIELD_DATE;
     world_now_s = 86400;
@@ -41,7 +41,7 @@ static void so_does_one_of_today(void **state)
     views.field = FIELD_INTEGER;
 }
 
-static void what_is_no_token_is_refused(void **state)
+TEST(what_is_no_token_is_refused)
 {
     char longest[200] =
         "*6\r\n$10\r\nCTR.INCRBY\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$1\r\n1\r\n$5\r\nTOKEN\r\n$129\r\n";
@@ -65,7 +65,7 @@ static void what_is_no_token_is_refused(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void without_room_it_waits_as_a_hit_does(void **state)
+TEST(without_room_it_waits_as_a_hit_does)
 {
     fake.room = 0;
     say(client, "CTR.INCRBY s1:views 7 1 TOKEN a\r\nPING\r\n");
@@ -77,7 +77,7 @@ static void without_room_it_waits_as_a_hit_does(void **state)
     talk(client, "CTR.INCRBY s1:views 7 1 TOKEN a\r\n", "-MASTERDOWN Redis is away; nothing was counted\r\n");
 }
 
-static void a_transaction_takes_tokens(void **state)
+TEST(a_transaction_takes_tokens)
 {
     talk(client, "MULTI\r\nHINCRBY s1:views 7 1\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nEXEC\r\n",
          "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n");
@@ -85,7 +85,7 @@ static void a_transaction_takes_tokens(void **state)
     frame_heard(client, ":1\r\n:7\r\n");
 }
 
-static void a_transaction_with_a_bad_token_is_refused_whole(void **state)
+TEST(a_transaction_with_a_bad_token_is_refused_whole)
 {
     talk(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nCTR.INCRBY s1:views 7 5 TOKEN \"\"\r\nEXEC\r\n",
          "+OK\r\n+QUEUED\r\n" NOT_A_TOKEN ABORTED);
@@ -94,7 +94,7 @@ static void a_transaction_with_a_bad_token_is_refused_whole(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
-static void a_transaction_waits_for_room_for_its_tokens(void **state)
+TEST(a_transaction_waits_for_room_for_its_tokens)
 {
     fake.room = 10; /* two are five cells each, and one for the array */
     talk(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nCTR.INCRBY s1:views 7 5 TOKEN b\r\nEXEC\r\n",
@@ -102,18 +102,4 @@ static void a_transaction_waits_for_room_for_its_tokens(void **state)
     assert_true(client->paused);
     frame_has_room(11);
     frame_heard(client, "*2\r\n:7\r\n:7\r\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_token_goes_into_the_frame),
-        TEST(so_does_one_of_today),
-        TEST(what_is_no_token_is_refused),
-        TEST(without_room_it_waits_as_a_hit_does),
-        TEST(a_transaction_takes_tokens),
-        TEST(a_transaction_with_a_bad_token_is_refused_whole),
-        TEST(a_transaction_waits_for_room_for_its_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

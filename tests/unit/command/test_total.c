@@ -11,7 +11,7 @@ static void answered(enum ask_outcome outcome, const int64_t *totals)
     t->done(t);
 }
 
-static void total_is_a_barrier_and_keeps_the_order_of_fields(void **state)
+TEST(total_is_a_barrier_and_keeps_the_order_of_fields)
 {
     say(client, "HINCRBY s1:views 7 1\r\nCTR.TOTAL s1:views 8 7 8\r\nPING\r\n");
     assert_null(total_out);
@@ -33,7 +33,7 @@ static void total_is_a_barrier_and_keeps_the_order_of_fields(void **state)
     assert_int_equal(client->holds, 0);
 }
 
-static void total_says_why_not(void **state)
+TEST(total_says_why_not)
 {
     const char *told[] = {
         [ASK_MYSQL_DOWN] =
@@ -50,7 +50,7 @@ static void total_says_why_not(void **state)
     }
 }
 
-static void total_refuses_at_the_door(void **state)
+TEST(total_refuses_at_the_door)
 {
     talk(client, "CTR.TOTAL s1:views\r\n", "-ERR wrong number of arguments for 'ctr.total' command\r\n");
     talk(client, "CTR.TOTAL other 1\r\n", "-ERR no counter is configured for key 'other'\r\n");
@@ -71,7 +71,7 @@ static void ask_for(int n)
     buf_free(&b);
 }
 
-static void a_thousand_fields_and_no_more(void **state)
+TEST(a_thousand_fields_and_no_more)
 {
     static const int64_t zeros[1000];
     ask_for(1001);
@@ -84,7 +84,7 @@ static void a_thousand_fields_and_no_more(void **state)
 }
 
 /* The request stays whole until it is answered. */
-static void the_client_goes_meanwhile(void **state)
+TEST(the_client_goes_meanwhile)
 {
     say(client, "CTR.TOTAL s1:views 7 8\r\n");
     on_drop(client);
@@ -105,7 +105,7 @@ static void say_line(const char *request, const char *more)
 
 /* --- FROM first TO last --- */
 
-static void a_range_is_its_fields(void **state)
+TEST(a_range_is_its_fields)
 {
     views.field = FIELD_DATE;
     say(client, "CTR.TOTAL s1:views from 20240228 to 20240301\r\n");
@@ -129,7 +129,7 @@ static void a_range_is_its_fields(void **state)
     views.spelled = (struct value_type){0};
 }
 
-static void ranges_that_are_none(void **state)
+TEST(ranges_that_are_none)
 {
     static const char *const said[][2] = {
         {"CTR.TOTAL s1:views FROM 20240228", "-ERR syntax error\r\n"},
@@ -174,7 +174,7 @@ static void told(const char *request, enum ask_outcome outcome, const int64_t *t
 
 #define AWAY "-ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back\r\n"
 
-static void the_last_totals_when_there_are_no_others(void **state)
+TEST(the_last_totals_when_there_are_no_others)
 {
     told("CTR.TOTAL s1:views 7", ASK_MYSQL_DOWN, NULL, AWAY);
     told("CTR.TOTAL s1:views 7 8", ASK_DONE, (const int64_t[]){5, 6}, "*3\r\n:5\r\n:6\r\n:0\r\n");
@@ -190,7 +190,7 @@ static void the_last_totals_when_there_are_no_others(void **state)
     heard(client, AWAY);
 }
 
-static void a_range_is_a_figure_of_its_own(void **state)
+TEST(a_range_is_a_figure_of_its_own)
 {
     views.field = FIELD_DATE;
     told("CTR.TOTAL s1:views FROM 20240228 TO 20240229", ASK_DONE, (const int64_t[]){5},
@@ -205,7 +205,7 @@ static void a_range_is_a_figure_of_its_own(void **state)
 }
 
 /* A server that does not answer: after a second the last totals are told. What is late becomes the last. */
-static void the_last_totals_instead_of_a_long_wait(void **state)
+UNIT(the_last_totals_instead_of_a_long_wait)
 {
     told("CTR.TOTAL s1:views 7", ASK_DONE, (const int64_t[]){5}, "*2\r\n:5\r\n:0\r\n");
     say(client, "CTR.TOTAL s1:views 7 OR STALE\r\n");
@@ -235,7 +235,7 @@ static void the_last_totals_instead_of_a_long_wait(void **state)
 }
 
 /* The oldest go; the world has room for some hundred. */
-static void not_more_than_there_is_room_for(void **state)
+TEST(not_more_than_there_is_room_for)
 {
     char request[64], reply[64];
     for (int i = 0; i < 1000; i++) {
@@ -247,22 +247,4 @@ static void not_more_than_there_is_room_for(void **state)
     told("CTR.TOTAL s999:views 7", ASK_MYSQL_DOWN, NULL, "*2\r\n:999\r\n:0\r\n");
     told("CTR.TOTAL s0:views 7", ASK_MYSQL_DOWN, NULL, "*2\r\n:0\r\n:0\r\n");
     told("CTR.TOTAL s500:views 7", ASK_MYSQL_DOWN, NULL, AWAY);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(total_is_a_barrier_and_keeps_the_order_of_fields),
-        TEST(total_says_why_not),
-        TEST(total_refuses_at_the_door),
-        TEST(a_thousand_fields_and_no_more),
-        TEST(the_client_goes_meanwhile),
-        TEST(a_range_is_its_fields),
-        TEST(ranges_that_are_none),
-        TEST(the_last_totals_when_there_are_no_others),
-        TEST(a_range_is_a_figure_of_its_own),
-        TEST(the_last_totals_instead_of_a_long_wait),
-        TEST(not_more_than_there_is_room_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static void answered(enum ask_outcome outcome, int64_t local, int64_t replicas)
     conn_flush(client);
 }
 
-static void wait_comes_behind_the_hits(void **state)
+TEST(wait_comes_behind_the_hits)
 {
     say(client, HIT(1) "WAIT 2 500\r\nPING\r\n");
     assert_null(wait_out);
@@ -30,7 +30,7 @@ static void wait_comes_behind_the_hits(void **state)
     heard(client, ":1\r\n+PONG\r\n");
 }
 
-static void waitaof_answers_both(void **state)
+TEST(waitaof_answers_both)
 {
     say(client, "WAITAOF 1 3 0\r\n");
     assert_true(wait_out->disk);
@@ -48,7 +48,7 @@ static uint64_t asked_since_ms(const char *words)
 }
 
 /* Hits answered before this connection's last WAIT that told of them are not asked about again. */
-static void each_wait_is_about_what_came_since(void **state)
+TEST(each_wait_is_about_what_came_since)
 {
     uint64_t later_ms = mono_ms() + 1000;
     uint64_t first_ms = asked_since_ms("WAIT 1 0\r\n");
@@ -65,7 +65,7 @@ static void each_wait_is_about_what_came_since(void **state)
 }
 
 /* By a WAIT that refuses for another reason, or says nothing, the client has not heard that the primary changed. */
-static void unblocked_is_told_once_and_not_lost(void **state)
+TEST(unblocked_is_told_once_and_not_lost)
 {
     uint64_t first_ms = asked_since_ms("WAIT 1 0\r\n");
     command_tick(command, first_ms + 1000);
@@ -84,7 +84,7 @@ static void unblocked_is_told_once_and_not_lost(void **state)
 }
 
 /* It may want its answer, but not for ever. */
-static void a_client_that_shut_its_side_down_is_left_later(void **state)
+TEST(a_client_that_shut_its_side_down_is_left_later)
 {
     say(client, "WAIT 1 0\r\n");
     client->left = true;
@@ -97,7 +97,7 @@ static void a_client_that_shut_its_side_down_is_left_later(void **state)
     heard(client, ":0\r\n");
 }
 
-static void a_client_that_goes_is_told_nothing(void **state)
+TEST(a_client_that_goes_is_told_nothing)
 {
     struct conn *other = conn_open();
     say(other, "WAIT 1 0\r\n");
@@ -112,24 +112,10 @@ static void a_client_that_goes_is_told_nothing(void **state)
     conn_close(other);
 }
 
-static void not_in_a_transaction(void **state)
+TEST(not_in_a_transaction)
 {
     talk(client, "MULTI\r\nWAIT 1 0\r\nEXEC\r\n",
          "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
          "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_null(wait_out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(wait_comes_behind_the_hits),
-        TEST(waitaof_answers_both),
-        TEST(each_wait_is_about_what_came_since),
-        TEST(unblocked_is_told_once_and_not_lost),
-        TEST(a_client_that_shut_its_side_down_is_left_later),
-        TEST(a_client_that_goes_is_told_nothing),
-        TEST(not_in_a_transaction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

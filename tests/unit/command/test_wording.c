@@ -265,7 +265,7 @@ static void says(const struct vector *v)
     world_close();
 }
 
-static void all_vectors(void **state)
+UNIT(all_vectors)
 {
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
         says(&vectors[i]);
@@ -276,7 +276,7 @@ static bool has(struct conn *c, const char *text)
     return memmem(c->said.p, c->said.n, text, strlen(text)) != NULL;
 }
 
-static void long_and_varying_ones(void **state)
+UNIT(long_and_varying_ones)
 {
     world_open();
     struct conn *c = conn_open();
@@ -307,7 +307,7 @@ static void long_and_varying_ones(void **state)
     world_close();
 }
 
-static void unknown_ones_are_cut(void **state)
+UNIT(unknown_ones_are_cut)
 {
     world_open();
     struct conn *c = conn_open();
@@ -319,14 +319,4 @@ static void unknown_ones_are_cut(void **state)
     heard(c, expected);
     conn_close(c);
     world_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_vectors),
-        cmocka_unit_test(long_and_varying_ones),
-        cmocka_unit_test(unknown_ones_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

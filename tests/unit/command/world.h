@@ -178,7 +178,7 @@ static inline int close_world(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+#define TEST(f) UNIT_IN(f, open_world, close_world)
 
 #define HIT(n) "HINCRBY s1:views 7 " #n "\r\n"
 

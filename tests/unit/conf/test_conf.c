@@ -1,14 +1,12 @@
 /* Reading configurations: every value of a good one, and of bad ones the exact sentence with its place. */
+#include "lib/unit.h"
+
 #include "conf/conf.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define COUNTER                                                                                              \
     "counters:\n"                                                                                            \
@@ -67,7 +65,7 @@ static void refused(const char *text, const char *expected)
 #define option_refused(option, said) refused(MYSQL option "\n" COUNTER, "t.yaml:2:" said "\n")
 #define views_refused(option, said) refused(MYSQL COUNTER "    " option "\n", "t.yaml:8:" said "\n")
 
-static void test_defaults(void **state)
+UNIT(test_defaults)
 {
     accepted(MYSQL COUNTER);
     assert_int_equal(c.listen_resp.n, 1);
@@ -117,7 +115,7 @@ static void test_defaults(void **state)
     assert_int_equal(c.counters[0].every_s, 60);
 }
 
-static void test_all_given(void **state)
+UNIT(test_all_given)
 {
     accepted("listen:\n"
              "  resp: [ \"tcp://[::1]:1\", unix:///run/x.sock, tcp://0.0.0.0:65535 ]\n"
@@ -184,7 +182,7 @@ static void test_all_given(void **state)
     assert_null(c.counters[0].column_store);
 }
 
-static void test_shapes_that_are_fine(void **state)
+UNIT(test_shapes_that_are_fine)
 {
     accepted(
         "limits:\n  # clients: 1\nredis:\n" MYSQL COUNTER); /* groups with all their options commented out */
@@ -197,7 +195,7 @@ static void test_shapes_that_are_fine(void **state)
     assert_string_equal(c.counters[1].key, "x");
 }
 
-static void test_unknown(void **state)
+UNIT(test_unknown)
 {
     refused("listne: {}\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"listne\", expected \"listen\"?\n");
     refused(MYSQL "redis:\n  replcas: 1\n" COUNTER,
@@ -243,7 +241,7 @@ static void test_unknown(void **state)
                    "uniques, zone, store_zone, store_names, store_word, tokens, counters, users");
 }
 
-static void test_twice(void **state)
+UNIT(test_twice)
 {
     refused(MYSQL "redis: redis://h/0\n" COUNTER "redis: {}\n",
             "t.yaml:9:1: \"redis\" is given again here, expected once (first at line 2)\n");
@@ -252,7 +250,7 @@ static void test_twice(void **state)
             "t.yaml:8:3: \"views\" is given again here, expected once (first at line 3)\n");
 }
 
-static void test_missing(void **state)
+UNIT(test_missing)
 {
     refused("", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("~", "t.yaml:1:1: the file is empty, expected a map of options\n");
@@ -292,7 +290,7 @@ static bool parse_without(const char *text, struct conf *out, struct buf *proble
 }
 
 /* The groups left out may have errors and may be missing; a name that is only similar is not skipped. */
-static void test_without_groups(void **state)
+UNIT(test_without_groups)
 {
     struct conf of;
     struct buf problems = {0};
@@ -306,7 +304,7 @@ static void test_without_groups(void **state)
     buf_free(&problems);
 }
 
-static void test_types(void **state)
+UNIT(test_types)
 {
     refused("a list\n", "t.yaml:1:1: the file is another text (not shown), expected a map of options\n");
     refused("[ 1 ]\n", "t.yaml:1:1: the file is a list, expected a map of options\n");
@@ -336,7 +334,7 @@ static void test_types(void **state)
                    "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"");
 }
 
-static void test_ranges(void **state)
+UNIT(test_ranges)
 {
     option_refused("redis: { replicas: 101 }",
                    "20: redis.replicas is 101, expected an integer from 0 to 100");
@@ -363,7 +361,7 @@ static void test_ranges(void **state)
 #define WINDOWS_EXPECTED                                                                                     \
     ", expected tiers such as \"5s 30d, 1h 365d\": a window and a time, neither over 3650d, both growing\n"
 
-static void test_lists(void **state)
+UNIT(test_lists)
 {
     static const struct {
         const char *precisions, *what;
@@ -410,7 +408,7 @@ static void test_lists(void **state)
     }
 }
 
-static void test_names(void **state)
+UNIT(test_names)
 {
     option_refused("store_word: \"a b\"",
                    "13: store_word is the text \"a b\", expected a word of at most 32 letters");
@@ -440,7 +438,7 @@ static void test_names(void **state)
             "column\n");
 }
 
-static void test_lookups(void **state)
+UNIT(test_lookups)
 {
     struct buf text = {0};
     accepted(MYSQL COUNTER "    labels: { name: title, table: products, id: \"product$id\" }\n");
@@ -473,7 +471,7 @@ static void test_lookups(void **state)
 
 #define BAD_MODE "an address whose mode is not that of a socket (an octal number such as 0600, 0660 or 0666)"
 
-static void test_address_parts(void **state)
+UNIT(test_address_parts)
 {
     struct conf of;
     struct buf problems = {0};
@@ -494,7 +492,7 @@ static void test_address_parts(void **state)
     conf_free(&of);
 }
 
-static void test_addresses(void **state)
+UNIT(test_addresses)
 {
     static const struct {
         const char *address, *what;
@@ -537,7 +535,7 @@ static void test_addresses(void **state)
     }
 }
 
-static void test_syntax(void **state)
+UNIT(test_syntax)
 {
     refused("a: [ 1\nb: 2\n", "t.yaml:2:2: did not find expected ',' or ']', expected YAML (are the indents "
                               "spaces, and the same in one "
@@ -552,7 +550,7 @@ static void test_syntax(void **state)
 }
 
 /* All at once, in the order of the file, then what is missing. */
-static void test_all_problems(void **state)
+UNIT(test_all_problems)
 {
     refused("lissen: 1\nredis: { replicas: x }\ncounters:\n  V: {}\n",
             "t.yaml:1:1: unknown option \"lissen\", expected \"listen\"?\n"
@@ -562,7 +560,7 @@ static void test_all_problems(void **state)
             "mysql://user@localhost/database?socket=/path\n");
 }
 
-static void test_secrets_stay(void **state)
+UNIT(test_secrets_stay)
 {
     refused("mysql: [ \"mysql://u:" SECRET "@h/d\" ]\n" COUNTER,
             "t.yaml:1:8: mysql is a list, expected a map of options\n"
@@ -626,7 +624,7 @@ static int files_remove(void **state)
     return rmdir(f->dir);
 }
 
-static void test_password_file(void **state)
+UNIT_IN(test_password_file, files_make, files_remove)
 {
     struct files *f = *state;
     static const struct {
@@ -671,7 +669,7 @@ static void test_password_file(void **state)
 }
 
 /* systemd's credential: it goes before the file, after the environment; systemd chooses its mode (0440 where it has ACLs). */
-static void test_password_credential(void **state)
+UNIT_IN(test_password_credential, files_make, files_remove)
 {
     struct files *f = *state;
     char credential[128];
@@ -698,7 +696,7 @@ static void test_password_credential(void **state)
     unsetenv("CREDENTIALS_DIRECTORY");
 }
 
-static void test_password_environment(void **state)
+UNIT_IN(test_password_environment, files_make, files_remove)
 {
     struct files *f = *state;
     put_file(f->secret, "fromfile\n", 0600);
@@ -712,7 +710,7 @@ static void test_password_environment(void **state)
     assert_null(c.redis_password);
 }
 
-static void test_instance_environment(void **state)
+UNIT(test_instance_environment)
 {
     static const char text[] =
         "listen: { resp: \"unix:///run/<instance>.sock\", http: \"tcp://127.0.0.1:738<instance>\" }\n"
@@ -740,7 +738,7 @@ static void test_instance_environment(void **state)
     unsetenv("TALLYD_INSTANCE");
 }
 
-static void test_tokens(void **state)
+UNIT_IN(test_tokens, files_make, files_remove)
 {
     struct files *f = *state;
     put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
@@ -759,7 +757,7 @@ static void test_tokens(void **state)
     assert_string_equal(c.bearers.all[2].secret, "fedcba9876543210");
 }
 
-static void test_tokens_refused(void **state)
+UNIT_IN(test_tokens_refused, files_make, files_remove)
 {
     struct files *f = *state;
     static const struct {
@@ -786,7 +784,7 @@ static void test_tokens_refused(void **state)
     assert_non_null(strstr(e.text, "users other than its owner may read"));
 }
 
-static void test_no_file(void **state)
+UNIT(test_no_file)
 {
     assert_int_equal(load("/nowhere/t.yaml"), ERR_CONFIG);
     assert_string_equal(e.text, "/nowhere/t.yaml: cannot be read (No such file or directory), expected the "
@@ -797,7 +795,7 @@ static void test_no_file(void **state)
                         "-c FILE");
 }
 
-static void test_where(void **state)
+UNIT(test_where)
 {
     char at[64];
     accepted(MYSQL COUNTER
@@ -810,7 +808,7 @@ static void test_where(void **state)
     assert_string_equal(conf_where(&c, 1, CONF_COUNTER_COLUMN_COUNT, at, sizeof(at)), "t.yaml:12:33");
 }
 
-static void test_needs_restart(void **state)
+UNIT(test_needs_restart)
 {
     struct conf a, b;
     struct buf names = {0};
@@ -828,7 +826,7 @@ static void test_needs_restart(void **state)
 }
 
 /* What is written is read back as the same. */
-static void test_write(void **state)
+UNIT(test_write)
 {
     struct conf a, b;
     struct buf text = {0}, names = {0};
@@ -861,7 +859,7 @@ static void test_write(void **state)
     buf_free(&names);
 }
 
-static void test_default(void **state)
+UNIT(test_default)
 {
     struct conf of;
     conf_default(&of);
@@ -873,7 +871,7 @@ static void test_default(void **state)
     conf_free(&of);
 }
 
-static void test_set(void **state)
+UNIT(test_set)
 {
     struct conf of;
     static const char *const urls[] = {"tcp://127.0.0.1:1", "unix:///x"}, *const bad[] = {"unix:///y",
@@ -927,7 +925,7 @@ static bool given(const struct conf *of, enum conf_option option)
     return somewhere;
 }
 
-static void test_shipped_file(void **state)
+UNIT(test_shipped_file)
 {
     const char *path = SOURCE_DIR "/config/tallyd.full.yaml";
     struct conf of, d;
@@ -958,7 +956,7 @@ static void test_shipped_file(void **state)
     conf_free(&d);
 }
 
-static void test_help(void **state)
+UNIT(test_help)
 {
     struct buf help = {0};
     conf_help(&help);
@@ -995,7 +993,7 @@ static void helped(const char *path, const char *first, const char *meant)
     buf_free(&out);
 }
 
-static void test_help_of(void **state)
+UNIT(test_help_of)
 {
     helped("limits.memory", "  limits.memory = 512MiB\n", NULL);
     helped("limits", "  limits.clients = 10000\n", NULL);
@@ -1012,43 +1010,11 @@ static void test_help_of(void **state)
     helped("frobnicate", NULL, NULL);
 }
 
-int main(void)
+static int no_passwords(void **state)
 {
     unsetenv("TALLYD_REDIS_PASSWORD");
     unsetenv("TALLYD_MYSQL_PASSWORD");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_all_given),
-        cmocka_unit_test(test_shapes_that_are_fine),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_without_groups),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_lookups),
-        cmocka_unit_test(test_help_of),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_address_parts),
-        cmocka_unit_test(test_syntax),
-        cmocka_unit_test(test_all_problems),
-        cmocka_unit_test(test_secrets_stay),
-        cmocka_unit_test_setup_teardown(test_password_file, files_make, files_remove),
-        cmocka_unit_test_setup_teardown(test_password_credential, files_make, files_remove),
-        cmocka_unit_test(test_instance_environment),
-        cmocka_unit_test_setup_teardown(test_password_environment, files_make, files_remove),
-        cmocka_unit_test_setup_teardown(test_tokens, files_make, files_remove),
-        cmocka_unit_test_setup_teardown(test_tokens_refused, files_make, files_remove),
-        cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_where),
-        cmocka_unit_test(test_needs_restart),
-        cmocka_unit_test(test_write),
-        cmocka_unit_test(test_default),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_shipped_file),
-        cmocka_unit_test(test_help),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+UNITS_IN(no_passwords, NULL)

@@ -1,18 +1,16 @@
 /* Nearest names: what a typo is taken for, and what is too far from everything. */
+#include "lib/unit.h"
+
 #include "conf/conf.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 static size_t distance(const char *a, const char *b)
 {
     return near_distance(slice_str(a), slice_str(b));
 }
 
-static void test_distance(void **state)
+UNIT(test_distance)
 {
     assert_int_equal(distance("", ""), 0);
     assert_int_equal(distance("", "abc"), 3);
@@ -30,7 +28,7 @@ static void test_distance(void **state)
     assert_int_equal(distance(longer, "a"), 63);
 }
 
-static void test_nearest(void **state)
+UNIT(test_nearest)
 {
     static const char *const names[] = {"run", "check", "migrate", "recover", "verify", "dev"};
     assert_string_equal(near_name(SLICE("chek"), names, 6), "check");
@@ -39,10 +37,4 @@ static void test_nearest(void **state)
     assert_null(near_name(SLICE("frobnicate"), names, 6));
     assert_null(near_name(SLICE(""), names, 6));
     assert_null(near_name(SLICE("x"), names, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distance), cmocka_unit_test(test_nearest)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ static void say_killed(bool lost)
     k->done(k);
 }
 
-static void test_free_then_ours(void **state)
+UNIT(test_free_then_ours)
 {
     struct name *n = name_open();
     name_tick(n, 1000);
@@ -88,7 +88,7 @@ static void test_free_then_ours(void **state)
     assert_null(world.asked);
 }
 
-static void test_links_first(void **state)
+UNIT(test_links_first)
 {
     struct name *n = name_open();
     name_take(n, 1000);
@@ -107,7 +107,7 @@ static void test_links_first(void **state)
 }
 
 /* What was heard of one connection says nothing about the next one's server. */
-static void test_cut(void **state)
+UNIT(test_cut)
 {
     struct name *n = name_open();
     name_take(n, 1000);
@@ -129,7 +129,7 @@ static void test_cut(void **state)
     assert_int_equal(world.taken, 1);
 }
 
-static void test_dead_on_this_machine(void **state)
+UNIT(test_dead_on_this_machine)
 {
     struct name *n = name_open();
     name_take(n, 1000);
@@ -142,7 +142,7 @@ static void test_dead_on_this_machine(void **state)
     assert_non_null(world.killing);
 }
 
-static void test_dead_elsewhere(void **state)
+UNIT(test_dead_elsewhere)
 {
     struct name *n = name_open();
     name_take(n, 1000);
@@ -184,13 +184,13 @@ static void living(const char *holder, uint64_t patient_ms)
     assert_non_null(world.killing);
 }
 
-static void test_living(void **state)
+UNIT(test_living)
 {
     living("other|here", 3000);
     living("other|there", 35000);
 }
 
-static void test_redis_says_nothing(void **state)
+UNIT(test_redis_says_nothing)
 {
     struct name *n = name_open();
     name_take(n, 1000);
@@ -200,18 +200,4 @@ static void test_redis_says_nothing(void **state)
     assert_null(world.killing);
     assert_int_equal(n->error.code, ERR_UNAVAILABLE);
     assert_non_null(strstr(n->error.text, "NOPERM no"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_free_then_ours),
-        cmocka_unit_test(test_links_first),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_dead_on_this_machine),
-        cmocka_unit_test(test_dead_elsewhere),
-        cmocka_unit_test(test_living),
-        cmocka_unit_test(test_redis_says_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

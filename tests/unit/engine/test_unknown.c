@@ -76,7 +76,7 @@ static void scan_answer(enum scan_outcome outcome)
     world.scan->done(world.scan);
 }
 
-static void rejects_then_discards(void **state)
+UNIT(rejects_then_discards)
 {
     struct core c;
     scan_begin(&c);
@@ -94,7 +94,7 @@ static void rejects_then_discards(void **state)
 }
 
 /* A scan is sealed on a thread, and may end after the links were closed: a fence would get no answer then. */
-static void closed_while_a_scan_is_sealed(void **state)
+UNIT(closed_while_a_scan_is_sealed)
 {
     struct core c;
     scan_begin(&c);
@@ -104,13 +104,4 @@ static void closed_while_a_scan_is_sealed(void **state)
     assert_int_equal(world.done, 1);
     assert_true(world.result.failed);
     assert_string_equal(world.result.text, "unknown batches: scan: tallyd is stopping; run recover again");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rejects_then_discards),
-        cmocka_unit_test(closed_while_a_scan_is_sealed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static void put(struct answer_cache *c, const char *question, int64_t stored)
     answer_free(&a);
 }
 
-static void the_last_answer_comes_back(void **state)
+UNIT(the_last_answer_comes_back)
 {
     static struct answer_cache c;
     struct rows_answer a = {0};
@@ -34,7 +34,7 @@ static void the_last_answer_comes_back(void **state)
     answer_cache_close(&c);
 }
 
-static void what_nobody_asks_is_forgotten_first(void **state)
+UNIT(what_nobody_asks_is_forgotten_first)
 {
     static struct answer_cache c;
     struct rows_answer a = {0};
@@ -53,13 +53,4 @@ static void what_nobody_asks_is_forgotten_first(void **state)
     assert_true(answer_cache_get(&c, SLICE("q2"), &a));
     answer_free(&a);
     answer_cache_close(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_answer_comes_back),
-        cmocka_unit_test(what_nobody_asks_is_forgotten_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void expect(const char *text, const char *cell)
     buf_free(&out);
 }
 
-static void texts(void **state)
+UNIT(texts)
 {
     expect("", "");
     expect("red shoes", "red shoes");
@@ -27,7 +27,7 @@ static void texts(void **state)
     expect("a\xff\x01\x7f", "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-static void formulas(void **state)
+UNIT(formulas)
 {
     expect("=1+1", "'=1+1");
     expect("+1", "'+1");
@@ -39,7 +39,7 @@ static void formulas(void **state)
     expect("1-1", "1-1");
 }
 
-static void rows(void **state)
+UNIT(rows)
 {
     struct buf out = {0};
     struct csv c = {.out = &out};
@@ -52,11 +52,4 @@ static void rows(void **state)
     csv_end(&c);
     assert_slice(buf_slice(&out), "item,-5,-9223372036854775808,\r\n1\r\n");
     buf_free(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(formulas),
-                                       cmocka_unit_test(rows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static size_t look(struct label_cache *c, struct panel *p, int first, int n, cha
         assert_string_equal(name, says);                                                                     \
     } while (0)
 
-static void a_name_is_asked_for_once_a_minute(void **state)
+UNIT(a_name_is_asked_for_once_a_minute)
 {
     static struct label_cache c;
     char name[64];
@@ -80,7 +80,7 @@ static void a_name_is_asked_for_once_a_minute(void **state)
     label_cache_close(&c);
 }
 
-static void there_are_so_many_at_most(void **state)
+UNIT(there_are_so_many_at_most)
 {
     static struct label_cache c;
     char name[64];
@@ -94,13 +94,4 @@ static void there_are_so_many_at_most(void **state)
     }
     LOOK(&mysql, 1, 1, 1, "1 v1");
     label_cache_close(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_asked_for_once_a_minute),
-        cmocka_unit_test(there_are_so_many_at_most),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

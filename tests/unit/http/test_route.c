@@ -34,7 +34,7 @@ static size_t count(struct slice text, const char *part)
     return n;
 }
 
-static void every_route_is_in_the_contract(void **state)
+UNIT(every_route_is_in_the_contract)
 {
     for (size_t i = 0; i < routes_n; i++) {
         struct slice text;
@@ -46,7 +46,7 @@ static void every_route_is_in_the_contract(void **state)
     }
 }
 
-static void everything_in_the_contract_has_a_route(void **state)
+UNIT(everything_in_the_contract_has_a_route)
 {
     struct slice all = asset_find(SLICE("openapi.yaml"))->text;
     const char *end = memmem(all.p, all.n, "\ncomponents:", 12);
@@ -54,7 +54,7 @@ static void everything_in_the_contract_has_a_route(void **state)
     assert_int_equal(count(slice_of(all.p, (size_t)(end - all.p)), "\n  /"), routes_n);
 }
 
-static void parameters_are_the_same(void **state)
+UNIT(parameters_are_the_same)
 {
     for (size_t i = 0; i < routes_n; i++) {
         struct slice text;
@@ -81,7 +81,7 @@ static const struct route *find(const char *method, const char *path, const char
     return r;
 }
 
-static void finds_by_method_and_path(void **state)
+UNIT(finds_by_method_and_path)
 {
     const char *allow;
     const struct route *r = find("GET", "/api/stores/7/counters/views", &allow);
@@ -100,15 +100,4 @@ static void finds_by_method_and_path(void **state)
     assert_string_equal(allow, "");
     assert_string_equal(find("GET", "/", &allow)->path, "/");
     assert_null(find("GET", "//", &allow));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_route_is_in_the_contract),
-        cmocka_unit_test(everything_in_the_contract_has_a_route),
-        cmocka_unit_test(parameters_are_the_same),
-        cmocka_unit_test(finds_by_method_and_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static const char *path_of(struct target *t, const char *path)
     return target_read_path(t, slice_str(path));
 }
 
-static void parts_and_decodes(void **state)
+UNIT(parts_and_decodes)
 {
     struct target t;
     assert_null(path_of(&t, "/api/series/s7%3aviews%2F%41/60"));
@@ -21,7 +21,7 @@ static void parts_and_decodes(void **state)
     target_close(&t);
 }
 
-static void an_end_is_a_segment_too(void **state)
+UNIT(an_end_is_a_segment_too)
 {
     struct target t;
     assert_null(path_of(&t, "/"));
@@ -37,7 +37,7 @@ static void an_end_is_a_segment_too(void **state)
     target_close(&t);
 }
 
-static void refuses(void **state)
+UNIT(refuses)
 {
     static const struct {
         const char *path, *fault;
@@ -57,7 +57,7 @@ static void refuses(void **state)
     }
 }
 
-static void takes_each_parameter_once(void **state)
+UNIT(takes_each_parameter_once)
 {
     struct target t = {0};
     struct slice value;
@@ -72,7 +72,7 @@ static void takes_each_parameter_once(void **state)
     target_close(&t);
 }
 
-static void too_many_parameters_are_refused(void **state)
+UNIT(too_many_parameters_are_refused)
 {
     struct target t = {0};
     char name[8];
@@ -85,7 +85,7 @@ static void too_many_parameters_are_refused(void **state)
 }
 
 /* After percent-encoding, any bytes but NUL come back unchanged. */
-static void any_bytes_come_back(void **state)
+UNIT(any_bytes_come_back)
 {
     struct dice dice = dice_new("target");
     for (int round = 0; round < 2000; round++) {
@@ -100,17 +100,4 @@ static void any_bytes_come_back(void **state)
         assert_true(slice_eq(target_segment(&t, 1), slice_of(plain, n)));
         target_close(&t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_and_decodes),
-        cmocka_unit_test(an_end_is_a_segment_too),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(takes_each_parameter_once),
-        cmocka_unit_test(too_many_parameters_are_refused),
-        cmocka_unit_test(any_bytes_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

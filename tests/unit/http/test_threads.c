@@ -173,7 +173,7 @@ static const char *hear(int fd, char *out, size_t size)
 
 /* --- tests --- */
 
-static void nobody_hears_of_a_service_that_was_not_asked(void **state)
+UNIT(nobody_hears_of_a_service_that_was_not_asked)
 {
     static char text[262144];
     begin(100, true);
@@ -193,7 +193,7 @@ static void starts_with(const char *path, const char *line, const char *body)
 }
 
 /* A supervisor that asks at once is not told that the loop hangs, and sends no traffic yet. */
-static void health_before_the_service_was_asked(void **state)
+UNIT(health_before_the_service_was_asked)
 {
     info_held = true;
     begin(0, true);
@@ -233,7 +233,7 @@ static bool stops(void)
 }
 
 /* When the service is blocked, the end waits only for requests that have a worker. */
-static void who_waits_for_a_worker_is_refused_at_the_end(void **state)
+UNIT(who_waits_for_a_worker_is_refused_at_the_end)
 {
     static char text[65536];
     int fds[POOL_OF_ONE + WAITING], refused = 0;
@@ -273,7 +273,7 @@ static void *client(void *arg)
     return NULL;
 }
 
-static void begins_and_ends_beside_requests(void **state)
+UNIT(begins_and_ends_beside_requests)
 {
     pthread_t clients[CLIENTS];
     for (int i = 0; i < 60; i++) {
@@ -290,13 +290,4 @@ static void begins_and_ends_beside_requests(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_hears_of_a_service_that_was_not_asked),
-        cmocka_unit_test(health_before_the_service_was_asked),
-        cmocka_unit_test(who_waits_for_a_worker_is_refused_at_the_end),
-        cmocka_unit_test(begins_and_ends_beside_requests),
-    };
-    return cmocka_run_group_tests(tests, files_make, files_remove);
-}
+UNITS_IN(files_make, files_remove)

@@ -24,7 +24,7 @@ static bool is_here(const char *address, const char *host, bool forwarded)
     return who_asks(&q, &tokens).known;
 }
 
-static void the_loopback_is_here(void **state)
+UNIT(the_loopback_is_here)
 {
     assert_true(is_here("127.0.0.1", "localhost:7371", false));
     assert_true(is_here("127.3.4.5", "127.0.0.1", false));
@@ -32,7 +32,7 @@ static void the_loopback_is_here(void **state)
     assert_true(is_here("::ffff:127.0.0.1", "localhost", false));
 }
 
-static void others_are_not(void **state)
+UNIT(others_are_not)
 {
     assert_false(is_here("192.0.2.1", "localhost", false));
     assert_false(is_here("::ffff:192.0.2.1", "localhost", false));
@@ -44,7 +44,7 @@ static void others_are_not(void **state)
     assert_false(is_here("127.0.0.1", "localhost", true)); /* a proxy */
 }
 
-static void a_proxy_gives_itself_away(void **state)
+UNIT(a_proxy_gives_itself_away)
 {
     static const char *const added[] = {"Forwarded",
                                         "X-Forwarded-For",
@@ -64,7 +64,7 @@ static void a_proxy_gives_itself_away(void **state)
         assert_false(header_is_of_a_proxy(own[i]));
 }
 
-static void another_origin_is_seen(void **state)
+UNIT(another_origin_is_seen)
 {
     const char *host = "127.0.0.1:7371";
     assert_false(is_cross_origin(NULL, NULL, host)); /* no browser */
@@ -79,7 +79,7 @@ static void another_origin_is_seen(void **state)
     assert_true(is_cross_origin(NULL, "http://127.0.0.1:7371", NULL));
 }
 
-static void a_unix_socket_is_here(void **state)
+UNIT(a_unix_socket_is_here)
 {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     struct who_asks q = {.peer = (struct sockaddr *)&local, .host = "anything"};
@@ -99,7 +99,7 @@ static struct who with(const char *authorization)
     return who_asks(&q, &tokens);
 }
 
-static void a_token_is_taken_whole(void **state)
+UNIT(a_token_is_taken_whole)
 {
     struct who w = with("Bearer operator-0123456789");
     assert_true(w.known);
@@ -121,7 +121,7 @@ static void a_token_is_taken_whole(void **state)
         assert_false(with(wrong[i]).known);
 }
 
-static void a_token_too_long_to_be_one_is_refused(void **state)
+UNIT(a_token_too_long_to_be_one_is_refused)
 {
     char text[400] = "Bearer ";
     static char secret[CONF_BEARER_MOST + 1];
@@ -143,7 +143,7 @@ static struct pattern pattern(const char *text)
     return p;
 }
 
-static void names_belong_to_stores(void **state)
+UNIT(names_belong_to_stores)
 {
     struct counter views = {.store = STORE_INTEGER, .key = pattern("s<store>:product_views")};
     views.feeds[FEED_SERIES] = pattern("s<store>:views");
@@ -161,19 +161,4 @@ static void names_belong_to_stores(void **state)
     assert_true(name_is_of(&cs, OP_UNIQ, SLICE("s7:visitors"), none, seven));
     ops.uniq_counter = NULL;
     assert_false(name_is_of(&cs, OP_UNIQ, SLICE("s7:visitors"), none, seven));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loopback_is_here),
-        cmocka_unit_test(others_are_not),
-        cmocka_unit_test(a_unix_socket_is_here),
-        cmocka_unit_test(a_proxy_gives_itself_away),
-        cmocka_unit_test(another_origin_is_seen),
-        cmocka_unit_test(a_token_is_taken_whole),
-        cmocka_unit_test(a_token_too_long_to_be_one_is_refused),
-        cmocka_unit_test(names_belong_to_stores),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

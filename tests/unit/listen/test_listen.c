@@ -302,9 +302,11 @@ static size_t read_all(int fd, size_t n)
     return have;
 }
 
+#define TEST(f) UNIT_IN(f, world_open, world_close)
+
 /* ---- tests ---- */
 
-static void serves_both_at_once(void **state)
+TEST(serves_both_at_once)
 {
     char peer[64];
     int a = client_tcp(), b = client_unix();
@@ -324,7 +326,7 @@ static void serves_both_at_once(void **state)
     until(closed_n == 2);
 }
 
-static void keeps_what_is_left(void **state)
+TEST(keeps_what_is_left)
 {
     int fd = client_tcp();
     const char *text = "say hello\nsay wor";
@@ -340,7 +342,7 @@ static void keeps_what_is_left(void **state)
 }
 
 /* More than fits before the shared area: appended to what is kept. */
-static void keeps_much(void **state)
+TEST(keeps_much)
 {
     int fd = client_unix();
     char *line = heap_alloc(20001);
@@ -363,7 +365,7 @@ static void keeps_much(void **state)
 #define GREEDY_LINES 40000
 
 /* However much one sends, in a turn it is read from once, and several share what is read in a turn. */
-static void one_read_a_turn(void **state)
+TEST(one_read_a_turn)
 {
     static char much[5 * GREEDY_LINES];
     int fds[GREEDY], size = sizeof(much) * 2;
@@ -390,7 +392,7 @@ static void one_read_a_turn(void **state)
         close(fds[i]);
 }
 
-static void paused_is_not_read_from(void **state)
+TEST(paused_is_not_read_from)
 {
     int fd = client_unix();
     put(fd, "say a\nwait\nsay b\n");
@@ -413,7 +415,7 @@ static void paused_is_not_read_from(void **state)
     close(fd);
 }
 
-static void half_a_close_still_gets_its_answer(void **state)
+TEST(half_a_close_still_gets_its_answer)
 {
     int fd = client_tcp();
     put(fd, "owe\nsay a\n");
@@ -427,7 +429,7 @@ static void half_a_close_still_gets_its_answer(void **state)
     until(closed_n == 1);
 }
 
-static void half_a_close_behind_much(void **state)
+TEST(half_a_close_behind_much)
 {
     int fd = client_unix();
     put(fd, "big 70000\nsay a\nbig 70000\nwait\nsay b\nsay without an end");
@@ -441,7 +443,7 @@ static void half_a_close_behind_much(void **state)
     close(fd);
 }
 
-static void finish_lets_all_out(void **state)
+TEST(finish_lets_all_out)
 {
     int fd = client_tcp();
     put(fd, "owe\nfinish\nsay never\n");
@@ -484,7 +486,7 @@ static void expect_eof(int fd)
     assert_int_equal(n, 0);
 }
 
-static void the_last_word_reaches_one_that_sends_on(void **state)
+TEST(the_last_word_reaches_one_that_sends_on)
 {
     int fds[] = {client_tcp(), client_unix()};
     for (int i = 0; i < 2; i++) {
@@ -498,7 +500,7 @@ static void the_last_word_reaches_one_that_sends_on(void **state)
     }
 }
 
-static void one_that_sends_for_ever_is_closed(void **state)
+TEST(one_that_sends_for_ever_is_closed)
 {
     int fd = client_tcp();
     put(fd, "finish\n");
@@ -507,7 +509,7 @@ static void one_that_sends_for_ever_is_closed(void **state)
     close(fd);
 }
 
-static void one_that_never_closes_is_closed(void **state)
+UNIT_IN(one_that_never_closes_is_closed, world_open_brief, world_close)
 {
     int fd = client_tcp();
     put(fd, "finish\n");
@@ -517,7 +519,7 @@ static void one_that_never_closes_is_closed(void **state)
 }
 
 /* They are clients until they are closed, but no newcomer is refused for them. */
-static void those_that_linger_make_room(void **state)
+TEST(those_that_linger_make_room)
 {
     int fds[20];
     for (int i = 0; i < 20; i++) {
@@ -534,7 +536,7 @@ static void those_that_linger_make_room(void **state)
     close(more);
 }
 
-static void stop_waits_for_none_that_lingers(void **state)
+TEST(stop_waits_for_none_that_lingers)
 {
     int fd = client_tcp();
     put(fd, "finish\n");
@@ -565,7 +567,7 @@ static void counting_free(void *arg, void *p)
     free(block);
 }
 
-static void memory_stays_while_somebody_needs_it(void **state)
+TEST(memory_stays_while_somebody_needs_it)
 {
     size_t before = heap_live;
     int fd = client_unix();
@@ -594,7 +596,7 @@ static void memory_stays_while_somebody_needs_it(void **state)
     close(fd);
 }
 
-static void an_idle_connection_is_small(void **state)
+TEST(an_idle_connection_is_small)
 {
     int fds[16];
     char much[3000] = "";
@@ -619,7 +621,7 @@ static void an_idle_connection_is_small(void **state)
 
 /* ---- slow readers ---- */
 
-static void a_slow_reader_is_not_read_from(void **state)
+TEST(a_slow_reader_is_not_read_from)
 {
     int slow = client_unix(), other = client_tcp();
     served(other, "o");
@@ -645,7 +647,7 @@ static void a_slow_reader_is_not_read_from(void **state)
 }
 
 /* The client goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without end. */
-static void a_slow_reader_that_goes_on_sending(void **state)
+TEST(a_slow_reader_that_goes_on_sending)
 {
     int slow = client_unix();
     char line[4096];
@@ -667,7 +669,7 @@ static void a_slow_reader_that_goes_on_sending(void **state)
 }
 
 /* One answer may be longer than the limit of unread bytes: the client is not cut, and is served again when it has read. */
-static void one_long_answer_ends_nothing(void **state)
+TEST(one_long_answer_ends_nothing)
 {
     int fd = client_unix();
     put(fd, "big 17000000\nsay a\n");
@@ -691,7 +693,7 @@ static int lines_taken_of(int fd, int lines, int bytes)
     return (int)t->lines - 1;
 }
 
-static void a_stranger_may_leave_little_unread(void **state)
+TEST(a_stranger_may_leave_little_unread)
 {
     int fd = client_unix();
     served(fd, "a");
@@ -701,7 +703,7 @@ static void a_stranger_may_leave_little_unread(void **state)
 }
 
 /* listen_limits.unread_all is shared out: the first has half of it, the next half of the rest. */
-static void those_who_read_nothing_share_the_limit(void **state)
+TEST(those_who_read_nothing_share_the_limit)
 {
     struct listen_limits few = limits;
     struct listen *other = set;
@@ -733,7 +735,7 @@ static void those_who_read_nothing_share_the_limit(void **state)
     stopped = false;
 }
 
-static void one_that_reads_nothing_is_closed(void **state)
+TEST(one_that_reads_nothing_is_closed)
 {
     struct listen_limits few = limits;
     struct listen *quick = set;
@@ -758,7 +760,7 @@ static void one_that_reads_nothing_is_closed(void **state)
 
 /* ---- too many ---- */
 
-static void too_many_clients_are_told(void **state)
+TEST(too_many_clients_are_told)
 {
     int fds[20];
     for (int i = 0; i < 20; i++)
@@ -783,7 +785,7 @@ static int64_t came(void)
 }
 
 /* However many connections come, a turn of the loop serves the others too. */
-static void a_crowd_comes_in_over_turns(void **state)
+TEST(a_crowd_comes_in_over_turns)
 {
     int fds[80];
     int64_t before = came(), seen = before;
@@ -803,7 +805,7 @@ static void a_crowd_comes_in_over_turns(void **state)
 }
 
 /* A connection that is still held when all ends has no owner. */
-static void stops_with_a_crowd_outside(void **state)
+TEST(stops_with_a_crowd_outside)
 {
     int fds[40];
     for (int i = 0; i < 40; i++)
@@ -819,7 +821,7 @@ static void stops_with_a_crowd_outside(void **state)
 }
 
 /* More wait at a port than are accepted in a turn: all are served, and new ones go to the other who has the port. */
-static void leaves_a_shared_port(void **state)
+TEST(leaves_a_shared_port)
 {
     struct error e;
     char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
@@ -864,7 +866,7 @@ static void on_enough(uv_timer_t *timer)
 }
 
 /* No descriptor is left: clients inside are served, those outside are refused, and the loop sleeps. */
-static void no_descriptors_left(void **state)
+TEST(no_descriptors_left)
 {
     int inside = client_unix(), outside[3];
     served(inside, "a");
@@ -906,7 +908,7 @@ static void with_few_files(void *arg)
     listen_create(&loop, &many);
 }
 
-static void clients_fit_the_files(void **state)
+TEST(clients_fit_the_files)
 {
     struct child_end end = child_run(with_few_files, NULL);
     assert_true(child_exited(&end));
@@ -922,7 +924,7 @@ static enum err add(const char *name, struct error *e)
     return listen_at(url, e);
 }
 
-static void unix_sockets_of_others(void **state)
+TEST(unix_sockets_of_others)
 {
     struct error e;
     struct stat st;
@@ -950,7 +952,7 @@ static void unix_sockets_of_others(void **state)
 
 /* ---- stop ---- */
 
-static void stop_waits_for_answers(void **state)
+TEST(stop_waits_for_answers)
 {
     int a = client_unix(), b = client_tcp();
     served(b, "b");
@@ -977,7 +979,7 @@ static void stop_waits_for_answers(void **state)
     close(b);
 }
 
-static void stop_ends_when_told(void **state)
+TEST(stop_ends_when_told)
 {
     int a = client_unix();
     put(a, "owe\nhold\nsay a\n");
@@ -989,9 +991,7 @@ static void stop_ends_when_told(void **state)
     close(a); /* what was owed and held goes with listen_destroy */
 }
 
-#define test(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
-
-static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
+TEST(adopts_over_the_limit_and_stops_with_the_rest)
 {
     int ends[2], clients[20];
     for (int i = 0; i < 20; i++)
@@ -1011,7 +1011,7 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
 }
 
 /* Nothing of it stays: no socket without a reader. */
-static void session_may_drop_as_it_opens(void **state)
+TEST(session_may_drop_as_it_opens)
 {
     unwelcome = true;
     int tcp = client_tcp(), local = client_unix(), ends[2];
@@ -1031,43 +1031,12 @@ static void session_may_drop_as_it_opens(void **state)
     close(tcp);
 }
 
-int main(void)
+static int counted(void **state)
 {
+    static const struct heap heap = {counting_realloc, counting_free, NULL};
     signal(SIGPIPE, SIG_IGN);
-    heap_replace(&(struct heap){counting_realloc, counting_free, NULL});
-    const struct CMUnitTest tests[] = {
-        test(serves_both_at_once),
-        test(keeps_what_is_left),
-        test(keeps_much),
-        test(one_read_a_turn),
-        test(paused_is_not_read_from),
-        test(half_a_close_still_gets_its_answer),
-        test(half_a_close_behind_much),
-        test(finish_lets_all_out),
-        test(the_last_word_reaches_one_that_sends_on),
-        test(one_that_sends_for_ever_is_closed),
-        cmocka_unit_test_setup_teardown(one_that_never_closes_is_closed, world_open_brief, world_close),
-        test(those_that_linger_make_room),
-        test(stop_waits_for_none_that_lingers),
-        test(memory_stays_while_somebody_needs_it),
-        test(an_idle_connection_is_small),
-        test(a_slow_reader_is_not_read_from),
-        test(a_slow_reader_that_goes_on_sending),
-        test(one_long_answer_ends_nothing),
-        test(a_stranger_may_leave_little_unread),
-        test(those_who_read_nothing_share_the_limit),
-        test(one_that_reads_nothing_is_closed),
-        test(too_many_clients_are_told),
-        test(a_crowd_comes_in_over_turns),
-        test(stops_with_a_crowd_outside),
-        test(leaves_a_shared_port),
-        test(no_descriptors_left),
-        test(clients_fit_the_files),
-        test(adopts_over_the_limit_and_stops_with_the_rest),
-        test(unix_sockets_of_others),
-        test(session_may_drop_as_it_opens),
-        test(stop_waits_for_answers),
-        test(stop_ends_when_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    heap_replace(&heap);
+    return 0;
 }
+
+UNITS_IN(counted, NULL)

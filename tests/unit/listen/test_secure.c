@@ -250,9 +250,11 @@ static void expect(struct client *c, const char *text)
     buf_reset(&c->text);
 }
 
+#define IN(name, world) UNIT_IN(name, world, world_close)
+
 /* --- tests --- */
 
-static void serves(void **state)
+IN(serves, world_open)
 {
     char peer[64];
     struct client a = client_open(), b = client_open();
@@ -270,7 +272,7 @@ static void serves(void **state)
     until(closed_n == 2);
 }
 
-static void serves_who_sends_byte_by_byte(void **state)
+IN(serves_who_sends_byte_by_byte, world_open)
 {
     struct client c = {.fd = socket_open(), .tls = tls_session_create(trust, "shop.example")};
     until((client_send(&c, 1), client_hear(&c), tls_session_state(c.tls) == TLS_READY));
@@ -280,7 +282,7 @@ static void serves_who_sends_byte_by_byte(void **state)
 }
 
 /* What tallyd sends waits for the client, and then comes whole. */
-static void waits_for_a_slow_reader(void **state)
+IN(waits_for_a_slow_reader, world_open)
 {
     struct client c = client_open();
     for (int i = 0; i < 40; i++)
@@ -296,7 +298,7 @@ static void waits_for_a_slow_reader(void **state)
     client_close(&c);
 }
 
-static void keeps_what_comes_in_a_pause(void **state)
+IN(keeps_what_comes_in_a_pause, world_open)
 {
     struct client c = client_open();
     say(&c, "say a\nwait\nsay b\n");
@@ -313,7 +315,7 @@ static void keeps_what_comes_in_a_pause(void **state)
     client_close(&c);
 }
 
-static void ends_are_said(void **state)
+IN(ends_are_said, world_open)
 {
     static char junk[100001];
     memset(junk, 'x', sizeof junk - 1);
@@ -347,7 +349,7 @@ static void ends_are_said(void **state)
 }
 
 /* A cut within a record: what was whole is taken, what was not is not. */
-static void half_a_record_is_nothing(void **state)
+IN(half_a_record_is_nothing, world_open)
 {
     struct client c = client_open();
     say(&c, "say whole\n");
@@ -361,7 +363,7 @@ static void half_a_record_is_nothing(void **state)
     client_close(&c);
 }
 
-static void no_tls_no_service(void **state)
+IN(no_tls_no_service, world_open)
 {
     char bytes[100];
     ssize_t n;
@@ -385,7 +387,7 @@ static void no_tls_no_service(void **state)
     assert_int_equal(STAT_GET(tls_refused), before + 1);
 }
 
-static void handshakes_have_an_end(void **state)
+IN(handshakes_have_an_end, world_open_hasty)
 {
     int silent = socket_open(), dribbling = socket_open();
     assert_int_equal(write(dribbling, "\x16\x03", 2), 2);
@@ -429,7 +431,7 @@ static int flood_step(struct client *all)
 
 /* A client with a finished handshake does not wait for the others; and all finish, though together they take longer than one
  * handshake may. */
-static void handshakes_wait_for_their_turn(void **state)
+IN(handshakes_wait_for_their_turn, world_open_tight)
 {
     struct client c = client_open(), all[MANY];
     int64_t before = STAT_GET(tls_put_off);
@@ -447,7 +449,7 @@ static void handshakes_wait_for_their_turn(void **state)
 }
 
 /* A client that leaves before its hello is answered costs no handshake. */
-static void who_leaves_is_not_waited_for(void **state)
+IN(who_leaves_is_not_waited_for, world_open_tight)
 {
     struct client all[MANY];
     int64_t before = STAT_GET(tls_put_off), failed = STAT_GET(tls_refused);
@@ -461,7 +463,7 @@ static void who_leaves_is_not_waited_for(void **state)
     client_close(&c);
 }
 
-static void stops_in_the_middle_of_handshakes(void **state)
+IN(stops_in_the_middle_of_handshakes, world_open)
 {
     int silent = socket_open();
     struct client c = client_open();
@@ -476,7 +478,7 @@ static void stops_in_the_middle_of_handshakes(void **state)
     close(silent);
 }
 
-static void one_too_many_is_closed(void **state)
+IN(one_too_many_is_closed, world_open)
 {
     int fds[21];
     char byte;
@@ -492,22 +494,4 @@ static void one_too_many_is_closed(void **state)
     until(closed_n == 20);
 }
 
-int main(void)
-{
-#define IN(test, world) cmocka_unit_test_setup_teardown(test, world, world_close)
-    const struct CMUnitTest tests[] = {
-        IN(serves, world_open),
-        IN(serves_who_sends_byte_by_byte, world_open),
-        IN(waits_for_a_slow_reader, world_open),
-        IN(keeps_what_comes_in_a_pause, world_open),
-        IN(ends_are_said, world_open),
-        IN(half_a_record_is_nothing, world_open),
-        IN(no_tls_no_service, world_open),
-        IN(handshakes_have_an_end, world_open_hasty),
-        IN(handshakes_wait_for_their_turn, world_open_tight),
-        IN(who_leaves_is_not_waited_for, world_open_tight),
-        IN(stops_in_the_middle_of_handshakes, world_open),
-        IN(one_too_many_is_closed, world_open),
-    };
-    return cmocka_run_group_tests(tests, files_make, files_remove);
-}
+UNITS_IN(files_make, files_remove)

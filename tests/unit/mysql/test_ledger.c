@@ -37,7 +37,15 @@ static void merge_visits(uint8_t id, uint64_t gen, const char *visits)
     merge_now(&b);
 }
 
-static void gen_highest(void **state)
+static int empty(void **state)
+{
+    shop_empty(&server);
+    return db_is_open(db) ? 0 : (int)db_open(db);
+}
+
+#define TEST(name) UNIT_IN(name, empty, NULL)
+
+TEST(gen_highest)
 {
     uint64_t gen = 9;
     assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e));
@@ -48,7 +56,7 @@ static void gen_highest(void **state)
     assert_true(gen == UINT64_MAX);
 }
 
-static void known(void **state)
+TEST(known)
 {
     struct batch_id ids[3] = {shop_id(3), shop_id(1), shop_id(2)};
     bool is[3] = {true, false, true};
@@ -68,7 +76,7 @@ static void age(uint8_t id, int days)
 
 #define WEEK_S (7 * 24 * 3600)
 
-static void prune(void **state)
+TEST(prune)
 {
     struct batch_id standing = shop_id(2);
     struct ledger_prune p = {
@@ -95,7 +103,7 @@ static void prune(void **state)
 
 /* After a quiet week the highest gen must still be known, or a Redis that was rolled back would not be seen.
  */
-static void prune_keeps_the_highest_gen(void **state)
+TEST(prune_keeps_the_highest_gen)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
     uint64_t gen;
@@ -112,7 +120,7 @@ static void prune_keeps_the_highest_gen(void **state)
 }
 
 /* The batch of a row that was young at the cutoff may have been claimed after the list of existing batches was read. */
-static void prune_goes_by_the_cutoff(void **state)
+TEST(prune_goes_by_the_cutoff)
 {
     struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
     merge_visits(1, 1, "1");
@@ -127,7 +135,7 @@ static void prune_goes_by_the_cutoff(void **state)
     db_close(db);
 }
 
-static void complete_until(void **state)
+TEST(complete_until)
 {
     shop_books("visitors");
     assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
@@ -142,7 +150,7 @@ static void complete_until(void **state)
                                             " tally_counters WHERE counter = 'visitors'");
 }
 
-static void reject_batch(void **state)
+TEST(reject_batch)
 {
     struct batch b;
     size_t short_hash;
@@ -166,7 +174,7 @@ static void reject_batch(void **state)
 
 /* ---- books ---- */
 
-static void books_of_a_gen(void **state)
+TEST(books_of_a_gen)
 {
     struct batch_id ids[2] = {shop_id(2), shop_id(9)};
     struct books b = {0};
@@ -200,7 +208,7 @@ static void books_of_a_gen(void **state)
     books_close(&b);
 }
 
-static void books_times(void **state)
+TEST(books_times)
 {
     struct books b = {0};
     merge_visits(1, 1, "1");
@@ -215,7 +223,7 @@ static void books_times(void **state)
 }
 
 /* Rows on both sides of a chunk's border. */
-static void books_know_rows_by_chunk(void **state)
+TEST(books_know_rows_by_chunk)
 {
     struct batch b;
     struct batch_id id = shop_id(1);
@@ -245,7 +253,7 @@ static void totals_done(struct books_totals *t)
     books_close(&t->books);
 }
 
-static void live_totals(void **state)
+TEST(live_totals)
 {
     struct slice fields[2] = {SLICE("20140921"), SLICE("20140920")}, day[1] = {SLICE("20140920")};
     struct batch_id ids[2] = {shop_id(1), shop_id(9)};
@@ -283,7 +291,7 @@ static void live_totals(void **state)
 }
 
 /* More fields than one statement takes. */
-static void live_totals_of_many_fields(void **state)
+TEST(live_totals_of_many_fields)
 {
     enum { MANY = 1000 };
     static char text[MANY][12];
@@ -306,7 +314,7 @@ static void live_totals_of_many_fields(void **state)
     totals_done(&t);
 }
 
-static void live_total_without_store(void **state)
+TEST(live_total_without_store)
 {
     struct slice fields[1] = {SLICE("it's")};
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = 1};
@@ -335,7 +343,7 @@ static void count_row(void *arg, const struct reject *r)
 
 static const struct rejects_which every;
 
-static void ids(void **state)
+TEST(ids)
 {
     static const char *const bad[] = {"",
                                       "-0-0",
@@ -367,7 +375,7 @@ static void reject_make(uint8_t batch, unsigned seq, const char *field)
         batch, seq, field);
 }
 
-static void chosen(void **state)
+TEST(chosen)
 {
     struct reject_id id = {.batch = shop_id(2), .seq = 1};
     struct rejects_replay run = {.counters = &shop};
@@ -409,7 +417,7 @@ static void chosen(void **state)
     assert_int_equal(n, 1);
 }
 
-static void replay(void **state)
+TEST(replay)
 {
     struct rejects_replay run = {.counters = &shop};
     struct batch b;
@@ -448,7 +456,7 @@ static void replay(void **state)
     assert_int_equal(waiting, 1);
 }
 
-static void errors_are_told(void **state)
+TEST(errors_are_told)
 {
     uint64_t gen;
     sql("RENAME TABLE tally_ledger TO away");
@@ -462,12 +470,6 @@ static void errors_are_told(void **state)
     assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e)); /* the snapshot was ended */
     db_close(db);
     assert_int_equal(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e), ERR_UNAVAILABLE);
-}
-
-static int empty(void **state)
-{
-    shop_empty(&server);
-    return db_is_open(db) ? 0 : (int)db_open(db);
 }
 
 static int start(void **state)
@@ -489,28 +491,4 @@ static int stop(void **state)
     return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, empty)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(gen_highest),
-        TEST(known),
-        TEST(prune),
-        TEST(prune_keeps_the_highest_gen),
-        TEST(prune_goes_by_the_cutoff),
-        TEST(complete_until),
-        TEST(reject_batch),
-        TEST(books_of_a_gen),
-        TEST(books_times),
-        TEST(books_know_rows_by_chunk),
-        TEST(live_totals),
-        TEST(live_totals_of_many_fields),
-        TEST(live_total_without_store),
-        TEST(replay),
-        TEST(ids),
-        TEST(chosen),
-        TEST(errors_are_told),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+UNITS_IN(start, stop)

@@ -23,140 +23,6 @@ static void assert_visitors_once(void)
     assert_sql("1", "SELECT COUNT(*) FROM tally_ledger");
 }
 
-static void once(void **state)
-{
-    visitors_chunk(1);
-    assert_outcome(MERGE_DONE);
-    assert_rows(3, 0);
-    assert_visitors_once();
-    assert_sql(
-        "01010101010101010101010101010101/0/1/visitors/7/3/9",
-        "SELECT CONCAT_WS('/', LOWER(HEX(batch)), chunk, chunks, counter, gen, rows_merged, total) FROM"
-        " tally_ledger WHERE merged_at BETWEEN UTC_TIMESTAMP() - INTERVAL 1 MINUTE AND UTC_TIMESTAMP(3)");
-    assert_sql("000B73373A76697369746F727300083230313430393230/000C7331323A76697369746F7273000832303134303"
-               "93230",
-               "SELECT CONCAT_WS('/', HEX(first_key), HEX(last_key)) FROM tally_ledger");
-    assert_outcome(MERGE_ALREADY);
-    assert_int_equal(bench.chunk.rows_merged, 3);
-    assert_visitors_once();
-}
-
-/* Otherwise pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
-static void found_again_is_young_again(void **state)
-{
-    visitors_chunk(1);
-    assert_outcome(MERGE_DONE);
-    sql("UPDATE tally_ledger SET merged_at = merged_at - INTERVAL 30 DAY");
-    assert_outcome(MERGE_ALREADY);
-    assert_sql("1",
-               "SELECT COUNT(*) FROM tally_ledger WHERE merged_at > UTC_TIMESTAMP() - INTERVAL 1 MINUTE");
-}
-
-static void adds_to_what_stands(void **state)
-{
-    for (uint8_t id = 1; id <= 2; id++) {
-        visitors_chunk(id);
-        assert_outcome(MERGE_DONE);
-    }
-    assert_sql("18", "SELECT SUM(visitors) FROM daily_visitors");
-    assert_sql("18", "SELECT merged FROM tally_counters");
-}
-
-static void empty_chunk(void **state)
-{
-    bench_batch(1, VISITORS, 1);
-    assert_chunk(MERGE_DONE);
-    assert_outcome(MERGE_ALREADY);
-}
-
-static void conflict(void **state)
-{
-    visitors_chunk(1);
-    assert_outcome(MERGE_DONE);
-    bench.chunk.chunks = 2; /* another cut */
-    assert_outcome(MERGE_CONFLICT);
-    bench_batch(1, VISITORS, 7);
-    ROWS("s7:visitors", "20140920", "1");
-    bench_seal(); /* other rows */
-    assert_outcome(MERGE_CONFLICT);
-    assert_visitors_once();
-}
-
-static void too_old(void **state)
-{
-    visitors_chunk(1);
-    bench.chunk.not_after_ms = age_ms() - 1;
-    assert_outcome(MERGE_TOO_OLD);
-    assert_sql("0", "SELECT COUNT(*) FROM tally_ledger");
-}
-
-static void forms(void **state)
-{
-    bench_batch(1, HOURLY, 1);
-    ROWS("s7:hourly", "2014092013", "5");
-    assert_chunk(MERGE_DONE);
-    bench_batch(2, WORDS, 2);
-    ROWS("words", "a", "1", "A", "2", "a ", "3", "\xc3\xa1", "4", "it's \\", "5", "\xff\x01", "6");
-    assert_chunk(MERGE_DONE);
-    bench_batch(3, STORES, 3);
-    ROWS("tS-1:views", "-9223372036854775808", "1", "9223372036854775807", "2");
-    assert_chunk(MERGE_DONE);
-    assert_sql("7/2014-09-20 13:00:00/5", "SELECT CONCAT_WS('/', store_id, hour, n) FROM hourly");
-    assert_sql("41:2 61:1 6120:3 69742773205C:5 C3A1:4 FF01:6",
-               "SELECT CONCAT(HEX(word), ':', n) FROM words ORDER BY word");
-    assert_sql("S-1/-9223372036854775808/1 S-1/9223372036854775807/2",
-               "SELECT CONCAT_WS('/', store, product, n) FROM store_views ORDER BY product");
-}
-
-static void many_chunks(void **state)
-{
-    bench_batch(1, WORDS, 1);
-    bench_rows(batch_add_hash(&bench.batch, SLICE("words"), 2500), "w", 0, 2500);
-    bench_seal();
-    assert_int_equal(batch_chunks(&bench.batch), 3);
-    for (uint32_t i = 0; i < 3; i++) {
-        batch_chunk(&bench.batch, i, &bench.chunk);
-        assert_outcome(MERGE_DONE);
-    }
-    assert_sql("2500", "SELECT SUM(n) FROM words");
-    assert_sql("0:1000 1:1000 2:500", "SELECT CONCAT(chunk, ':', total) FROM tally_ledger ORDER BY chunk");
-}
-
-/* ---- crashes ---- */
-
-static void merge_and_die(void *arg)
-{
-    setenv("TALLYD_CRASH", arg, 1);
-    if (!crash_init()) abort();
-    for (uint8_t id = 1; id <= 2; id++) {
-        visitors_chunk(id);
-        bench.chunk.index = id - 1u; /* as if the second were a later chunk of a batch */
-        merge();
-    }
-}
-
-static void crashes(void **state)
-{
-    static const struct {
-        const char *point;
-        enum merge_outcome then;
-    } points[] = {
-        {"merge_between_chunks", MERGE_ALREADY}, /* the first: it counts the chunks of the process */
-        {"merge_after_ledger", MERGE_DONE},
-        {"merge_before_commit", MERGE_DONE},
-        {"merge_after_commit", MERGE_ALREADY}};
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        struct child_end end = child_run(merge_and_die, (void *)points[i].point);
-        assert_true(child_was_killed(&end, SIGKILL));
-        visitors_chunk(1);
-        assert_outcome(points[i].then);
-        assert_visitors_once();
-        bench_again();
-    }
-}
-
-/* ---- refused rows ---- */
-
 #define WORD "word VARBINARY(255) NOT NULL, "
 #define SHORT "word VARBINARY(5) NOT NULL, " N
 #define N "n BIGINT NOT NULL DEFAULT 0"
@@ -177,6 +43,144 @@ static int words_teardown(void **state)
     words_altered = false;
     return bench_teardown(state);
 }
+
+#define TEST(name) UNIT_IN(name, bench_setup, words_teardown)
+
+/* ---- crashes: the first, for it counts the chunks of the process ---- */
+
+static void merge_and_die(void *arg)
+{
+    setenv("TALLYD_CRASH", arg, 1);
+    if (!crash_init()) abort();
+    for (uint8_t id = 1; id <= 2; id++) {
+        visitors_chunk(id);
+        bench.chunk.index = id - 1u; /* as if the second were a later chunk of a batch */
+        merge();
+    }
+}
+
+TEST(crashes)
+{
+    static const struct {
+        const char *point;
+        enum merge_outcome then;
+    } points[] = {
+        {"merge_between_chunks", MERGE_ALREADY}, /* the first: it counts the chunks of the process */
+        {"merge_after_ledger", MERGE_DONE},
+        {"merge_before_commit", MERGE_DONE},
+        {"merge_after_commit", MERGE_ALREADY}};
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        struct child_end end = child_run(merge_and_die, (void *)points[i].point);
+        assert_true(child_was_killed(&end, SIGKILL));
+        visitors_chunk(1);
+        assert_outcome(points[i].then);
+        assert_visitors_once();
+        bench_again();
+    }
+}
+
+/* ---- once ---- */
+
+TEST(once)
+{
+    visitors_chunk(1);
+    assert_outcome(MERGE_DONE);
+    assert_rows(3, 0);
+    assert_visitors_once();
+    assert_sql(
+        "01010101010101010101010101010101/0/1/visitors/7/3/9",
+        "SELECT CONCAT_WS('/', LOWER(HEX(batch)), chunk, chunks, counter, gen, rows_merged, total) FROM"
+        " tally_ledger WHERE merged_at BETWEEN UTC_TIMESTAMP() - INTERVAL 1 MINUTE AND UTC_TIMESTAMP(3)");
+    assert_sql("000B73373A76697369746F727300083230313430393230/000C7331323A76697369746F7273000832303134303"
+               "93230",
+               "SELECT CONCAT_WS('/', HEX(first_key), HEX(last_key)) FROM tally_ledger");
+    assert_outcome(MERGE_ALREADY);
+    assert_int_equal(bench.chunk.rows_merged, 3);
+    assert_visitors_once();
+}
+
+/* Otherwise pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
+TEST(found_again_is_young_again)
+{
+    visitors_chunk(1);
+    assert_outcome(MERGE_DONE);
+    sql("UPDATE tally_ledger SET merged_at = merged_at - INTERVAL 30 DAY");
+    assert_outcome(MERGE_ALREADY);
+    assert_sql("1",
+               "SELECT COUNT(*) FROM tally_ledger WHERE merged_at > UTC_TIMESTAMP() - INTERVAL 1 MINUTE");
+}
+
+TEST(adds_to_what_stands)
+{
+    for (uint8_t id = 1; id <= 2; id++) {
+        visitors_chunk(id);
+        assert_outcome(MERGE_DONE);
+    }
+    assert_sql("18", "SELECT SUM(visitors) FROM daily_visitors");
+    assert_sql("18", "SELECT merged FROM tally_counters");
+}
+
+TEST(empty_chunk)
+{
+    bench_batch(1, VISITORS, 1);
+    assert_chunk(MERGE_DONE);
+    assert_outcome(MERGE_ALREADY);
+}
+
+TEST(conflict)
+{
+    visitors_chunk(1);
+    assert_outcome(MERGE_DONE);
+    bench.chunk.chunks = 2; /* another cut */
+    assert_outcome(MERGE_CONFLICT);
+    bench_batch(1, VISITORS, 7);
+    ROWS("s7:visitors", "20140920", "1");
+    bench_seal(); /* other rows */
+    assert_outcome(MERGE_CONFLICT);
+    assert_visitors_once();
+}
+
+TEST(too_old)
+{
+    visitors_chunk(1);
+    bench.chunk.not_after_ms = age_ms() - 1;
+    assert_outcome(MERGE_TOO_OLD);
+    assert_sql("0", "SELECT COUNT(*) FROM tally_ledger");
+}
+
+TEST(forms)
+{
+    bench_batch(1, HOURLY, 1);
+    ROWS("s7:hourly", "2014092013", "5");
+    assert_chunk(MERGE_DONE);
+    bench_batch(2, WORDS, 2);
+    ROWS("words", "a", "1", "A", "2", "a ", "3", "\xc3\xa1", "4", "it's \\", "5", "\xff\x01", "6");
+    assert_chunk(MERGE_DONE);
+    bench_batch(3, STORES, 3);
+    ROWS("tS-1:views", "-9223372036854775808", "1", "9223372036854775807", "2");
+    assert_chunk(MERGE_DONE);
+    assert_sql("7/2014-09-20 13:00:00/5", "SELECT CONCAT_WS('/', store_id, hour, n) FROM hourly");
+    assert_sql("41:2 61:1 6120:3 69742773205C:5 C3A1:4 FF01:6",
+               "SELECT CONCAT(HEX(word), ':', n) FROM words ORDER BY word");
+    assert_sql("S-1/-9223372036854775808/1 S-1/9223372036854775807/2",
+               "SELECT CONCAT_WS('/', store, product, n) FROM store_views ORDER BY product");
+}
+
+TEST(many_chunks)
+{
+    bench_batch(1, WORDS, 1);
+    bench_rows(batch_add_hash(&bench.batch, SLICE("words"), 2500), "w", 0, 2500);
+    bench_seal();
+    assert_int_equal(batch_chunks(&bench.batch), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        batch_chunk(&bench.batch, i, &bench.chunk);
+        assert_outcome(MERGE_DONE);
+    }
+    assert_sql("2500", "SELECT SUM(n) FROM words");
+    assert_sql("0:1000 1:1000 2:500", "SELECT CONCAT(chunk, ':', total) FROM tally_ledger ORDER BY chunk");
+}
+
+/* ---- refused rows ---- */
 
 /* 40 good words, each 1, and what else the caller adds before the seal. */
 static uint32_t words_40(uint8_t id, uint64_t more)
@@ -206,7 +210,7 @@ static void one_refused(const char *field, const char *value, const char *reason
     assert_sql("1", "SELECT COUNT(*) FROM tally_rejects");
 }
 
-static void refused_field(void **state)
+TEST(refused_field)
 {
     char field[TEXT_BYTES_MAX + 2];
     memset(field, 'x', sizeof field - 1);
@@ -215,7 +219,7 @@ static void refused_field(void **state)
 }
 
 /* Sums of books are modulo 2^64: of a chunk, of the counter up and down, and of several realms. */
-static void books_go_round(void **state)
+TEST(books_go_round)
 {
     bench_row(words_40(1, 1), "zad", "9223372036854775807");
     assert_chunk(MERGE_DONE);
@@ -237,7 +241,7 @@ static void books_go_round(void **state)
 #define NO_BAD "CREATE TRIGGER no_bad BEFORE INSERT ON words FOR EACH ROW IF NEW.word = 'bad' THEN "
 
 /* A row that stood before keeps what it had. */
-static void refused_alone(void **state)
+TEST(refused_alone)
 {
     static const struct {
         const char *columns, *before, *field, *value, *reason;
@@ -270,7 +274,7 @@ static void refused_alone(void **state)
 }
 
 /* Negative sums on a count that is UNSIGNED, or narrow, or NULL: each is added where the sum fits, or refused alone. */
-static void counts_with_bounds(void **state)
+TEST(counts_with_bounds)
 {
     words_table(WORD "n TINYINT UNSIGNED NULL");
     sql("INSERT INTO words VALUES ('five', 5), ('four', 4), ('null', NULL), ('full', 250), ('nil', NULL)");
@@ -289,7 +293,7 @@ static void counts_with_bounds(void **state)
 }
 
 /* The delta alone is refused, the sum is not. */
-static void a_valid_sum_is_applied(void **state)
+TEST(a_valid_sum_is_applied)
 {
     static const char *const guards[][2] = {
         {"ALTER TABLE words ADD CONSTRAINT guard CHECK (n >= 0)", "ALTER TABLE words DROP CONSTRAINT guard"},
@@ -313,7 +317,7 @@ static void a_valid_sum_is_applied(void **state)
     }
 }
 
-static void refused_foreign_key(void **state)
+TEST(refused_foreign_key)
 {
     sql("CREATE TABLE known_words (word VARBINARY(255) NOT NULL PRIMARY KEY) ENGINE=InnoDB");
     for (int i = 10; i < 50; i++)
@@ -324,7 +328,7 @@ static void refused_foreign_key(void **state)
     sql("DROP TABLE known_words");
 }
 
-static void first_and_last_refused(void **state)
+TEST(first_and_last_refused)
 {
     sql("INSERT INTO words VALUES ('a', 9223372036854775807), ('zzzzz', 9223372036854775807)");
     uint32_t hash = words_40(1, 2);
@@ -337,7 +341,7 @@ static void first_and_last_refused(void **state)
 }
 
 /* Codes of MySQL, of proxies and of nobody: what one row of 41 alone meets is its own. */
-static void refused_with_any_code(void **state)
+TEST(refused_with_any_code)
 {
     static const unsigned codes[] = {30001, 9501, 1105, 5, 1146, 1142, 1062, 3105, 1526};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -352,7 +356,7 @@ static void refused_with_any_code(void **state)
 }
 
 /* More than half of a chunk, by MySQL and by the counter's kind. */
-static void many_refused(void **state)
+TEST(many_refused)
 {
     char field[16];
     words_table(SHORT);
@@ -377,7 +381,7 @@ static void words_only(uint8_t id, const char *a, const char *b)
 }
 
 /* (!) Which is at fault, the rows or the table? A row that MySQL took before tells. */
-static void none_taken(void **state)
+TEST(none_taken)
 {
     words_table(SHORT);
     words_only(1, "longer", "longest");
@@ -410,7 +414,7 @@ static void none_taken(void **state)
     assert_sql("15/5", BOOKS);
 }
 
-static void none_taken_for_their_values(void **state)
+TEST(none_taken_for_their_values)
 {
     words_table(SHORT);
     words_only(1, "longer", "longest");
@@ -425,7 +429,7 @@ static void none_taken_for_their_values(void **state)
     sql("DROP TRIGGER no_words");
 }
 
-static void single_row_refused(void **state)
+TEST(single_row_refused)
 {
     words_table(SHORT);
     bench_batch(1, WORDS, 1);
@@ -439,7 +443,7 @@ static void single_row_refused(void **state)
 }
 
 /* tallyd migrate --ledger-lost: the batch is merged once more, and MySQL still has what it refused of it. */
-static void refused_again_without_a_ledger(void **state)
+TEST(refused_again_without_a_ledger)
 {
     bench_batch(1, WORDS, 1);
     ROWS("words", "a", "1", "b", "x");
@@ -452,7 +456,7 @@ static void refused_again_without_a_ledger(void **state)
 
 /* ---- tables and rights that do not fit ---- */
 
-static void held_by_the_table(void **state)
+TEST(held_by_the_table)
 {
     visitors_chunk(1);
     sql("RENAME TABLE daily_visitors TO away");
@@ -469,7 +473,7 @@ static void held_by_the_table(void **state)
 }
 
 /* The collation takes two fields for one row: both are counted in it. */
-static void a_folding_column(void **state)
+TEST(a_folding_column)
 {
     words_table("word VARCHAR(255) COLLATE utf8mb4_general_ci NOT NULL, n BIGINT NOT NULL DEFAULT 0");
     bench_batch(1, WORDS, 1);
@@ -478,14 +482,14 @@ static void a_folding_column(void **state)
     assert_sql("1 3", "SELECT CONCAT(COUNT(*), ' ', SUM(n)) FROM words");
 }
 
-static void held_without_a_counter(void **state)
+TEST(held_without_a_counter)
 {
     visitors_chunk(1);
     bench.batch.counter = NULL;
     assert_outcome(MERGE_HELD);
 }
 
-static void down_while_read_only(void **state)
+TEST(down_while_read_only)
 {
     static char user[] = "app";
     sql("CREATE USER app@localhost");
@@ -505,7 +509,7 @@ static void down_while_read_only(void **state)
     sql("DROP USER app@localhost");
 }
 
-static void down_without_a_server(void **state)
+TEST(down_without_a_server)
 {
     static char nowhere[] = "/nowhere/at/all";
     bench.config.socket = nowhere;
@@ -516,7 +520,7 @@ static void down_without_a_server(void **state)
 
 /* ---- locks ---- */
 
-static void lock_timeout_then_done(void **state)
+TEST(lock_timeout_then_done)
 {
     bench.config.lock_wait_s = 1;
     visitors_chunk(1);
@@ -535,7 +539,7 @@ static void lock_timeout_then_done(void **state)
 }
 
 /* Of the row of one hash: the other is merged, and the ledger says what is left, for whoever merges the chunk again. */
-static void a_lock_delays_its_hash_alone(void **state)
+TEST(a_lock_delays_its_hash_alone)
 {
     char blocks[40];
     bench.config.lock_wait_s = 1;
@@ -568,7 +572,7 @@ static void a_lock_delays_its_hash_alone(void **state)
 }
 
 /* A tallyd that knows of no parts takes it for another chunk; one that does, for no other's rows. */
-static void a_part_has_a_digest_of_its_own(void **state)
+TEST(a_part_has_a_digest_of_its_own)
 {
     bench.config.lock_wait_s = 0;
     visitors_chunk(1);
@@ -582,7 +586,7 @@ static void a_part_has_a_digest_of_its_own(void **state)
 }
 
 /* Many are locked: those between them are merged, whatever the order, and no lock of ours is held while we wait for the shop's. */
-static void locks_here_and_there(void **state)
+TEST(locks_here_and_there)
 {
     char name[32];
     bench.config.lock_wait_s = 0;
@@ -609,7 +613,7 @@ static void locks_here_and_there(void **state)
 }
 
 /* The lock is never released: the chunk is given back and nothing is left behind. */
-static void lock_timeout_for_good(void **state)
+TEST(lock_timeout_for_good)
 {
     bench.config.lock_wait_s = 0;
     visitors_chunk(1);
@@ -627,7 +631,7 @@ static void lock_timeout_for_good(void **state)
     assert_visitors_once();
 }
 
-static void deadlock(void **state)
+TEST(deadlock)
 {
     bench.config.lock_wait_s = 8;
     visitors_chunk(1);
@@ -649,7 +653,7 @@ static void deadlock(void **state)
 }
 
 /* The second merger of a chunk waits for the first to end. */
-static void two_mergers(void **state)
+TEST(two_mergers)
 {
     struct bench other;
     bench_open(&other);
@@ -679,7 +683,7 @@ static void kill_waiting(void)
     await_sql("0", "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = %s", id);
 }
 
-static void killed_in_the_middle(void **state)
+TEST(killed_in_the_middle)
 {
     visitors_chunk(1);
     sql("BEGIN");
@@ -691,7 +695,7 @@ static void killed_in_the_middle(void **state)
     assert_visitors_once();
 }
 
-static void server_killed_between(void **state)
+TEST(server_killed_between)
 {
     visitors_chunk(1);
     assert_outcome(MERGE_DONE);
@@ -703,7 +707,7 @@ static void server_killed_between(void **state)
 }
 
 /* Of the COMMIT itself, and of its answer. */
-static void commit_cut(void **state)
+TEST(commit_cut)
 {
     for (int answer = 0; answer < 2; answer++) {
         bench_through_proxy();
@@ -720,7 +724,7 @@ static void commit_cut(void **state)
 }
 
 /* What MySQL refused in the first try is found again in the second, and noted once. */
-static void commit_cut_with_a_refused_row(void **state)
+TEST(commit_cut_with_a_refused_row)
 {
     bench_through_proxy();
     sql("INSERT INTO words VALUES ('bad', 9223372036854775807)");
@@ -739,7 +743,7 @@ static void commit_cut_with_a_refused_row(void **state)
 
 /* The server has COMMIT in its socket when it is stopped. Whether it then commits or sees the closed link
  * first is its own affair: the ledger row tells, and the rows are there once. */
-static void commit_stopped(void **state)
+TEST(commit_stopped)
 {
     bench_through_proxy();
     bench.config.read_timeout_s = bench.config.connect_timeout_s = bench.config.lock_wait_s = 1;
@@ -754,7 +758,7 @@ static void commit_stopped(void **state)
 
 /* ---- size ---- */
 
-static void packet_lowered(void **state)
+TEST(packet_lowered)
 {
     char field[TEXT_BYTES_MAX + 1];
     visitors_chunk(1);
@@ -775,7 +779,7 @@ static void packet_lowered(void **state)
 }
 
 /* A reject that fits into no packet cannot be dropped: it is held until the bound is raised. */
-static void packet_too_small_for_a_reject(void **state)
+TEST(packet_too_small_for_a_reject)
 {
     char field[6000];
     memset(field, 'x', sizeof field);
@@ -791,7 +795,7 @@ static void packet_too_small_for_a_reject(void **state)
 }
 
 /* With the smallest packet and the longest names one row alone is too much. */
-static void packet_too_small_for_a_row(void **state)
+TEST(packet_too_small_for_a_row)
 {
     struct counter wide = shop_all[STORES];
     char name[65], store[65], field[65], count[65], product[TEXT_BYTES_MAX];
@@ -828,7 +832,7 @@ static void packet_too_small_for_a_row(void **state)
 }
 
 /* A link was lost after a large statement: the next is half as large, and success lets it grow again. */
-static void large_statement_cut(void **state)
+TEST(large_statement_cut)
 {
     char field[TEXT_BYTES_MAX];
     bench_batch(1, WORDS, 1);
@@ -852,7 +856,7 @@ static void large_statement_cut(void **state)
     assert_sql("100", "SELECT COUNT(*) FROM words");
 }
 
-static void session(void **state)
+TEST(session)
 {
     struct db *db = db_create(&server.config);
     struct slice cell[4];
@@ -871,55 +875,4 @@ static void session(void **state)
     db_destroy(&db);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, words_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(crashes), /* the first: it counts the chunks of the process */
-        TEST(session),
-        TEST(once),
-        TEST(found_again_is_young_again),
-        TEST(adds_to_what_stands),
-        TEST(empty_chunk),
-        TEST(conflict),
-        TEST(too_old),
-        TEST(forms),
-        TEST(many_chunks),
-        TEST(refused_field),
-        TEST(books_go_round),
-        TEST(refused_alone),
-        TEST(counts_with_bounds),
-        TEST(a_valid_sum_is_applied),
-        TEST(refused_foreign_key),
-        TEST(first_and_last_refused),
-        TEST(refused_with_any_code),
-        TEST(many_refused),
-        TEST(none_taken),
-        TEST(none_taken_for_their_values),
-        TEST(single_row_refused),
-        TEST(refused_again_without_a_ledger),
-        TEST(held_by_the_table),
-        TEST(a_folding_column),
-        TEST(held_without_a_counter),
-        TEST(down_while_read_only),
-        TEST(down_without_a_server),
-        TEST(lock_timeout_then_done),
-        TEST(lock_timeout_for_good),
-        TEST(a_lock_delays_its_hash_alone),
-        TEST(a_part_has_a_digest_of_its_own),
-        TEST(locks_here_and_there),
-        TEST(deadlock),
-        TEST(two_mergers),
-        TEST(killed_in_the_middle),
-        TEST(server_killed_between),
-        TEST(commit_cut),
-        TEST(commit_cut_with_a_refused_row),
-        TEST(commit_stopped),
-        TEST(packet_lowered),
-        TEST(packet_too_small_for_a_reject),
-        TEST(packet_too_small_for_a_row),
-        TEST(large_statement_cut),
-    };
-    return cmocka_run_group_tests(tests, shop_start, shop_stop);
-}
+UNITS_IN(shop_start, shop_stop)

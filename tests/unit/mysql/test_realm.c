@@ -39,7 +39,9 @@ static struct realm_look look(const struct history_read *redis, const char *lane
     return out;
 }
 
-static void first_realms(void **state)
+#define TEST(name) UNIT_IN(name, no_realm, NULL)
+
+TEST(first_realms)
 {
     sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
         " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')"); /* as sql/002 makes it */
@@ -55,7 +57,7 @@ static void first_realms(void **state)
     assert_sql("2*2,4*4", REALMS);
 }
 
-static void a_free_realm_is_of_as_many_lanes(void **state)
+TEST(a_free_realm_is_of_as_many_lanes)
 {
     assert_fine(realms_free_make(server.db, 2, 2, &e));
     struct history_read redis = redis_of(0, "a");
@@ -68,7 +70,7 @@ static void a_free_realm_is_of_as_many_lanes(void **state)
 }
 
 /* From version 1: its one realm has a ledger, so it is not the cluster's, whose configuration migrate was given. */
-static void the_realm_of_an_older_redis_stays_its_own(void **state)
+TEST(the_realm_of_an_older_redis_stays_its_own)
 {
     sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
         " VALUES (REPEAT(x'01', 16), REPEAT(x'00', 16), '', '', NOW(3), '')");
@@ -132,13 +134,13 @@ static void lanes_begin_at_once(void)
     assert_sql("16", "SELECT COUNT(DISTINCT taken_by) FROM tally_realms");
 }
 
-static void lanes_that_begin_at_once_get_one_each(void **state)
+TEST(lanes_that_begin_at_once_get_one_each)
 {
     for (int i = 0; i < 10; i++)
         lanes_begin_at_once();
 }
 
-static void a_realm_keeps_its_number(void **state)
+TEST(a_realm_keeps_its_number)
 {
     sql("INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by)"
         " VALUES (REPEAT(x'05', 16), REPEAT(x'06', 16), 'a', 'history of a', NOW(3), 'before')");
@@ -180,7 +182,7 @@ static void seconds_pass(void)
         " alive_at = alive_at - INTERVAL 6 SECOND");
 }
 
-static void a_copy_waits_for_who_has_the_epoch(void **state)
+TEST(a_copy_waits_for_who_has_the_epoch)
 {
     const struct epoch epoch = {.realm = shop_id(5), .id = shop_id(6)},
                        over = {.realm = shop_id(5), .id = shop_id(7)};
@@ -206,7 +208,7 @@ static void a_copy_waits_for_who_has_the_epoch(void **state)
     assert_sql("1", ASKED); /* of the new epoch nobody has asked */
 }
 
-static void who_had_the_epoch_waits_for_nobody(void **state)
+TEST(who_had_the_epoch_waits_for_nobody)
 {
     merged_for_a();
     assert_true(look_of("b", 6, false).taken);
@@ -219,7 +221,7 @@ static void who_had_the_epoch_waits_for_nobody(void **state)
 }
 
 /* What was answered by a clock that was put back since is no answer to a later question. */
-static void an_answer_from_the_future_is_none(void **state)
+TEST(an_answer_from_the_future_is_none)
 {
     merged_for_a();
     sql("UPDATE tally_realms SET asked_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR, alive_at = asked_at");
@@ -229,7 +231,7 @@ static void an_answer_from_the_future_is_none(void **state)
     assert_int_equal(look_of("b", 0, false).outcome, REALM_OURS);
 }
 
-static void who_joins_answers(void **state)
+TEST(who_joins_answers)
 {
     merged_for_a();
     assert_int_equal(look_of("b", 0, false).outcome, REALM_ASKED);
@@ -240,7 +242,7 @@ static void who_joins_answers(void **state)
     assert_int_equal(look_of("b", 0, false).outcome, REALM_LIVES);
 }
 
-static void who_is_behind_asks_nobody(void **state)
+TEST(who_is_behind_asks_nobody)
 {
     merged_for_a();
     sql("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
@@ -251,7 +253,7 @@ static void who_is_behind_asks_nobody(void **state)
     sql("DELETE FROM tally_ledger");
 }
 
-static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
+TEST(an_accepted_redis_gets_one_of_as_many_lanes)
 {
     struct batch_id nothing = {{0}}, realm;
     uint64_t highest;
@@ -268,7 +270,7 @@ static void an_accepted_redis_gets_one_of_as_many_lanes(void **state)
     assert_sql("1*1,2*3", REALMS);
 }
 
-static void a_number_that_no_realm_has(void **state)
+TEST(a_number_that_no_realm_has)
 {
     const struct schema_rules rules = {.lanes = 4};
     static const struct {
@@ -290,23 +292,4 @@ static void a_number_that_no_realm_has(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, no_realm)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(first_realms),
-        TEST(a_copy_waits_for_who_has_the_epoch),
-        TEST(who_had_the_epoch_waits_for_nobody),
-        TEST(an_answer_from_the_future_is_none),
-        TEST(who_joins_answers),
-        TEST(who_is_behind_asks_nobody),
-        TEST(a_free_realm_is_of_as_many_lanes),
-        TEST(the_realm_of_an_older_redis_stays_its_own),
-        TEST(lanes_that_begin_at_once_get_one_each),
-        TEST(a_realm_keeps_its_number),
-        TEST(an_accepted_redis_gets_one_of_as_many_lanes),
-        TEST(a_number_that_no_realm_has),
-    };
-    return cmocka_run_group_tests(tests, shop_start, shop_stop);
-}
+UNITS_IN(shop_start, shop_stop)

@@ -76,13 +76,15 @@ static void some_are_there(enum missing missing, const char *rejects)
     }
 }
 
-static void there_and_not_there(void **state)
+#define TEST(name) UNIT_IN(name, bench_setup, bench_teardown)
+
+TEST(there_and_not_there)
 {
     some_are_there(MISSING_REJECT, "c=4 dd=8");
     assert_sql(ROW_MISSING, "SELECT DISTINCT reason FROM tally_rejects");
 }
 
-static void there_and_dropped(void **state)
+TEST(there_and_dropped)
 {
     some_are_there(MISSING_DROP, "");
 }
@@ -101,7 +103,7 @@ static void none_is_there(enum missing missing, const char *waiting)
     assert_sql("2", "SELECT id FROM posts WHERE word = 'after'"); /* no id is used up */
 }
 
-static void all_are_missing(void **state)
+TEST(all_are_missing)
 {
     none_is_there(MISSING_REJECT, "400");
     bench_again();
@@ -124,7 +126,7 @@ static void words_with_full(int full)
 }
 
 /* Of 63 rows 3 may be refused; the missing ones are not among them. */
-static void missing_and_refused(void **state)
+TEST(missing_and_refused)
 {
     static const char *const waiting[] = {"full=3 none=20", "full=3"};
     for (int drop = 0; drop < 2; drop++) {
@@ -143,7 +145,7 @@ static void missing_and_refused(void **state)
     }
 }
 
-static void refused_beside_missing(void **state)
+TEST(refused_beside_missing)
 {
     posts_bench(MISSING_REJECT);
     words_with_full(4);
@@ -154,7 +156,7 @@ static void refused_beside_missing(void **state)
     assert_sql("588", "SELECT SUM(n) FROM posts");
 }
 
-static void not_an_integer(void **state)
+TEST(not_an_integer)
 {
     posts_table(BYTES COUNT, "('a', 1)");
     posts_bench(MISSING_DROP);
@@ -173,7 +175,7 @@ static void not_an_integer(void **state)
 
 /* Counts at their bounds; texts of one row; those that are too much together, of which the first is added and the second
  * refused; and a CHAR. */
-static void some_taken(void **state)
+TEST(some_taken)
 {
     static const struct {
         const char *columns, *stands, *words, *books, *rejects;
@@ -204,7 +206,7 @@ static void some_taken(void **state)
 }
 
 /* A text that the column's set lacks is no `?`, and one that is no UTF-8 holds no other. */
-static void texts_that_a_column_lacks(void **state)
+TEST(texts_that_a_column_lacks)
 {
     static const char *const columns[] = {
         TEXT("latin1", "latin1_swedish_ci") COUNT, TEXT("utf8mb4", "utf8mb4_unicode_ci") COUNT,
@@ -227,7 +229,7 @@ static void texts_that_a_column_lacks(void **state)
     }
 }
 
-static void texts_of_a_set(void **state)
+TEST(texts_of_a_set)
 {
     posts_table(TEXT("latin1", "latin1_swedish_ci") COUNT, "(CONVERT(_utf8mb4 x'C3A9' USING latin1), 0)");
     posts_bench(MISSING_REJECT);
@@ -238,7 +240,7 @@ static void texts_of_a_set(void **state)
 }
 
 /* A BINARY is never equal to a shorter text. */
-static void held_by_a_binary(void **state)
+TEST(held_by_a_binary)
 {
     posts_table("word BINARY(8) NOT NULL PRIMARY KEY" COUNT, "('short', 0)");
     posts_bench(MISSING_REJECT);
@@ -258,7 +260,7 @@ static void two_words(void)
 }
 
 /* The shop's DELETE came first: the merge waits for its end, and goes by that. */
-static void deleted_before_the_look(void **state)
+TEST(deleted_before_the_look)
 {
     static const char *const ends[] = {"ROLLBACK", "COMMIT"};
     for (int i = 0; i < 2; i++) {
@@ -284,7 +286,7 @@ static void *delete_main(void *arg)
 }
 
 /* Between the look and the update a DELETE waits for our lock: what it deletes has our hits. */
-static void deleted_behind_the_look(void **state)
+TEST(deleted_behind_the_look)
 {
     pthread_t thread;
     void *deleted;
@@ -312,7 +314,7 @@ static void deleted_behind_the_look(void **state)
 }
 
 /* Rows that are all there are updated without a look. After one that was missing tallyd looks first, in eight chunks that miss none. */
-static void looks_when_some_are_missing(void **state)
+TEST(looks_when_some_are_missing)
 {
     static const struct {
         const char *third, *words;
@@ -339,7 +341,7 @@ static void looks_when_some_are_missing(void **state)
 }
 
 /* The first statement finds `a` missing, then the second waits for too long. By the next merge there is an `a`. */
-static void tried_again(void **state)
+TEST(tried_again)
 {
     char field[30];
     posts_table(BYTES COUNT, "('zzzzzzzzzzzz', 0), ('b', 0)");
@@ -366,7 +368,7 @@ static void tried_again(void **state)
     assert_sql("10", "SELECT COUNT(*) FROM tally_rejects");
 }
 
-static void deadlock(void **state)
+TEST(deadlock)
 {
     two_words();
     sql("BEGIN");
@@ -386,7 +388,7 @@ static void deadlock(void **state)
 }
 
 /* A row of the table that is none of the chunk's is not waited for. */
-static void other_rows_are_not_locked(void **state)
+TEST(other_rows_are_not_locked)
 {
     two_words();
     bench.config.lock_wait_s = 1;
@@ -401,7 +403,7 @@ static void other_rows_are_not_locked(void **state)
 }
 
 /* Of the COMMIT itself, and of its answer. */
-static void commit_is_cut(void **state)
+TEST(commit_is_cut)
 {
     for (int answer = 0; answer < 2; answer++) {
         bench_through_proxy();
@@ -451,7 +453,7 @@ static void long_chunk(const char *type)
     packet_set(1024);
 }
 
-static void packet_too_small_for_a_row(void **state)
+TEST(packet_too_small_for_a_row)
 {
     long_chunk("VARBINARY(255)");
     enum merge_outcome got = merge();
@@ -464,7 +466,7 @@ static void packet_too_small_for_a_row(void **state)
 }
 
 /* A text compares by a longer statement, of which none fits. */
-static void packet_too_small_for_all(void **state)
+TEST(packet_too_small_for_all)
 {
     long_chunk("VARCHAR(255) CHARACTER SET latin1");
     enum merge_outcome got = merge();
@@ -508,18 +510,18 @@ static void sets_merged(enum missing missing, const char *expected)
     assert_string_equal(ask_sql(SETS_ARE), expected);
 }
 
-static void sets_of_upserts(void **state)
+TEST(sets_of_upserts)
 {
     sets_merged(MISSING_INSERT, "a/6/now/NULL/now/today/app/0 b/2/now/now/0/today/w'eb/-7");
 }
 
-static void sets_of_updates(void **state)
+TEST(sets_of_updates)
 {
     sets_merged(MISSING_REJECT, "a/6/now/NULL/now/today/app/0");
 }
 
 /* A row that MySQL refuses is set in nothing either. */
-static void sets_of_a_refused_row(void **state)
+TEST(sets_of_a_refused_row)
 {
     posts_table(SETS_TABLE, "('a', 9223372036854775807), ('b', 0)");
     posts_bench(MISSING_REJECT);
@@ -605,21 +607,21 @@ static void wide_merged(enum missing missing, const char *expected)
     "9223372036854775807,42,d'e,2024-05-01,2024-05-02_" hour ":00:00,202402,2024," hour ",2024-05-02T" hour  \
     ",it's,-3," n
 
-static void columns_of_all_kinds(void **state)
+TEST(columns_of_all_kinds)
 {
     wide_merged(MISSING_INSERT, WIDE_SHOWN("22", "2") " 0,0,x,1970-01-01,1970-01-01_00:00:00,197001,1970,0,"
                                                       "1970-01-01T00,it's,-3,4 " WIDE_SHOWN("23", "101"));
     assert_books("7/0/1", "");
 }
 
-static void columns_of_all_kinds_there(void **state)
+TEST(columns_of_all_kinds_there)
 {
     wide_merged(MISSING_REJECT, WIDE_SHOWN("23", "101"));
     assert_books("1/6/1", "1970-01-01T00|197001=4 2024-05-02T22|202402=2");
 }
 
 /* Whatever the kinds are, the key finds the row: others, which the shop has locked, are not looked at. */
-static void columns_of_all_kinds_by_their_key(void **state)
+TEST(columns_of_all_kinds_by_their_key)
 {
     wide_make();
     wide.missing = MISSING_REJECT;
@@ -643,7 +645,7 @@ static void columns_of_all_kinds_by_their_key(void **state)
 /* ---- fields that name a column ---- */
 
 /* Each column is a pass over the chunk: what one pass found missing is not missed again by the next. */
-static void counts_of_a_row(void **state)
+TEST(counts_of_a_row)
 {
     static const struct named_count counts[] = {{S("viewed"), S("viewed")}, {S("sold"), S("sold")}};
     const struct counter c = {.name = S("posts"),
@@ -670,7 +672,7 @@ static void counts_of_a_row(void **state)
 /* ---- beside merges ---- */
 
 /* One that is not there, one that the column folds, and some that its set lacks, which keep no other from being read. */
-static void live_totals(void **state)
+TEST(live_totals)
 {
     static const char *const columns[] = {TEXT("utf8mb4", "utf8mb4_general_ci") ", n INT NULL",
                                           TEXT("latin1", "latin1_swedish_ci") ", n INT NULL"};
@@ -690,7 +692,7 @@ static void live_totals(void **state)
 }
 
 /* A reject of a row that is not there waits until it is, and is counted once. */
-static void replayed_when_it_is_there(void **state)
+TEST(replayed_when_it_is_there)
 {
     struct error e;
     const struct rejects_which every = {0};
@@ -729,7 +731,7 @@ static void adjust_is(const char *id, const char *field, bool to, int64_t by, en
     assert_int_equal(outcome, expected);
 }
 
-static void adjusted_where_it_is(void **state)
+TEST(adjusted_where_it_is)
 {
     posts.missing = MISSING_REJECT;
     sql("DELETE FROM tally_adjustments");
@@ -747,40 +749,4 @@ static void adjusted_where_it_is(void **state)
     assert_words("a=0 b=9 gone=5");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(there_and_not_there),
-        TEST(there_and_dropped),
-        TEST(all_are_missing),
-        TEST(missing_and_refused),
-        TEST(refused_beside_missing),
-        TEST(not_an_integer),
-        TEST(some_taken),
-        TEST(texts_that_a_column_lacks),
-        TEST(texts_of_a_set),
-        TEST(held_by_a_binary),
-        TEST(deleted_before_the_look),
-        TEST(deleted_behind_the_look),
-        TEST(looks_when_some_are_missing),
-        TEST(tried_again),
-        TEST(deadlock),
-        TEST(other_rows_are_not_locked),
-        TEST(commit_is_cut),
-        TEST(packet_too_small_for_a_row),
-        TEST(packet_too_small_for_all),
-        TEST(sets_of_upserts),
-        TEST(sets_of_updates),
-        TEST(sets_of_a_refused_row),
-        TEST(columns_of_all_kinds),
-        TEST(columns_of_all_kinds_there),
-        TEST(columns_of_all_kinds_by_their_key),
-        TEST(counts_of_a_row),
-        TEST(live_totals),
-        TEST(replayed_when_it_is_there),
-        TEST(adjusted_where_it_is),
-    };
-    return cmocka_run_group_tests(tests, shop_start, shop_stop);
-}
+UNITS_IN(shop_start, shop_stop)

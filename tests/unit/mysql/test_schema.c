@@ -83,12 +83,21 @@ static void visitors_table(const char *columns, const char *rest)
 #define GOOD_COLUMNS "store_id BIGINT NOT NULL, day DATE NOT NULL, visitors BIGINT NOT NULL DEFAULT 0"
 #define GOOD_KEY ", PRIMARY KEY (store_id, day)"
 
-static void sound(void **state)
+static int afresh(void **state)
+{
+    sql("DROP TABLE IF EXISTS daily_visitors, words, hourly");
+    shop_create(&server);
+    return 0;
+}
+
+#define TEST(name) UNIT_IN(name, afresh, report_over)
+
+TEST(sound)
 {
     assert_sound();
 }
 
-static void refused_and_mended_tables(void **state)
+TEST(refused_and_mended_tables)
 {
     static const struct {
         const char *columns, *rest, *reason;
@@ -108,7 +117,7 @@ static void refused_and_mended_tables(void **state)
 #define OTHER_COUNT(type) "store_id BIGINT NOT NULL, day DATE NOT NULL, visitors " type GOOD_KEY
 
 /* Any integer counts. The counter's key is a unique key, in any order; what else must differ does so by itself. */
-static void sound_tables(void **state)
+TEST(sound_tables)
 {
     static const char *const columns[] = {
         OTHER_COUNT("TINYINT NOT NULL"),
@@ -135,7 +144,7 @@ static void sound_tables(void **state)
 
 #define ANOTHER_ROW "the unique key other of daily_visitors does not hold all of (`store_id`, `day`)"
 
-static void refused_tables(void **state)
+TEST(refused_tables)
 {
     static const char *const tables[][2] = {
         {OTHER_COUNT("DECIMAL(20, 0) NOT NULL"),
@@ -168,7 +177,7 @@ static void warned(const char *reason)
     assert_reason(reason);
 }
 
-static void room_is_told(void **state)
+TEST(room_is_told)
 {
     static const struct schema_rules told = {.room = true};
     visitors_table(OTHER_COUNT("SMALLINT UNSIGNED NOT NULL"), "");
@@ -177,7 +186,7 @@ static void room_is_told(void **state)
     warned("the highest count is 65000, and a row's hits beyond 65535");
 }
 
-static void key_column_missing(void **state)
+TEST(key_column_missing)
 {
     visitors_table("store_id BIGINT NOT NULL, datum DATE NOT NULL, visitors BIGINT NOT NULL,"
                    " PRIMARY KEY (store_id, datum)",
@@ -187,13 +196,13 @@ static void key_column_missing(void **state)
     assert_reason("Columns that do for columns.field: store_id, datum, visitors");
 }
 
-static void hour_in_a_date(void **state)
+TEST(hour_in_a_date)
 {
     sql("ALTER TABLE hourly MODIFY COLUMN hour DATE NOT NULL");
     refused(&shop_all[HOURLY], "hourly.hour is date, which does not hold");
 }
 
-static void serial_store(void **state)
+TEST(serial_store)
 {
     visitors_table("store_id BIGINT AUTO_INCREMENT, day DATE NOT NULL, visitors BIGINT NOT NULL" GOOD_KEY,
                    "");
@@ -201,7 +210,7 @@ static void serial_store(void **state)
     warned("a hit on an id that is not there makes a row");
 }
 
-static void key_of_prefixes(void **state)
+TEST(key_of_prefixes)
 {
     sql("ALTER TABLE words DROP PRIMARY KEY, ADD PRIMARY KEY (word(10))");
     look(&strict);
@@ -209,7 +218,7 @@ static void key_of_prefixes(void **state)
     assert_reason("the unique key PRIMARY of words does not hold all of (`word`)");
 }
 
-static void folding_text(void **state)
+TEST(folding_text)
 {
     static const char *const types[] = {"VARCHAR(255) COLLATE utf8mb4_general_ci",
                                         "VARCHAR(255) COLLATE utf8mb4_bin",
@@ -225,20 +234,20 @@ static void folding_text(void **state)
 }
 
 /* Its values end with NUL bytes, so that none is equal to what the app sent. */
-static void binary_text(void **state)
+TEST(binary_text)
 {
     sql("ALTER TABLE words MODIFY COLUMN word BINARY(100) NOT NULL");
     look(&strict);
     assert_true(schema_refused(&report, &shop_all[WORDS]));
 }
 
-static void exact_text_is_sound(void **state)
+TEST(exact_text_is_sound)
 {
     sql("ALTER TABLE words MODIFY COLUMN word VARCHAR(255) COLLATE utf8mb4_nopad_bin NOT NULL");
     assert_sound();
 }
 
-static void view(void **state)
+TEST(view)
 {
     sql("RENAME TABLE daily_visitors TO away");
     sql("CREATE VIEW daily_visitors AS SELECT * FROM away");
@@ -251,7 +260,7 @@ static void view(void **state)
 
 /* ---- the server ---- */
 
-static void flush(void **state)
+TEST(flush)
 {
     const struct schema_rules accepted = {.accept_flush = true};
     sql("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
@@ -262,7 +271,7 @@ static void flush(void **state)
     refused_and_mended(NULL, "innodb_flush_log_at_trx_commit is 2");
 }
 
-static void server_mended(void **state)
+TEST(server_mended)
 {
     sql("SET GLOBAL read_only = 1");
     refused_and_mended(NULL, "the server is read-only");
@@ -272,24 +281,9 @@ static void server_mended(void **state)
     refused_and_mended(NULL, "table tally_ledger has engine MyISAM");
 }
 
-/* The last of all: the server is started again with a binary log. */
-static void binary_log(void **state)
-{
-    mariadb_kill(&server);
-    server.args[0] = "--log-bin=binlog";
-    server.args[1] = "--binlog-format=STATEMENT";
-    mariadb_back(&server);
-    look(&strict);
-    assert_int_equal(report.n, 2);
-    assert_int_equal(report.all[0].level, SCHEMA_WARN);
-    assert_reason("sync_binlog is 0");
-    assert_int_equal(report.all[1].level, SCHEMA_REFUSE);
-    refused_and_mended(NULL, "binlog_format is STATEMENT");
-}
-
 /* ---- tallyd's own ---- */
 
-static void own_missing(void **state)
+TEST(own_missing)
 {
     struct error e;
     uint32_t from, to;
@@ -318,7 +312,7 @@ static void own_dropped_is_made_again(const char *table, const char *lost)
     assert_sound();
 }
 
-static void own_dropped(void **state)
+TEST(own_dropped)
 {
     own_dropped_is_made_again("tally_counters", "the sums of what was merged");
     own_dropped_is_made_again("tally_rejects", "the rows that MySQL refused");
@@ -328,7 +322,7 @@ static void own_dropped(void **state)
 
 /* If an empty ledger replaced it, what it knew could be merged again: tallyd never makes one unasked, not even when the versions
  * are gone. */
-static void own_ledger_dropped(void **state)
+TEST(own_ledger_dropped)
 {
     struct error e;
     unsigned dropped;
@@ -345,7 +339,7 @@ static void own_ledger_dropped(void **state)
     }
 }
 
-static void own_newer(void **state)
+TEST(own_newer)
 {
     struct error e;
     sql("INSERT INTO tally_schema VALUES (999, NOW(3))");
@@ -357,7 +351,7 @@ static void own_newer(void **state)
     sql("DELETE FROM tally_schema WHERE version = 999");
 }
 
-static void migrate_twice(void **state)
+TEST(migrate_twice)
 {
     struct error e;
     uint32_t from, to, created;
@@ -380,7 +374,7 @@ static void *migrate_main(void *arg)
     return NULL;
 }
 
-static void migrate_at_once(void **state)
+TEST(migrate_at_once)
 {
     pthread_t threads[4];
     bool good[4];
@@ -397,7 +391,7 @@ static void migrate_at_once(void **state)
                "SELECT CONCAT_WS('/', COUNT(*), (SELECT COUNT(*) FROM tally_realms)) FROM tally_schema");
 }
 
-static void migrate_waits_for_the_other(void **state)
+TEST(migrate_waits_for_the_other)
 {
     pthread_t thread;
     bool good;
@@ -413,7 +407,7 @@ static void migrate_waits_for_the_other(void **state)
     assert_sound();
 }
 
-static void printed_is_what_runs(void **state)
+TEST(printed_is_what_runs)
 {
     struct buf all = {0}, tables = {0};
     schema_print(&all);
@@ -431,42 +425,19 @@ static void printed_is_what_runs(void **state)
     buf_free(&tables);
 }
 
-static int afresh(void **state)
+/* The last of all: the server is started again with a binary log. */
+TEST(binary_log)
 {
-    sql("DROP TABLE IF EXISTS daily_visitors, words, hourly");
-    shop_create(&server);
-    return 0;
+    mariadb_kill(&server);
+    server.args[0] = "--log-bin=binlog";
+    server.args[1] = "--binlog-format=STATEMENT";
+    mariadb_back(&server);
+    look(&strict);
+    assert_int_equal(report.n, 2);
+    assert_int_equal(report.all[0].level, SCHEMA_WARN);
+    assert_reason("sync_binlog is 0");
+    assert_int_equal(report.all[1].level, SCHEMA_REFUSE);
+    refused_and_mended(NULL, "binlog_format is STATEMENT");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, afresh, report_over)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(sound),
-        TEST(refused_and_mended_tables),
-        TEST(sound_tables),
-        TEST(refused_tables),
-        TEST(room_is_told),
-        TEST(key_column_missing),
-        TEST(hour_in_a_date),
-        TEST(serial_store),
-        TEST(key_of_prefixes),
-        TEST(folding_text),
-        TEST(binary_text),
-        TEST(exact_text_is_sound),
-        TEST(view),
-        TEST(flush),
-        TEST(server_mended),
-        TEST(own_missing),
-        TEST(own_dropped),
-        TEST(own_ledger_dropped),
-        TEST(own_newer),
-        TEST(migrate_twice),
-        TEST(migrate_at_once),
-        TEST(migrate_waits_for_the_other),
-        TEST(printed_is_what_runs),
-        TEST(binary_log),
-    };
-    return cmocka_run_group_tests(tests, shop_start, shop_stop);
-}
+UNITS_IN(shop_start, shop_stop)

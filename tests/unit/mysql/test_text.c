@@ -33,7 +33,7 @@ static void url_is(const char *url, const char *user, const char *password, cons
     db_config_close(&c);
 }
 
-static void url_good(void **state)
+UNIT(url_good)
 {
     url_is("mysql://tally@127.0.0.1:3306/shop", "tally", NULL, "127.0.0.1", 3306, "shop", NULL);
     url_is("mysql://tally@localhost/shop?socket=/run/my%20sql.sock", "tally", NULL, "localhost", 0, "shop",
@@ -45,7 +45,7 @@ static void url_good(void **state)
     url_is("mysql:///shop", NULL, NULL, NULL, 0, "shop", NULL);
 }
 
-static void url_of_several_hosts(void **state)
+UNIT(url_of_several_hosts)
 {
     static const char *const want[] = {"db1:3306", "db2:3307", "::1:9", "localhost"};
     struct db_config c;
@@ -64,7 +64,7 @@ static void url_of_several_hosts(void **state)
     assert_int_equal(c.hosts_n, 0);
 }
 
-static void url_bad(void **state)
+UNIT(url_bad)
 {
     static const char *const bad[] = {"",
                                       "mysql:/x/shop",
@@ -100,7 +100,7 @@ static void url_bad(void **state)
     }
 }
 
-static void password_of_its_own(void **state)
+UNIT(password_of_its_own)
 {
     struct db_config c;
     struct error e;
@@ -112,7 +112,7 @@ static void password_of_its_own(void **state)
 }
 
 /* The table of the facts about MySQL, code by code. */
-static void codes(void **state)
+UNIT(codes)
 {
     static const struct {
         enum code_class class;
@@ -141,7 +141,7 @@ static void codes(void **state)
 const char *db_tls_advice(const char *said); /* its header wants mysql.h, which no test sees */
 
 /* One certificate for another name, as each library says it. */
-static void advice_of_tls(void **state)
+UNIT(advice_of_tls)
 {
     static const char *const said[] = {"Validation of SSL server certificate failed",
                                        "TLS/SSL error: Hostname verification failed", "hostname mismatch",
@@ -151,7 +151,7 @@ static void advice_of_tls(void **state)
     assert_non_null(strstr(db_tls_advice("certificate has expired"), "renew"));
 }
 
-static void dialects(void **state)
+UNIT(dialects)
 {
     assert_int_equal(db_dialect_of("8.0.19", false), DB_VALUES);
     assert_int_equal(db_dialect_of("8.0.20-0ubuntu", false), DB_ROW_ALIAS);
@@ -190,7 +190,7 @@ static void upsert_is(enum db_dialect dialect, bool nullable, const char *expect
     buf_free(&key);
 }
 
-static void upsert_text(void **state)
+UNIT(upsert_text)
 {
     upsert_is(DB_VALUES, false,
               "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
@@ -206,7 +206,7 @@ static void upsert_text(void **state)
               " AS tallyd_row ON DUPLICATE KEY UPDATE `n` = `product_views`.`n` + tallyd_row.`n`");
 }
 
-static void update_text(void **state)
+UNIT(update_text)
 {
     struct buf sql = {0};
     const struct columns forms = {
@@ -228,7 +228,7 @@ static void key_is(enum column_form form, struct slice field, const char *expect
     buf_free(&key);
 }
 
-static void key_text(void **state)
+UNIT(key_text)
 {
     key_is(FORM_INTEGER, SLICE("20140920"), "20140920");
     key_is(FORM_DATE, SLICE("20140920"), "'2014-09-20'");
@@ -239,7 +239,7 @@ static void key_text(void **state)
     key_is(FORM_TEXT, SLICE("ab"), "_utf8mb4 x'6162'");
 }
 
-static void forms(void **state)
+UNIT(forms)
 {
     assert_int_equal(column_form_of(SLICE("bigint"), SLICE("")), FORM_INTEGER);
     assert_int_equal(column_form_of(SLICE("INT"), SLICE("")), FORM_INTEGER);
@@ -263,7 +263,7 @@ static void forms(void **state)
     assert_true(column_fits_store(FORM_BYTES, STORE_INTEGER));
 }
 
-static void statements_of_a_file(void **state)
+UNIT(statements_of_a_file)
 {
     struct slice rest =
         SLICE("-- a comment;\n\nCREATE TABLE a (\n  x INT COMMENT 'a; b'\n);\n-- more\nDROP TABLE b;");
@@ -275,29 +275,9 @@ static void statements_of_a_file(void **state)
     assert_false(sql_next(&rest, &statement));
 }
 
-static void files_are_numbered(void **state)
+UNIT(files_are_numbered)
 {
     assert_true(sql_files_n > 0);
     for (size_t i = 0; i < sql_files_n; i++)
         assert_int_equal(sql_files[i].version, i + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(url_good),
-        cmocka_unit_test(url_of_several_hosts),
-        cmocka_unit_test(url_bad),
-        cmocka_unit_test(password_of_its_own),
-        cmocka_unit_test(codes),
-        cmocka_unit_test(advice_of_tls),
-        cmocka_unit_test(dialects),
-        cmocka_unit_test(upsert_text),
-        cmocka_unit_test(update_text),
-        cmocka_unit_test(key_text),
-        cmocka_unit_test(forms),
-        cmocka_unit_test(statements_of_a_file),
-        cmocka_unit_test(files_are_numbered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,7 +150,9 @@ static void load_new(int n)
     load_submit();
 }
 
-static void many(void **state)
+#define TEST(name) UNIT_IN(name, world_setup, world_teardown)
+
+TEST(many)
 {
     world_open(4);
     load_make(200);
@@ -187,7 +189,7 @@ static void question_done(struct db_job *job)
     world.done++;
 }
 
-static void jobs(void **state)
+TEST(jobs)
 {
     struct question q = {.job = {.work = question_work, .done = question_done}};
     world_open(2);
@@ -200,7 +202,7 @@ static void jobs(void **state)
     assert_int_equal(q.gen, 4);
 }
 
-static void down_and_up_again(void **state)
+TEST(down_and_up_again)
 {
     struct question q = {.job = {.work = question_work, .done = question_done}};
     world_up();
@@ -222,7 +224,7 @@ static void down_and_up_again(void **state)
     assert_int_equal(world.outcomes[MERGE_DONE], 3);
 }
 
-static void down_from_the_start(void **state)
+TEST(down_from_the_start)
 {
     static char nowhere[] = "/nowhere/at/all";
     world.db.socket = nowhere;
@@ -235,7 +237,7 @@ static void down_from_the_start(void **state)
 }
 
 /* A server that lives and does not take writes is down; it is up again when it does. */
-static void down_while_read_only(void **state)
+TEST(down_while_read_only)
 {
     static char user[] = "app";
     sql("CREATE USER app@localhost");
@@ -254,7 +256,7 @@ static void down_while_read_only(void **state)
 }
 
 /* All leave the server and are back before the loop looks: the loop is told of both, since what it knew may be over. */
-static void down_and_up_in_one_turn(void **state)
+TEST(down_and_up_in_one_turn)
 {
     static const char sessions[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'",
                       deletes[] = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE"
@@ -276,7 +278,7 @@ static void down_and_up_in_one_turn(void **state)
 }
 
 /* One table that refuses is no outage. */
-static void held_is_not_down(void **state)
+TEST(held_is_not_down)
 {
     world_up();
     sql("RENAME TABLE words TO away");
@@ -287,7 +289,7 @@ static void held_is_not_down(void **state)
     sql("RENAME TABLE away TO words");
 }
 
-static void close_finishes_the_work(void **state)
+TEST(close_finishes_the_work)
 {
     world_open(2);
     load_new(50);
@@ -297,7 +299,7 @@ static void close_finishes_the_work(void **state)
     assert_sql("1000", "SELECT SUM(n) FROM words");
 }
 
-static void close_answers_late_comers(void **state)
+TEST(close_answers_late_comers)
 {
     world_up();
     load_make(2);
@@ -310,7 +312,7 @@ static void close_answers_late_comers(void **state)
 }
 
 /* Stopped server: the read timeout is 10 s, the deadline is what counts. */
-static void close_with_a_stopped_server(void **state)
+TEST(close_with_a_stopped_server)
 {
     world.db.connect_timeout_s = 1;
     world.db.read_timeout_s = 20;
@@ -327,7 +329,7 @@ static void close_with_a_stopped_server(void **state)
 
 /* Before the first probe was answered, during the first chunks, with a deadline that is over at once: everything is answered once,
  * and what is reported as merged is in MySQL. (More may be: a COMMIT whose answer was cut off.) */
-static void closes_at_any_moment(void **state)
+TEST(closes_at_any_moment)
 {
     for (uint32_t i = 0; i < 60; i++) {
         world_setup(state);
@@ -343,22 +345,4 @@ static void closes_at_any_moment(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(many),
-        TEST(jobs),
-        TEST(down_and_up_again),
-        TEST(down_from_the_start),
-        TEST(down_while_read_only),
-        TEST(down_and_up_in_one_turn),
-        TEST(held_is_not_down),
-        TEST(close_finishes_the_work),
-        TEST(close_answers_late_comers),
-        TEST(close_with_a_stopped_server),
-        TEST(closes_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, shop_start, shop_stop);
-}
+UNITS_IN(shop_start, shop_stop)

@@ -11,7 +11,7 @@ static size_t hit(const char *text, struct hit_bytes *h)
     return request_hit(slice_str(text), h);
 }
 
-static void a_whole_hit_is_taken(void **state)
+UNIT(a_whole_hit_is_taken)
 {
     struct hit_bytes h;
     assert_int_equal(hit(PLAIN, &h), sizeof PLAIN - 1);
@@ -24,7 +24,7 @@ static void a_whole_hit_is_taken(void **state)
                      sizeof PLAIN - 1);
 }
 
-static void whatever_is_not_whole_is_left(void **state)
+UNIT(whatever_is_not_whole_is_left)
 {
     struct hit_bytes h;
     for (size_t n = 0; n < sizeof PLAIN - 1; n++) {
@@ -37,7 +37,7 @@ static void whatever_is_not_whole_is_left(void **state)
 
 #define TODAY "*2\r\n$7\r\nCTR.HIT\r\n$3\r\ns1x\r\n"
 
-static void a_hit_of_today_is_taken_whole(void **state)
+UNIT(a_hit_of_today_is_taken_whole)
 {
     struct hit_bytes h;
     assert_int_equal(request_today(SLICE(TODAY "*1\r\n"), &h), sizeof TODAY - 1);
@@ -55,7 +55,7 @@ static void a_hit_of_today_is_taken_whole(void **state)
     }
 }
 
-static void other_shapes_are_left(void **state)
+UNIT(other_shapes_are_left)
 {
     struct hit_bytes h;
     assert_int_equal(hit("*4\r\n$7\r\nHINCRBX\r\n$3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
@@ -79,7 +79,7 @@ static void raw_is_as_we_write_it(const struct hit_bytes *h)
 }
 
 /* A few bytes of a good request changed at random. */
-static void what_it_takes_the_parser_takes_so(void **state)
+UNIT(what_it_takes_the_parser_takes_so)
 {
     struct dice dice = dice_new("hit");
     struct request r;
@@ -106,16 +106,4 @@ static void what_it_takes_the_parser_takes_so(void **state)
         raw_is_as_we_write_it(&h);
     }
     request_close(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_hit_is_taken),
-        cmocka_unit_test(whatever_is_not_whole_is_left),
-        cmocka_unit_test(a_hit_of_today_is_taken_whole),
-        cmocka_unit_test(other_shapes_are_left),
-        cmocka_unit_test(what_it_takes_the_parser_takes_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

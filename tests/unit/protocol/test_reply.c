@@ -11,7 +11,7 @@ static void expect(const char *bytes)
     buf_free(&out);
 }
 
-static void same_in_both(void **state)
+UNIT(same_in_both)
 {
     reply_simple(&out, "OK");
     reply_int(&out, -12);
@@ -23,7 +23,7 @@ static void same_in_both(void **state)
     expect("+OK\r\n:-12\r\n:-9223372036854775808\r\n$4\r\na\r\nb\r\n$0\r\n\r\n$4\r\n1234\r\n*3\r\n");
 }
 
-static void differs(void **state)
+UNIT(differs)
 {
     reply_null(&out, 2);
     reply_map(&out, 2, 2);
@@ -37,7 +37,7 @@ static void differs(void **state)
     expect("_\r\n%2\r\n~2\r\n=7\r\ntxt:abc\r\n");
 }
 
-static void errors_are_one_short_line(void **state)
+UNIT(errors_are_one_short_line)
 {
     reply_error(&out, "ERR a\r\nb");
     reply_errorf(&out, "ERR %d%s", 7, "\n");
@@ -52,14 +52,4 @@ static void errors_are_one_short_line(void **state)
     reply_errorf(&out, "%s", text);
     assert_int_equal(out.n, REPLY_ERROR_MAX + 3);
     buf_free(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_in_both),
-        cmocka_unit_test(differs),
-        cmocka_unit_test(errors_are_one_short_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ static void expect_refused(const char *in, const char *told)
 
 #define PROTOCOL "-ERR Protocol error: "
 
-static void takes_multibulk(void **state)
+UNIT(takes_multibulk)
 {
     expect(SLICE("*1\r\n$4\r\nPING\r\n"), "<PING>;");
     expect(SLICE("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n"), "<ECHO><>;");
@@ -109,7 +109,7 @@ static void takes_multibulk(void **state)
     expect(SLICE("*1\rX$4\rXPING\r\n"), "<PING>;");
 }
 
-static void takes_inline(void **state)
+UNIT(takes_inline)
 {
     expect(SLICE("PING\r\nPING\n"), "<PING>;<PING>;");
     expect(SLICE("\r\n\n  \r\nPING\r\n"), ";;;<PING>;");
@@ -125,7 +125,7 @@ static void takes_inline(void **state)
     expect(SLICE("ECHO \"abc\\\r\n"), "invalid " PROTOCOL "unbalanced quotes in request\r\n");
 }
 
-static void refuses_counts(void **state)
+UNIT(refuses_counts)
 {
     static const char *const bad[] = {"*\r\n",    "*x\r\n",          "*+1\r\n",
                                       "*01\r\n",  "* 1\r\n",         "*-0\r\n",
@@ -135,7 +135,7 @@ static void refuses_counts(void **state)
         expect_refused(bad[i], "invalid " PROTOCOL "invalid multibulk length\r\n");
 }
 
-static void refuses_lengths(void **state)
+UNIT(refuses_lengths)
 {
     static const char *const bad[] = {"$-1",        "$",   "$+4",    "$04",
                                       "$536870913", "$4x", "$65537", "$-9223372036854775809"};
@@ -149,7 +149,7 @@ static void refuses_lengths(void **state)
     expect(SLICE("*2\r\n$4\r\nECHO\r\nhello\r\n"), "invalid " PROTOCOL "expected '$', got 'h'\r\n");
 }
 
-static void waits_for_the_rest(void **state)
+UNIT(waits_for_the_rest)
 {
     static const char *const unfinished[] = {
         "*", "*1", "*1\r", "*1\r\n", "*1\r\n$4\r\nPING", "*1\r\n$4\r\nPING\r", "PING", "*1\r\n:4", "*x"};
@@ -172,14 +172,14 @@ static void too_long(char first, const char *before, const char *told)
     buf_free(&in);
 }
 
-static void refuses_long_lines(void **state)
+UNIT(refuses_long_lines)
 {
     too_long('a', "", "oversize " PROTOCOL "too big inline request\r\n");
     too_long('*', "", "oversize " PROTOCOL "too big mbulk count string\r\n");
     too_long('$', "*1\r\n", "oversize " PROTOCOL "too big bulk count string\r\n");
 }
 
-static void refuses_large_requests(void **state)
+UNIT(refuses_large_requests)
 {
     struct buf in = {0};
     BUF_LIT(&in, "*17\r\n");
@@ -196,7 +196,7 @@ static void refuses_large_requests(void **state)
     buf_free(&in);
 }
 
-static void takes_as_many_arguments_as_said(void **state)
+UNIT(takes_as_many_arguments_as_said)
 {
     struct request_limits limits = request_limits_default;
     struct feeder f;
@@ -216,7 +216,7 @@ static const char pipeline[] =
     "789012345678901234567890123\r\n*2\r\n$4\r\nECHO\r\n$0\r\n\r\n*1\r\n$4\r\nPINGxx*2\r\n$"
     "4\r\nECHO\r\nbad\r\nPING\r\n";
 
-static void split_does_not_matter(void **state)
+UNIT(split_does_not_matter)
 {
     struct slice in = {pipeline, sizeof(pipeline) - 1};
     struct buf whole = story_of(in, 0);
@@ -235,7 +235,7 @@ static void split_does_not_matter(void **state)
     buf_free(&whole);
 }
 
-static void one_request_serves_many_parsers(void **state)
+UNIT(one_request_serves_many_parsers)
 {
     struct request r;
     struct parser a = {0}, b = {0};
@@ -252,7 +252,7 @@ static void one_request_serves_many_parsers(void **state)
 }
 
 /* A request of 1,000 arguments that comes byte by byte: its whole arguments are not read again. */
-static void dribble_is_cheap(void **state)
+UNIT(dribble_is_cheap)
 {
     struct buf in = {0};
     BUF_LIT(&in, "*1000\r\n");
@@ -272,7 +272,7 @@ static void dribble_is_cheap(void **state)
 }
 
 /* Random bytes that look like RESP often enough: no crash, and the same story however they are cut. */
-static void random_bytes(void **state)
+UNIT(random_bytes)
 {
     static const char *const pieces[] = {
         "*",       "$",  "\r\n", "\r",   "\n", "1",      "2",      "4",
@@ -294,17 +294,4 @@ static void random_bytes(void **state)
         buf_free(&cut);
         buf_free(&in);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_multibulk),        cmocka_unit_test(takes_inline),
-        cmocka_unit_test(refuses_counts),         cmocka_unit_test(refuses_lengths),
-        cmocka_unit_test(waits_for_the_rest),     cmocka_unit_test(refuses_long_lines),
-        cmocka_unit_test(refuses_large_requests), cmocka_unit_test(takes_as_many_arguments_as_said),
-        cmocka_unit_test(split_does_not_matter),  cmocka_unit_test(one_request_serves_many_parsers),
-        cmocka_unit_test(dribble_is_cheap),       cmocka_unit_test(random_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static inline int got_close(void **state)
     return 0;
 }
 
-#define OPS_TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
+#define OPS_TEST(f) UNIT_IN(f, got_open, got_close)
 
 static inline void begin(void)
 {

@@ -278,7 +278,7 @@ static int64_t schedule(uint64_t seed)
     return -1;
 }
 
-static void test_schedules(void **state)
+UNIT(test_schedules)
 {
     int64_t sum_us = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -287,10 +287,4 @@ static void test_schedules(void **state)
         sum_us += took_us;
     }
     print_message("mean %lld ms\n", (long long)(sum_us / SEEDS / 1000));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_schedules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ static void assert_same(struct buf *a, struct buf *b)
     buf_free(b);
 }
 
-static void test_format(void **state)
+UNIT(test_format)
 {
     const struct slice tag = SLICE("{x}"), bytes = slice_of("a b\0%\r\n", 7);
     struct buf got = {0}, want = {0};
@@ -39,7 +39,7 @@ static void test_format(void **state)
     assert_same(&got, &want);
 }
 
-static void test_scan(void **state)
+WORLD_TEST(test_scan)
 {
     struct slice text;
     int64_t i, n;
@@ -57,7 +57,7 @@ static void test_scan(void **state)
 }
 
 /* Answers that come meanwhile do not touch it. */
-static void test_call(void **state)
+WORLD_TEST(test_call)
 {
     const struct redis_answer *r = redis_call(&world->link, "ECHO %s", "kept");
     for (int i = 0; i < 3; i++) {
@@ -69,11 +69,4 @@ static void test_call(void **state)
     redis_server_kill(&world->server);
     assert_null(redis_call(&world->link, "PING"));
     assert_null(redis_call(&world->link, "PING"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_format), WORLD_TEST(test_scan),
-                                       WORLD_TEST(test_call)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

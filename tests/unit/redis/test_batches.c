@@ -55,7 +55,7 @@ static void five_batches(struct world *w)
 }
 
 /* After a reconnect: batches that are ours already, and nothing else. */
-static void test_adopt_own(void **state)
+WORLD_TEST(test_adopt_own)
 {
     struct adopt a = {0};
     five_batches(world);
@@ -63,7 +63,7 @@ static void test_adopt_own(void **state)
     assert_string_equal(adopt(world, ADOPT_OWN, false, &a), "4");
 }
 
-static void test_adopt_instance(void **state)
+WORLD_TEST(test_adopt_instance)
 {
     struct adopt a = {0};
     char owner[100];
@@ -79,7 +79,7 @@ static void test_adopt_instance(void **state)
     assert_int_equal(a.unknown, 0);
 }
 
-static void test_adopt_stale(void **state)
+WORLD_TEST(test_adopt_stale)
 {
     struct adopt a = {0};
     five_batches(world);
@@ -100,7 +100,7 @@ static void test_adopt_stale(void **state)
     assert_int_equal(a.unknown, 2);
 }
 
-static void test_adopt_dead(void **state)
+WORLD_TEST(test_adopt_dead)
 {
     struct adopt a = {.limit = 2};
     five_batches(world);
@@ -125,7 +125,7 @@ static void on_standing(struct standing *s)
     answers++;
 }
 
-static void test_standing(void **state)
+WORLD_TEST(test_standing)
 {
     struct standing s = {.done = on_standing};
     five_batches(world);
@@ -154,7 +154,7 @@ static void test_standing(void **state)
 }
 
 /* The answer names the history, and the number is read too: a lower number than before means other data. */
-static void test_standing_history(void **state)
+WORLD_TEST(test_standing_history)
 {
     struct standing s = {.done = on_standing};
     redis_do("SET tally:seq:shop:%s 7", world->life.id);
@@ -177,7 +177,7 @@ static void on_instance(struct redis_instance *i)
     answers++;
 }
 
-static void test_beat_and_instance(void **state)
+WORLD_TEST(test_beat_and_instance)
 {
     struct batch_id ids[2];
     struct life other;
@@ -210,7 +210,7 @@ static void test_beat_and_instance(void **state)
 }
 
 /* A cleaning script's. */
-static void test_beat_ends_ttls(void **state)
+WORLD_TEST(test_beat_ends_ttls)
 {
     struct redis_instance i = {.life = &world->life, .done = on_instance};
     int before = answers;
@@ -239,7 +239,7 @@ static void on_list(struct batch_list *b)
     answers++;
 }
 
-static void test_list(void **state)
+WORLD_TEST(test_list)
 {
     int n = 0;
     struct batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
@@ -283,7 +283,7 @@ static void due_free(struct due_poll *d)
     heap_free(d->scores);
 }
 
-static void test_due(void **state)
+WORLD_TEST(test_due)
 {
     struct due_poll d = {.before_ms = 1700000000300, .limit = 2};
     due(world, &d);
@@ -312,7 +312,7 @@ static void test_due(void **state)
     due_free(&d);
 }
 
-static void test_held(void **state)
+WORLD_TEST(test_held)
 {
     struct slice names[1200];
     char text[1200][32];
@@ -350,7 +350,7 @@ static void on_gen(struct gen_read *g)
     answers++;
 }
 
-static void test_gen(void **state)
+WORLD_TEST(test_gen)
 {
     static const struct {
         uint64_t least, gen;
@@ -373,7 +373,7 @@ static void on_kill(struct redis_kill *k)
     answers++;
 }
 
-static void test_kill_lives(void **state)
+WORLD_TEST(test_kill_lives)
 {
     static const char *const names[] = {
         "tallyd:shop:0123456789abcdef:frame", "tallyd:shop:0123456789abcdef:sync",
@@ -401,7 +401,7 @@ static void test_kill_lives(void **state)
     assert_int_equal(world->downs, 0);
 }
 
-static void test_check(void **state)
+UNIT(test_check)
 {
     static const struct redis_facts good = {.version = 70015,
                                             .master = true,
@@ -453,7 +453,7 @@ static void test_check(void **state)
     assert_non_null(strstr(redis_check_promise(&good, REDIS_KEEPS_DISK), "2 s"));
 }
 
-static void test_advice(void **state)
+UNIT(test_advice)
 {
     struct redis_facts f = {.version = 70015, .appendfsync = "everysec", .lax_fsync = true};
     assert_non_null(
@@ -461,26 +461,4 @@ static void test_advice(void **state)
     assert_null(redis_check_advice(&f, REDIS_KEEPS_REPLICAS));
     f.lax_fsync = false;
     assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(test_adopt_instance),
-        WORLD_TEST(test_adopt_own),
-        WORLD_TEST(test_adopt_stale),
-        WORLD_TEST(test_adopt_dead),
-        WORLD_TEST(test_standing),
-        WORLD_TEST(test_standing_history),
-        WORLD_TEST(test_beat_and_instance),
-        WORLD_TEST(test_beat_ends_ttls),
-        WORLD_TEST(test_list),
-        WORLD_TEST(test_due),
-        WORLD_TEST(test_held),
-        WORLD_TEST(test_gen),
-        WORLD_TEST(test_kill_lives),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_advice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

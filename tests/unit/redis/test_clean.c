@@ -47,8 +47,6 @@ static int got_close(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
-
 static int64_t redis_now_s(void)
 {
     return strtoll(redis_do("TIME"), NULL, 10);
@@ -91,8 +89,10 @@ static void page_free(void)
     heap_free(g->page.all);
 }
 
+#define TEST(f) UNIT_IN(f, got_open, got_close)
+
 /* Members come and go between the pages; one that is there from the first page to the last is seen once. */
-static void test_pages_skip_nobody(void **state)
+TEST(test_pages_skip_nobody)
 {
     struct dice d = dice_new("pages");
     int seen[300] = {0};
@@ -122,7 +122,7 @@ static void test_pages_skip_nobody(void **state)
         assert_int_equal(seen[i], 1);
 }
 
-static void test_short_pages(void **state)
+TEST(test_short_pages)
 {
     page_next(10, SLICE(""));
     assert_int_equal(g->page.n, 0);
@@ -143,7 +143,7 @@ static void test_short_pages(void **state)
 
 /* --- series --- */
 
-static void test_series(void **state)
+TEST(test_series)
 {
     struct slice names[] = {SLICE("1:a"), SLICE("60:a"), SLICE("1:old"), SLICE("1:none"),
                             SLICE("1:x"), SLICE("word"), SLICE("1:f")};
@@ -171,7 +171,7 @@ static void test_series(void **state)
 }
 
 /* Whichever of the two clocks leaps ahead, the other one limits the cleaner; a full Redis is cleaned all the same. */
-static void test_series_when_a_clock_leaps(void **state)
+TEST(test_series_when_a_clock_leaps)
 {
     int64_t now = redis_now_s();
     redis_do("ZADD known: 0 1:a");
@@ -189,7 +189,7 @@ static void test_series_when_a_clock_leaps(void **state)
 }
 
 /* A hash with more fields than one request looks at; and more hashes than it gets to. */
-static void test_series_in_pieces(void **state)
+TEST(test_series_in_pieces)
 {
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], ARGV[2] + i, 1) end return 1";
@@ -221,7 +221,7 @@ static void test_series_in_pieces(void **state)
 
 /* --- events and their cache --- */
 
-static void test_events(void **state)
+TEST(test_events)
 {
     struct slice names[] = {SLICE("n:x"),    SLICE("old:x"), SLICE("seen:x"),
                             SLICE("none:x"), SLICE("str:x"), SLICE("word")};
@@ -250,7 +250,7 @@ static void test_events(void **state)
     assert_int_equal(g->clean.gone, 1);
 }
 
-static void test_events_in_pieces(void **state)
+TEST(test_events_in_pieces)
 {
     static const char fill[] =
         "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], i, i) end return 1";
@@ -268,7 +268,7 @@ static void test_events_in_pieces(void **state)
     redis_has("0", "EXISTS a:x b:x");
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
     struct slice types[] = {SLICE("x"), SLICE("none"), SLICE("str")};
     long long now = (long long)redis_now_s() - 100;
@@ -288,7 +288,7 @@ static void test_windows(void **state)
 }
 
 /* A cache of many windows goes in pages: after them old entries are gone, and live ones have stayed. */
-static void test_windows_in_pieces(void **state)
+TEST(test_windows_in_pieces)
 {
     static const char fill[] = "for i = 1, 10000 do redis.call('HSET', KEYS[1], 'n:' .. i .. ':5', 1)"
                                " redis.call('HSET', KEYS[1], 'n:' .. (ARGV[1] + i) .. ':5', 1) end"
@@ -309,7 +309,7 @@ static void test_windows_in_pieces(void **state)
     redis_has("11000", "HLEN statcache:x");
 }
 
-static void test_link_lost(void **state)
+TEST(test_link_lost)
 {
     struct slice name = SLICE("1:a");
     child_pause(g->w->server.pid);
@@ -324,21 +324,4 @@ static void test_link_lost(void **state)
     assert_true(g->clean.lost && g->page.lost);
     assert_string_equal(g->clean.text, "the Redis link was lost");
     page_free();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_pages_skip_nobody),
-        TEST(test_short_pages),
-        TEST(test_series),
-        TEST(test_series_when_a_clock_leaps),
-        TEST(test_series_in_pieces),
-        TEST(test_events),
-        TEST(test_events_in_pieces),
-        TEST(test_windows),
-        TEST(test_windows_in_pieces),
-        TEST(test_link_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static struct redis_answer array(struct redis_answer *all, size_t n)
 
 static const struct redis_target asked = {.host = "seed", .port = 7000};
 
-static void the_owner_is_the_first_of_its_range(void **state)
+UNIT(the_owner_is_the_first_of_its_range)
 {
     struct redis_answer a[] = {text("10.0.0.1"), number(7001), text(ID_A)};
     struct redis_answer b[] = {text("node-b.shop"), number(7002), text(ID_B)};
@@ -44,7 +44,7 @@ static void the_owner_is_the_first_of_its_range(void **state)
 }
 
 /* One that does not know its own address, and endpoints that are not told. */
-static void a_node_without_a_host_is_the_one_that_was_asked(void **state)
+UNIT(a_node_without_a_host_is_the_one_that_was_asked)
 {
     struct redis_answer hosts[] = {text(""), text("?"), {.type = REDIS_NIL}};
     for (size_t i = 0; i < 3; i++) {
@@ -60,7 +60,7 @@ static void a_node_without_a_host_is_the_one_that_was_asked(void **state)
 }
 
 /* The cluster prefers hostnames, and this node has none yet: [?, port, id, [ip, 10.0.0.7]]. */
-static void a_node_without_a_hostname_has_an_address(void **state)
+UNIT(a_node_without_a_hostname_has_an_address)
 {
     struct redis_answer more[] = {text("hostname"), text(""), text("ip"), text("10.0.0.7")};
     struct redis_answer a[] = {text("?"), number(7001), text(ID_A), array(more, 4)};
@@ -75,7 +75,7 @@ static void a_node_without_a_hostname_has_an_address(void **state)
     assert_string_equal(owner.host, "seed");
 }
 
-static void what_has_another_shape_names_nobody(void **state)
+UNIT(what_has_another_shape_names_nobody)
 {
     struct redis_answer a[] = {text("h"), number(0), text(ID_A)}, short_one[] = {text("h"), number(1)};
     struct redis_answer no_port[] = {number(0), number(9), array(a, 3)};
@@ -104,7 +104,7 @@ static bool owner_of_5(struct redis_answer first, struct redis_answer host)
     return cluster_owner(&all, 5, &asked, &owner, &id);
 }
 
-static void a_slot_is_a_number_and_a_host_a_text(void **state)
+UNIT(a_slot_is_a_number_and_a_host_a_text)
 {
     assert_true(owner_of_5(number(0), text("h")));
     assert_false(owner_of_5(text("0"), text("h")));
@@ -114,7 +114,7 @@ static void a_slot_is_a_number_and_a_host_a_text(void **state)
 }
 
 /* Hosts are written to the log and to clients as they are. */
-static void a_host_has_only_visible_characters(void **state)
+UNIT(a_host_has_only_visible_characters)
 {
     assert_false(owner_of_5(number(0), text("h\nts=2026 event=forged")));
     assert_false(owner_of_5(number(0), text("a b")));
@@ -122,7 +122,7 @@ static void a_host_has_only_visible_characters(void **state)
     assert_false(owner_of_5(number(0), text("\xc3\xa4")));
 }
 
-static void epochs_are_found_by_id(void **state)
+UNIT(epochs_are_found_by_id)
 {
     struct slice nodes =
         SLICE(ID_A " 10.0.0.1:7001@17001,host slave " ID_B " 0 1426238317239 4 connected\n" ID_B
@@ -133,18 +133,4 @@ static void epochs_are_found_by_id(void **state)
     assert_int_equal(cluster_epoch(nodes, SLICE("")), 0);
     assert_int_equal(cluster_epoch(SLICE(ID_A " short"), SLICE(ID_A)), 0);
     assert_int_equal(cluster_epoch(SLICE(""), SLICE(ID_A)), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_owner_is_the_first_of_its_range),
-        cmocka_unit_test(a_node_without_a_host_is_the_one_that_was_asked),
-        cmocka_unit_test(a_node_without_a_hostname_has_an_address),
-        cmocka_unit_test(what_has_another_shape_names_nobody),
-        cmocka_unit_test(a_slot_is_a_number_and_a_host_a_text),
-        cmocka_unit_test(a_host_has_only_visible_characters),
-        cmocka_unit_test(epochs_are_found_by_id),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

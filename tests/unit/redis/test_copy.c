@@ -21,7 +21,7 @@ static void assert_changed(struct track *t, size_t n, const char *name)
 }
 
 /* Also by a script, by MULTI, by the clock, and of keys that are gone. */
-static void test_told(void **state)
+WORLD_TEST(test_told)
 {
     struct track t;
     redis_do("MSET before 1 gone 1");
@@ -46,7 +46,7 @@ static void test_told(void **state)
 }
 
 /* The mark of another mover, or an earlier one, does not count. */
-static void test_own_mark(void **state)
+WORLD_TEST(test_own_mark)
 {
     struct track t;
     track_on(world, &t);
@@ -64,7 +64,7 @@ static void assert_lost(struct track *t, const char *text)
     assert_true(t->lost);
 }
 
-static void test_emptied(void **state)
+WORLD_TEST(test_emptied)
 {
     struct track t;
     track_on(world, &t);
@@ -75,7 +75,7 @@ static void test_emptied(void **state)
 }
 
 /* It is not made again: what changed meanwhile would be missing. */
-static void test_cut(void **state)
+WORLD_TEST(test_cut)
 {
     struct track t;
     track_on(world, &t);
@@ -86,7 +86,7 @@ static void test_cut(void **state)
     track_close(&t);
 }
 
-static void test_silent(void **state)
+WORLD_TEST(test_silent)
 {
     struct track t;
     redis_do("ACL SETUSER default -subscribe");
@@ -110,7 +110,7 @@ static bool counted(struct world *w)
 }
 
 /* More keys than a page; those of other lanes, of other programs, and the state of the move remain. */
-static void test_sweep(void **state)
+WORLD_TEST(test_sweep)
 {
     static const struct op_limits limits = {.token_keep_s = 60};
     char why[200];
@@ -135,13 +135,4 @@ static void test_sweep(void **state)
     redis_do("ACL SETUSER default -unlink");
     assert_false(lane_sweep(&world->link, &world->counters, 16, why, sizeof why));
     assert_non_null(strstr(why, "NOPERM"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(test_told), WORLD_TEST(test_own_mark), WORLD_TEST(test_emptied),
-        WORLD_TEST(test_cut),  WORLD_TEST(test_silent),   WORLD_TEST(test_sweep),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void becomes(struct redis_server *s, const char *question, const char *ex
         if (mono_ms() > until_ms) fail_msg("%s: %s, not %s", question, s->text, expected);
 }
 
-static void test_points(void **state)
+UNIT(test_points)
 {
     static const struct {
         const char *point, *question, *expected;
@@ -121,10 +121,4 @@ static void test_points(void **state)
     }
     redis_server_stop(s);
     free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_points)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,9 +63,6 @@ static int got_close(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
-#define ALWAYS_TEST(f) cmocka_unit_test_setup_teardown(f, got_always, got_close)
-
 /* A child that never ends while nothing is synced beside one: no timed fence passes. */
 static void fences_stall(struct world *w)
 {
@@ -75,7 +72,9 @@ static void fences_stall(struct world *w)
     redis_do("BGSAVE");
 }
 
-static void test_timed(void **state)
+#define TEST(f) UNIT_IN(f, got_open, got_close)
+
+TEST(test_timed)
 {
     world_timed(g->w);
     redis_do("CONFIG SET maxmemory 1");
@@ -91,7 +90,7 @@ static void test_timed(void **state)
 }
 
 /* A user that may not ask INFO any more: the fence ends, and says so. */
-static void test_info_refused(void **state)
+TEST(test_info_refused)
 {
     fences_stall(g->w);
     g->fs.wait_ms = 1000;
@@ -104,8 +103,10 @@ static void test_info_refused(void **state)
     redis_do("ACL SETUSER default +info");
 }
 
+#define ALWAYS_TEST(f) UNIT_IN(f, got_always, got_close)
+
 /* With always, too, Redis syncs nothing beside a child when no-appendfsync-on-rewrite says so. */
-static void test_nothing_is_synced(void **state)
+ALWAYS_TEST(test_nothing_is_synced)
 {
     fences_stall(world);
     g->fs.wait_ms = 300;
@@ -121,7 +122,7 @@ static void test_nothing_is_synced(void **state)
     assert_true(g->f[1].passed);
 }
 
-static void test_always_and_nothing(void **state)
+ALWAYS_TEST(test_always_and_nothing)
 {
     for (int i = 0; i < 3; i++)
         redis_fence(&g->fs, &g->f[i]);
@@ -144,7 +145,7 @@ static void test_always_and_nothing(void **state)
 }
 
 /* A fence that would pass does not pass while a failover is under way; after it, it does. */
-static void test_held(void **state)
+ALWAYS_TEST(test_held)
 {
     place_hold(&world->place, true);
     redis_fence(&g->fs, &g->f[0]);
@@ -158,7 +159,7 @@ static void test_held(void **state)
 }
 
 /* It reads the number, too: a lower number than before means other data. */
-static void test_other_data(void **state)
+TEST(test_other_data)
 {
     g->fs.keeps = REDIS_KEEPS_NOTHING;
     redis_do("SET tally:seq:shop:%s 7", g->w->life.id);
@@ -174,7 +175,7 @@ static void test_other_data(void **state)
 }
 
 /* While it is looked at the server takes over data that lack what the fence wrote. */
-static void test_other_data_in_between(void **state)
+TEST(test_other_data_in_between)
 {
     fences_stall(g->w);
     redis_fence(&g->fs, &g->f[0]);
@@ -185,7 +186,7 @@ static void test_other_data_in_between(void **state)
     assert_non_null(strstr(g->f[0].text, "another server's data"));
 }
 
-static void test_replicas_missing(void **state)
+TEST(test_replicas_missing)
 {
     world_timed(g->w);
     g->fs.replicas = 1;
@@ -197,7 +198,7 @@ static void test_replicas_missing(void **state)
     assert_true(mono_ms() - g->from_ms >= 1500);
 }
 
-static void test_replica_there(void **state)
+TEST(test_replica_there)
 {
     struct redis_server replica = {0};
     char port[8];
@@ -220,7 +221,7 @@ static void test_replica_there(void **state)
     redis_server_stop(&replica);
 }
 
-static void test_lost(void **state)
+TEST(test_lost)
 {
     fences_stall(g->w);
     redis_fence(&g->fs, &g->f[0]);
@@ -235,7 +236,7 @@ static void test_lost(void **state)
 }
 
 /* The same server, but another connection: what the old one wrote is not vouched for. */
-static void test_link_changed(void **state)
+TEST(test_link_changed)
 {
     fences_stall(g->w);
     redis_fence(&g->fs, &g->f[0]);
@@ -278,7 +279,7 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
     wait_answer_and_more(keeps, answer, OUR_KEY, AT_REST ENDED_WELL, passed);
 }
 
-static void test_waitaof(void **state)
+UNIT(test_waitaof)
 {
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", "$-1\r\n", AT_REST ENDED_WELL, false);
     wait_answer_and_more(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", OUR_KEY, AT_REST, false);
@@ -298,7 +299,7 @@ static void test_waitaof(void **state)
 #define AT_REST_LONG "$128\r\n" AT_REST ENDED_WELL "\r\n"
 
 /* While WAITAOF holds the first link, fences go down the next, once that is up: none waits for the fsync before its own. */
-static void test_next_link(void **state)
+UNIT(test_next_link)
 {
     struct world *w = world_empty();
     char at[100];
@@ -348,7 +349,7 @@ static void test_next_link(void **state)
 }
 
 /* It has the link for milliseconds: the next fence waits for it rather than for another link. */
-static void test_background_with_waitaof(void **state)
+UNIT(test_background_with_waitaof)
 {
     struct redis_fences next = {.link = NULL};
     struct fake f = {.say = {WRITTEN, "*2\r\n:0\r\n:0\r\n" OUR_KEY AT_REST_LONG, WRITTEN,
@@ -365,7 +366,7 @@ static void test_background_with_waitaof(void **state)
 }
 
 /* A background fence leaves the link to other fences between its looks; the next one takes it with its own write. */
-static void test_background(void **state)
+UNIT(test_background)
 {
     struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", ":0\r\n" OUR_KEY, "*2\r\n$3\r\nabc\r\n$-1\r\n",
                              ":2\r\n$1\r\n2\r\n"}};
@@ -386,7 +387,7 @@ static void test_background(void **state)
 }
 
 /* On another connection WAIT would not cover these writes. */
-static void test_background_lost(void **state)
+TEST(test_background_lost)
 {
     g->fs.keeps = REDIS_KEEPS_REPLICAS;
     g->fs.replicas = 1;
@@ -400,27 +401,4 @@ static void test_background_lost(void **state)
     g->fs.replicas = 2;
     redis_fence(&g->fs, &g->f[0]);
     WAIT_UNTIL(g->w, g->fs.resting || g->answers == 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_timed),
-        ALWAYS_TEST(test_always_and_nothing),
-        ALWAYS_TEST(test_nothing_is_synced),
-        TEST(test_info_refused),
-        ALWAYS_TEST(test_held),
-        TEST(test_replicas_missing),
-        TEST(test_other_data),
-        TEST(test_other_data_in_between),
-        TEST(test_replica_there),
-        TEST(test_lost),
-        TEST(test_link_changed),
-        cmocka_unit_test(test_waitaof),
-        cmocka_unit_test(test_next_link),
-        cmocka_unit_test(test_background_with_waitaof),
-        cmocka_unit_test(test_background),
-        TEST(test_background_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,9 @@ static void ask(int at, int64_t replicas, uint64_t timeout_ms)
     redis_wait_for(&waits, &all[at]);
 }
 
-static void each_at_its_own_time_behind_one_write(void **state)
+#define TEST(f) UNIT_IN(f, begin, end)
+
+TEST(each_at_its_own_time_behind_one_write)
 {
     uint64_t from_ms = mono_ms();
     ask(0, 1, 900);
@@ -78,7 +80,7 @@ static void each_at_its_own_time_behind_one_write(void **state)
     assert_redis(&w->server, "1", "GET tally:wait:shop:%s", w->life.id);
 }
 
-static void none_is_enough_while_a_failover_is_under_way(void **state)
+TEST(none_is_enough_while_a_failover_is_under_way)
 {
     place_hold(&w->place, true);
     uint64_t from_ms = mono_ms();
@@ -89,7 +91,7 @@ static void none_is_enough_while_a_failover_is_under_way(void **state)
     WAIT_UNTIL(w, answers == 1);
 }
 
-static void another_server_answers_none(void **state)
+TEST(another_server_answers_none)
 {
     ask(0, 1, 0);
     WAIT_UNTIL(w, list_linked(&waits.written));
@@ -100,7 +102,7 @@ static void another_server_answers_none(void **state)
 }
 
 /* A client that is told now would be told again when the links are up on another one. */
-static void a_server_that_is_demoted_is_not_another_one_yet(void **state)
+TEST(a_server_that_is_demoted_is_not_another_one_yet)
 {
     ask(0, 1, 0);
     WAIT_UNTIL(w, waits.busy && list_linked(&waits.written));
@@ -116,7 +118,7 @@ static void a_server_that_is_demoted_is_not_another_one_yet(void **state)
 }
 
 /* The same server: what was answered there is still there, so it is asked again. */
-static void a_cut_link_begins_anew(void **state)
+TEST(a_cut_link_begins_anew)
 {
     ask(0, 1, 2000);
     WAIT_UNTIL(w, list_linked(&waits.written));
@@ -128,7 +130,7 @@ static void a_cut_link_begins_anew(void **state)
     assert_string_equal(all[0].text, "");
 }
 
-static void a_stop_waits_a_second(void **state)
+TEST(a_stop_waits_a_second)
 {
     uint64_t from_ms = mono_ms();
     ask(0, 1, 0);
@@ -138,7 +140,7 @@ static void a_stop_waits_a_second(void **state)
     assert_string_equal(all[0].text, "");
 }
 
-static void one_that_left_is_waited_for_no_longer(void **state)
+TEST(one_that_left_is_waited_for_no_longer)
 {
     ask(0, 1, 0);
     ask(1, 1, 500);
@@ -149,7 +151,7 @@ static void one_that_left_is_waited_for_no_longer(void **state)
     assert_string_equal(all[0].text, "");
 }
 
-static void what_still_waits_hears_that_all_is_closed(void **state)
+UNIT_IN(what_still_waits_hears_that_all_is_closed, begin, NULL)
 {
     ask(0, 1, 0);
     redis_link_close(&wait_link, link_ended);
@@ -160,7 +162,7 @@ static void what_still_waits_hears_that_all_is_closed(void **state)
 }
 
 /* The hits that its client has answers for may be lost with the rest. */
-static void no_count_on_other_data(void **state)
+TEST(no_count_on_other_data)
 {
     redis_ask(&w->server, "SET tally:seq:shop:%s 7", w->life.id);
     redis_link_numbered(&w->link, 8);
@@ -223,7 +225,7 @@ static void fence_begin(void)
     WAIT_UNTIL(w, fence.sync.looked && fences.look_n == 0);
 }
 
-static void a_fence_passes_beside_fewer_waits(void **state)
+UNIT_IN(a_fence_passes_beside_fewer_waits, begin_fences, end_fences)
 {
     fences.mark.n = 8;
     fence_begin();
@@ -234,7 +236,7 @@ static void a_fence_passes_beside_fewer_waits(void **state)
 }
 
 /* The server takes over data that lack what the fence wrote, and a WAIT writes more than that. */
-static void no_fence_passes_on_other_data_with_more_waits(void **state)
+UNIT_IN(no_fence_passes_on_other_data_with_more_waits, begin_fences, end_fences)
 {
     a_round();
     a_round();
@@ -244,25 +246,4 @@ static void no_fence_passes_on_other_data_with_more_waits(void **state)
     WAIT_UNTIL(w, fenced == 1);
     assert_false(fence.passed);
     assert_non_null(strstr(fence.text, "another server's data"));
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_at_its_own_time_behind_one_write),
-        TEST(none_is_enough_while_a_failover_is_under_way),
-        TEST(another_server_answers_none),
-        TEST(a_server_that_is_demoted_is_not_another_one_yet),
-        TEST(a_cut_link_begins_anew),
-        TEST(a_stop_waits_a_second),
-        TEST(one_that_left_is_waited_for_no_longer),
-        TEST(no_count_on_other_data),
-        cmocka_unit_test_setup_teardown(a_fence_passes_beside_fewer_waits, begin_fences, end_fences),
-        cmocka_unit_test_setup_teardown(no_fence_passes_on_other_data_with_more_waits, begin_fences,
-                                        end_fences),
-        cmocka_unit_test_setup(what_still_waits_hears_that_all_is_closed, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

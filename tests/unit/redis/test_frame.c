@@ -85,8 +85,6 @@ static int got_close(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
-
 #define KEY "s1:unique_visitors:daily"
 #define LOCK "s1:unique_visitors:sync"
 
@@ -121,7 +119,9 @@ static void send_and_wait(void)
 
 #define sent_is(expected) send_and_wait(), assert_int_equal(g->outcome, (expected))
 
-static void test_applied(void **state)
+#define TEST(f) UNIT_IN(f, got_open, got_close)
+
+TEST(test_applied)
 {
     one_cell(KEY, "20140920", 3);
     ask_lock(&g->f.hashes[0], LOCK);
@@ -173,7 +173,7 @@ static void replay_and_wait(struct kept_frame *k)
 }
 
 /* Under its number, with a ZADD for each hash, and no lock. */
-static void test_replayed(void **state)
+TEST(test_replayed)
 {
     g->frames.keeps = true;
     one_cell(KEY, "20140920", 3);
@@ -207,7 +207,7 @@ static void test_replayed(void **state)
 }
 
 /* Its clients were told so. Its share stays, since the next frame takes it back. */
-static void test_what_failed_is_not_replayed(void **state)
+TEST(test_what_failed_is_not_replayed)
 {
     g->frames.keeps = true;
     redis_do("SET " KEY " other");
@@ -223,7 +223,7 @@ static void test_what_failed_is_not_replayed(void **state)
     redis_has("7", "HGET tally:accepted unique_visitors");
 }
 
-static void test_without_keeping_nothing_is_copied(void **state)
+TEST(test_without_keeping_nothing_is_copied)
 {
     one_cell(KEY, "20140920", 3);
     send_and_wait();
@@ -244,7 +244,7 @@ static void counting_free(void *arg, void *p)
 }
 
 /* Once warm, a frame there and back allocates nothing of ours. */
-static void test_warm(void **state)
+TEST(test_warm)
 {
     static const struct heap counting = {.realloc = counting_realloc, .free = counting_free};
     char field[16];
@@ -263,7 +263,7 @@ static void test_warm(void **state)
     assert_int_equal(g->f.cells[999].value, 55 * 999);
 }
 
-static void test_many_cells(void **state)
+TEST(test_many_cells)
 {
     char field[16];
     for (int h = 0; h < 10; h++) {
@@ -292,7 +292,7 @@ static void cell_error_is(int cell, const char *text)
     assert_memory_equal(got.p, text, got.n);
 }
 
-static void test_cell_errors(void **state)
+TEST(test_cell_errors)
 {
     redis_do("SET s2:unique_visitors:daily x");
     redis_do("HSET s3:unique_visitors:daily full 9223372036854775807 word abc");
@@ -341,7 +341,7 @@ static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
     got_close(NULL);
 }
 
-static void test_books_go_round(void **state)
+UNIT(test_books_go_round)
 {
     books_go_round(INT64_MAX, 1, INT64_MIN);
     books_go_round(INT64_MAX - 3, INT64_MAX, -5);
@@ -350,7 +350,7 @@ static void test_books_go_round(void **state)
     books_go_round(-5, INT64_MIN + 2, INT64_MAX - 2);
 }
 
-static void test_refused_when_full(void **state)
+TEST(test_refused_when_full)
 {
     redis_do("CONFIG SET maxmemory 1");
     one_cell(KEY, "20140920", 1);
@@ -363,7 +363,7 @@ static void test_refused_when_full(void **state)
     assert_int_equal(g->f.errors.n, 0);
 }
 
-static void test_refused_by_a_replica(void **state)
+TEST(test_refused_by_a_replica)
 {
     redis_do("REPLICAOF 127.0.0.1 1");
     one_cell(KEY, "20140920", 1);
@@ -377,7 +377,7 @@ static void test_refused_by_a_replica(void **state)
 }
 
 /* Its number was touched since the frame before: the server took over other data. */
-static void test_not_run_on_other_data(void **state)
+TEST(test_not_run_on_other_data)
 {
     g->f.seq = 1;
     one_cell(KEY, "20140920", 1);
@@ -395,7 +395,7 @@ static void test_not_run_on_other_data(void **state)
 }
 
 /* On a new link, from the look on. */
-static void test_not_run_behind_the_look(void **state)
+TEST(test_not_run_behind_the_look)
 {
     redis_frames_look(&g->frames, &(struct link_look){0});
     WAIT_UNTIL(g->w, g->looks == 1);
@@ -408,7 +408,7 @@ static void test_not_run_behind_the_look(void **state)
 }
 
 /* Without hits TIME is read every two seconds, and the number with it. */
-static void test_idle_link_looks(void **state)
+TEST(test_idle_link_looks)
 {
     g->f.seq = 5;
     one_cell(KEY, "20140920", 1);
@@ -436,7 +436,7 @@ static void fake_close(struct fake *f)
 }
 
 /* Refused at EXEC itself, not at queue time: the text is what EXEC was refused for. */
-static void test_refused_at_exec(void **state)
+UNIT(test_refused_at_exec)
 {
     static const char *const says[][2] = {
         {"-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > "
@@ -457,7 +457,7 @@ static void test_refused_at_exec(void **state)
 }
 
 /* Answers that are not those of a transaction: the link is cut, the frame is in doubt, no client is told that it was applied. */
-static void test_no_transaction(void **state)
+UNIT(test_no_transaction)
 {
     static const char *const says[] = {
         "+OK\r\n:1\r\n:1\r\n:1\r\n+OK\r\n-ERR EXEC without MULTI\r\n",
@@ -475,7 +475,7 @@ static void test_no_transaction(void **state)
     }
 }
 
-static void test_cut_in_flight(void **state)
+TEST(test_cut_in_flight)
 {
     struct claim c = {.counter = &g->w->all[0], .keys = &(struct slice){KEY, strlen(KEY)}, .keys_n = 1};
     batch_id_draw(&c.id);
@@ -521,7 +521,7 @@ static void test_cut_in_flight(void **state)
     assert_int_equal(g->values, 4);
 }
 
-static void test_look_with_nothing(void **state)
+TEST(test_look_with_nothing)
 {
     struct claim a = {0}, b = {0};
     struct claim *both[] = {&a, &b};
@@ -563,7 +563,7 @@ static const char *hex_of(const struct claim *c)
 
 static const char unpacked[] = "return cjson.encode(cmsgpack.unpack(redis.call('HGET', KEYS[1], 'packed')))";
 
-static void test_claim(void **state)
+TEST(test_claim)
 {
     struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"),
                            SLICE(KEY)};
@@ -595,7 +595,7 @@ static void test_claim(void **state)
 }
 
 /* A hash with many fields or long ones is renamed, in the same batch; a fresh lock stays unchanged. */
-static void test_claim_small_and_large(void **state)
+TEST(test_claim_small_and_large)
 {
     struct slice keys[] = {SLICE("s1:unique_visitors:daily"), SLICE("s2:unique_visitors:daily"),
                            SLICE("s3:unique_visitors:daily"), SLICE("s4:unique_visitors:daily")};
@@ -631,7 +631,7 @@ static void test_claim_small_and_large(void **state)
 }
 
 /* A Redis user that may not UNLINK: nothing is packed, so that nothing exists twice. */
-static void test_claim_may_not_unlink(void **state)
+TEST(test_claim_may_not_unlink)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -642,7 +642,7 @@ static void test_claim_may_not_unlink(void **state)
     redis_has("nil", "HGET tally:batch:%s packed", hex_of(&c));
 }
 
-static void test_claim_target_exists(void **state)
+TEST(test_claim_target_exists)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -659,7 +659,7 @@ static void test_claim_target_exists(void **state)
 }
 
 /* 1,000 hashes at once, when Redis is full; frames go on being refused. */
-static void test_claim_thousand_when_full(void **state)
+TEST(test_claim_thousand_when_full)
 {
     struct keys *k = malloc(sizeof *k);
     struct claim c = {.counter = &g->w->all[1], .keys = k->all, .keys_n = 1000};
@@ -681,7 +681,7 @@ static void test_claim_thousand_when_full(void **state)
     free(k);
 }
 
-static void test_claim_field_bound(void **state)
+TEST(test_claim_field_bound)
 {
     struct slice keys[] = {SLICE("s1:product_views"), SLICE("s2:product_views"), SLICE("s3:product_views")};
     struct claim c = {.counter = &g->w->all[1], .keys = keys, .keys_n = 3};
@@ -703,7 +703,7 @@ static void test_claim_field_bound(void **state)
     assert_int_equal(c.fields, 150000);
 }
 
-static void test_claim_refused(void **state)
+TEST(test_claim_refused)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -725,7 +725,7 @@ static void test_claim_refused(void **state)
 }
 
 /* Frames and claims down one link run in the order they were sent. */
-static void test_order(void **state)
+TEST(test_order)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -743,7 +743,7 @@ static void test_order(void **state)
 
 /* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran.
  * */
-static void test_killed_under_way(void **state)
+TEST(test_killed_under_way)
 {
     for (int round = 0; round < 5; round++) {
         redis_do("CONFIG SET appendfsync always");
@@ -763,37 +763,4 @@ static void test_killed_under_way(void **state)
             assert_int_equal(g->seq, round + 1); /* answered, so applied, and AOF has it */
         assert_in_range(g->frames_n - before, 0, 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_applied),
-        TEST(test_replayed),
-        TEST(test_what_failed_is_not_replayed),
-        TEST(test_without_keeping_nothing_is_copied),
-        TEST(test_warm),
-        TEST(test_many_cells),
-        TEST(test_cell_errors),
-        cmocka_unit_test(test_books_go_round),
-        TEST(test_refused_when_full),
-        TEST(test_refused_by_a_replica),
-        TEST(test_not_run_on_other_data),
-        TEST(test_not_run_behind_the_look),
-        TEST(test_idle_link_looks),
-        cmocka_unit_test(test_refused_at_exec),
-        cmocka_unit_test(test_no_transaction),
-        TEST(test_cut_in_flight),
-        TEST(test_look_with_nothing),
-        TEST(test_claim),
-        TEST(test_claim_small_and_large),
-        TEST(test_claim_may_not_unlink),
-        TEST(test_claim_target_exists),
-        TEST(test_claim_thousand_when_full),
-        TEST(test_claim_field_bound),
-        TEST(test_claim_refused),
-        TEST(test_order),
-        TEST(test_killed_under_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

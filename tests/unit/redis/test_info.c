@@ -4,7 +4,7 @@
 
 #define INFO SLICE("# Server\r\nredis_version:7.0.15\r\nredis_versions:1\r\nempty:\r\nlast:x:y")
 
-static void values(void **state)
+UNIT(values)
 {
     struct slice got;
     assert_true(info_is(INFO, "redis_version", "7.0.15"));
@@ -15,7 +15,7 @@ static void values(void **state)
 }
 
 /* What a server said that gave no text. */
-static void nothing(void **state)
+UNIT(nothing)
 {
     struct slice got;
     struct redis_facts facts;
@@ -24,7 +24,7 @@ static void nothing(void **state)
 }
 
 /* Redis' unstable branch is 255.255.255. */
-static void versions(void **state)
+UNIT(versions)
 {
     static const struct {
         const char *text;
@@ -38,11 +38,4 @@ static void versions(void **state)
         assert_int_equal(info_facts(slice_str(info), &facts), all[i].is > 0);
         assert_int_equal(facts.version, all[i].is);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(nothing),
-                                       cmocka_unit_test(versions)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,8 +61,6 @@ static int got_close(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
-
 /* --- frames --- */
 
 static void begin(void)
@@ -91,7 +89,9 @@ static void append(const char *name, const char *records, bool opens, bool ends)
     send_and_wait();
 }
 
-static void a_frame_opens_appends_and_ends(void **state)
+#define TEST(f) UNIT_IN(f, got_open, got_close)
+
+TEST(a_frame_opens_appends_and_ends)
 {
     append("shop:1", "abc", true, false);
     assert_int_equal(g->outcome, FRAME_APPLIED);
@@ -110,14 +110,14 @@ static void a_frame_opens_appends_and_ends(void **state)
 }
 
 /* All its ops were taken out before Redis ever got the journal. */
-static void what_ends_before_it_began_leaves_nothing(void **state)
+TEST(what_ends_before_it_began_leaves_nothing)
 {
     append("shop:1", "", true, true);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     redis_has("0", "EXISTS tally:journal:shop:1 tally:journals");
 }
 
-static void a_frame_appends_to_many(void **state)
+TEST(a_frame_appends_to_many)
 {
     append("a", "1", true, false);
     begin();
@@ -140,7 +140,7 @@ static struct frame_op *op(const char *name, int64_t delta)
 }
 
 /* The answers of those with commands go to them alone. */
-static void what_is_in_an_append_has_no_command(void **state)
+TEST(what_is_in_an_append_has_no_command)
 {
     redis_do("SET count:60:taken mine");
     begin();
@@ -158,7 +158,7 @@ static void what_is_in_an_append_has_no_command(void **state)
     assert_int_equal(g->f.ops[3].value, 1);
 }
 
-static void a_full_redis_takes_nothing(void **state)
+TEST(a_full_redis_takes_nothing)
 {
     append("a", "1", true, false);
     redis_do("CONFIG SET maxmemory 1");
@@ -170,7 +170,7 @@ static void a_full_redis_takes_nothing(void **state)
 }
 
 /* Trouble with a journal's own keys is logged; requests that clients wait for are answered. */
-static void keys_of_another_kind_fail_no_client(void **state)
+TEST(keys_of_another_kind_fail_no_client)
 {
     redis_do("SET tally:journals mine");
     redis_do("HSET tally:journal:a mine 1");
@@ -192,7 +192,7 @@ static void look(struct slice *names, uint32_t n, int looks)
     WAIT_UNTIL(g->w, g->looks == looks);
 }
 
-static void a_look_tells_whose_they_are(void **state)
+TEST(a_look_tells_whose_they_are)
 {
     struct slice names[] = {SLICE("gone"), SLICE("ours"), SLICE("his"), SLICE("like")};
     append("ours", "1", true, false);
@@ -207,7 +207,7 @@ static void a_look_tells_whose_they_are(void **state)
 }
 
 /* Without an answer nothing may go on. */
-static void a_look_that_fails_cuts_the_link(void **state)
+TEST(a_look_that_fails_cuts_the_link)
 {
     struct slice name = SLICE("a");
     redis_do("SET tally:journals mine");
@@ -260,7 +260,7 @@ static void another_link(struct world *w, struct redis_link *l, const struct lif
 static const struct life other = {.instance = {"other", 5}, .id = "0123456789abcdef"};
 #define OTHER "other:0123456789abcdef"
 
-static void the_list_tells_whose_links_stand(void **state)
+TEST(the_list_tells_whose_links_stand)
 {
     struct redis_link link;
     another_link(g->w, &link, &other, "sync");
@@ -283,7 +283,7 @@ static void the_list_tells_whose_links_stand(void **state)
     listed_free(&list);
 }
 
-static void an_empty_list_is_none(void **state)
+TEST(an_empty_list_is_none)
 {
     struct journal_list list = listed();
     assert_false(list.lost);
@@ -291,7 +291,7 @@ static void an_empty_list_is_none(void **state)
     listed_free(&list);
 }
 
-static void a_list_that_fails_is_lost(void **state)
+TEST(a_list_that_fails_is_lost)
 {
     redis_do("SET tally:journals mine");
     struct journal_list list = listed();
@@ -335,7 +335,7 @@ static void take_free(struct journal_take *t)
     buf_free(&t->owners);
 }
 
-static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
+TEST(a_taken_one_is_ours_and_its_owner_has_no_link)
 {
     struct redis_link frame, sync, like;
     static const struct life near = {.instance = {"other", 5}, .id = "0123456789abcdee"};
@@ -366,7 +366,7 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     world_link_close(g->w, &like);
 }
 
-static void one_whose_owner_changed_is_left_alone(void **state)
+TEST(one_whose_owner_changed_is_left_alone)
 {
     struct redis_link link;
     another_link(g->w, &link, &other, "frame");
@@ -386,7 +386,7 @@ static void one_whose_owner_changed_is_left_alone(void **state)
 }
 
 /* The answer was lost, or Redis lost its tail: ours again, and our own links stay. */
-static void our_own_is_taken_again(void **state)
+TEST(our_own_is_taken_again)
 {
     struct redis_link link;
     another_link(g->w, &link, &g->w->life, "sync");
@@ -403,7 +403,7 @@ static void our_own_is_taken_again(void **state)
 }
 
 /* The one that took it before us died before it had ended the owner's links. Our links stay: we owned it once before. */
-static void of_one_taken_twice_all_owners_have_no_link(void **state)
+TEST(of_one_taken_twice_all_owners_have_no_link)
 {
     struct redis_link first, mine;
     another_link(g->w, &first, &other, "frame");
@@ -429,7 +429,7 @@ static void of_one_taken_twice_all_owners_have_no_link(void **state)
 }
 
 /* They are written down until they have ended. */
-static void a_take_that_is_refused_leaves_its_owners_named(void **state)
+TEST(a_take_that_is_refused_leaves_its_owners_named)
 {
     redis_do("HSET tally:journals a dead:1");
     redis_do("ACL SETUSER default -client|list");
@@ -448,7 +448,7 @@ static void a_take_that_is_refused_leaves_its_owners_named(void **state)
     take_free(&t);
 }
 
-static void a_long_one_comes_in_pieces(void **state)
+TEST(a_long_one_comes_in_pieces)
 {
     static const size_t lengths[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5};
     struct buf bytes = {0};
@@ -469,7 +469,7 @@ static void a_long_one_comes_in_pieces(void **state)
     buf_free(&bytes);
 }
 
-static void one_is_taken_of_a_full_redis(void **state)
+TEST(one_is_taken_of_a_full_redis)
 {
     redis_do("HSET tally:journals a dead:1");
     redis_do("SET tally:journal:a records");
@@ -481,7 +481,7 @@ static void one_is_taken_of_a_full_redis(void **state)
     take_free(&t);
 }
 
-static void a_key_of_another_kind_is_told(void **state)
+TEST(a_key_of_another_kind_is_told)
 {
     redis_do("HSET tally:journals a dead:1");
     redis_do("HSET tally:journal:a mine 1");
@@ -516,7 +516,7 @@ static void fake_close(struct fake *f)
     got_close(NULL);
 }
 
-static void a_fake_that_answers_all_is_taken(void **state)
+UNIT(a_fake_that_answers_all_is_taken)
 {
     struct fake f = {.say = {steps[0], steps[1], steps[2], steps[3], steps[4]}};
     fake_open(&f);
@@ -530,7 +530,7 @@ static void a_fake_that_answers_all_is_taken(void **state)
 }
 
 /* Its new owner will have ended our links by the time it reads. */
-static void one_taken_from_us_meanwhile_is_left_alone(void **state)
+UNIT(one_taken_from_us_meanwhile_is_left_alone)
 {
     struct fake f = {.say = {steps[0], steps[1], steps[2], ":0\r\n"}};
     fake_open(&f);
@@ -542,7 +542,7 @@ static void one_taken_from_us_meanwhile_is_left_alone(void **state)
     fake_close(&f);
 }
 
-static void a_link_lost_at_any_step_is_told_once(void **state)
+UNIT(a_link_lost_at_any_step_is_told_once)
 {
     for (int lost = 0; lost < STEPS; lost++) {
         struct fake f = {0};
@@ -563,7 +563,7 @@ static void a_link_lost_at_any_step_is_told_once(void **state)
     }
 }
 
-static void a_link_lost_between_two_kills_is_told_once(void **state)
+UNIT(a_link_lost_between_two_kills_is_told_once)
 {
     struct fake f = {.say = {steps[0], steps[1], ":1\r\n"}};
     fake_open(&f);
@@ -580,7 +580,7 @@ static void a_link_lost_between_two_kills_is_told_once(void **state)
 }
 
 /* It is ours by then, and is taken again, whole. */
-static void a_link_lost_between_two_pieces_is_told_once(void **state)
+TEST(a_link_lost_between_two_pieces_is_told_once)
 {
     size_t n = 40 * PIECE + 1;
     redis_do("HSET tally:journals a dead:1");
@@ -602,7 +602,7 @@ static void a_link_lost_between_two_pieces_is_told_once(void **state)
     take_free(&t);
 }
 
-static void a_refusal_at_any_step_is_told_once(void **state)
+UNIT(a_refusal_at_any_step_is_told_once)
 {
     static const char *const noes[] = {"-NOPERM no\r\n", "-NOPERM no\r\n", ":1\r\n-NOPERM no\r\n",
                                        "-NOPERM no\r\n", "-NOPERM no\r\n"};
@@ -621,7 +621,7 @@ static void a_refusal_at_any_step_is_told_once(void **state)
     }
 }
 
-static void nothing_is_taken_without_a_link(void **state)
+TEST(nothing_is_taken_without_a_link)
 {
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->w->downs == 1);
@@ -630,37 +630,4 @@ static void nothing_is_taken_without_a_link(void **state)
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "link was lost"));
     take_free(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_frame_opens_appends_and_ends),
-        TEST(what_ends_before_it_began_leaves_nothing),
-        TEST(a_frame_appends_to_many),
-        TEST(what_is_in_an_append_has_no_command),
-        TEST(a_full_redis_takes_nothing),
-        TEST(keys_of_another_kind_fail_no_client),
-        TEST(a_look_tells_whose_they_are),
-        TEST(a_look_that_fails_cuts_the_link),
-        TEST(the_list_tells_whose_links_stand),
-        TEST(an_empty_list_is_none),
-        TEST(a_list_that_fails_is_lost),
-        TEST(a_taken_one_is_ours_and_its_owner_has_no_link),
-        TEST(one_whose_owner_changed_is_left_alone),
-        TEST(our_own_is_taken_again),
-        TEST(of_one_taken_twice_all_owners_have_no_link),
-        TEST(a_take_that_is_refused_leaves_its_owners_named),
-        cmocka_unit_test(one_taken_from_us_meanwhile_is_left_alone),
-        TEST(a_long_one_comes_in_pieces),
-        TEST(one_is_taken_of_a_full_redis),
-        TEST(a_key_of_another_kind_is_told),
-        cmocka_unit_test(a_fake_that_answers_all_is_taken),
-        cmocka_unit_test(a_link_lost_at_any_step_is_told_once),
-        cmocka_unit_test(a_link_lost_between_two_kills_is_told_once),
-        TEST(a_link_lost_between_two_pieces_is_told_once),
-        cmocka_unit_test(a_refusal_at_any_step_is_told_once),
-        TEST(nothing_is_taken_without_a_link),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static struct frame_op *numbered(int64_t at, int64_t number)
 }
 
 /* Whatever way they went, they go straight now, with their names and places. */
-static void test_sums(void **state)
+OPS_TEST(test_sums)
 {
     begin();
     op_new(OP_SERIES, "hits", NOW, 5)->silent = true;
@@ -54,7 +54,7 @@ static void test_sums(void **state)
 }
 
 /* A number above the ticker is free; one of a lease that Redis knows is ours; else another is drawn. */
-static void test_numbers(void **state)
+OPS_TEST(test_numbers)
 {
     begin();
     numbered(NOW, 7)->lease_seq = 4;
@@ -86,7 +86,7 @@ static void test_numbers(void **state)
 }
 
 /* Drawn numbers are kept when clients were told of them; own ids stay as they were given. */
-static void test_drawn(void **state)
+OPS_TEST(test_drawn)
 {
     begin();
     struct frame_op *op = event_op("e", "x");
@@ -111,7 +111,7 @@ static void test_drawn(void **state)
     buf_free(&lost.records);
 }
 
-static void test_what_was_refused_is_left_out(void **state)
+OPS_TEST(test_what_was_refused_is_left_out)
 {
     redis_do("HSET tally:leased e:x 50");
     begin();
@@ -128,7 +128,7 @@ static void test_what_was_refused_is_left_out(void **state)
 }
 
 /* Another tallyd has drawn a lease since, of which the client's own number is one. */
-static void test_what_is_refused_now_is_told(void **state)
+OPS_TEST(test_what_is_refused_now_is_told)
 {
     begin();
     struct frame_op *op = event_op("e", "x");
@@ -145,16 +145,4 @@ static void test_what_is_refused_now_is_told(void **state)
     assert_int_equal(k.failed, 1);
     assert_int_equal(k.renumbered, 1);
     buf_free(&k.records);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OPS_TEST(test_sums),
-        OPS_TEST(test_numbers),
-        OPS_TEST(test_drawn),
-        OPS_TEST(test_what_was_refused_is_left_out),
-        OPS_TEST(test_what_is_refused_now_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void number_new(struct frame_op *op, int64_t at, int64_t number)
 
 /* --- leases --- */
 
-static void test_a_lease_is_drawn_with_the_numbers(void **state)
+OPS_TEST(test_a_lease_is_drawn_with_the_numbers)
 {
     begin();
     struct frame_op *op = event_op("e", "x");
@@ -45,7 +45,7 @@ static void test_a_lease_is_drawn_with_the_numbers(void **state)
     redis_has("e:x 1036 0", "HGETALL tally:leased");
 }
 
-static void test_no_number_of_a_lease_stands(void **state)
+OPS_TEST(test_no_number_of_a_lease_stands)
 {
     redis_do("ZADD e:x 5 20");
     begin();
@@ -71,7 +71,7 @@ static int64_t draw(const char *name)
 }
 
 /* Of n0 to n9, where n4 has numbers already, and of a second log with n7's ticker. */
-static void test_first_events_of_many_logs_share_commands(void **state)
+OPS_TEST(test_first_events_of_many_logs_share_commands)
 {
     redis_do("SET n4:index 7");
     redis_do("CONFIG RESETSTAT");
@@ -104,7 +104,7 @@ static void own(const char *name, const char *id)
     send_clean();
 }
 
-static void test_a_lease_jumps_over_own_numbers_that_it_was_told_of(void **state)
+OPS_TEST(test_a_lease_jumps_over_own_numbers_that_it_was_told_of)
 {
     assert_int_equal(draw("e"), 1);
     own("e", "50");
@@ -116,7 +116,7 @@ static void test_a_lease_jumps_over_own_numbers_that_it_was_told_of(void **state
     assert_int_equal(draw("f"), 1);
 }
 
-static void test_what_older_versions_left_is_looked_at(void **state)
+OPS_TEST(test_what_older_versions_left_is_looked_at)
 {
     redis_do("HSET tally:leased e:x 33");
     redis_do("SET e:index 33");
@@ -132,7 +132,7 @@ static void test_what_older_versions_left_is_looked_at(void **state)
 }
 
 /* Numbers are above 0, and so are those that coalesce takes from a lease: a lower one is Redis' or another program's. */
-static void test_a_ticker_that_somebody_set_below_0(void **state)
+OPS_TEST(test_a_ticker_that_somebody_set_below_0)
 {
     redis_do("SET e:index -1000");
     for (uint32_t lease_n = 0; lease_n <= 32; lease_n += 32) {
@@ -148,7 +148,7 @@ static void test_a_ticker_that_somebody_set_below_0(void **state)
     }
 }
 
-static void test_a_log_that_became_somebody_elses_costs_no_number(void **state)
+OPS_TEST(test_a_log_that_became_somebody_elses_costs_no_number)
 {
     assert_int_equal(draw("e"), 1);
     redis_do("SET e:x mine");
@@ -161,7 +161,7 @@ static void test_a_log_that_became_somebody_elses_costs_no_number(void **state)
     redis_has("33", "GET e:index");
 }
 
-static void test_an_own_number_that_may_be_leased_is_refused(void **state)
+OPS_TEST(test_an_own_number_that_may_be_leased_is_refused)
 {
     static const char *const ids[] = {"7", "17", "", "34", "mine", "33", "017", "0", "9007199254740993"};
     redis_do("HSET tally:leased e:x 33");
@@ -187,7 +187,7 @@ static void test_an_own_number_that_may_be_leased_is_refused(void **state)
     redis_has("17", "ZRANGE e:never 0 -1");
 }
 
-static void test_leases_of_somebody_else(void **state)
+OPS_TEST(test_leases_of_somebody_else)
 {
     redis_do("SET tally:leased x");
     begin();
@@ -201,7 +201,7 @@ static void test_leases_of_somebody_else(void **state)
 
 /* --- given --- */
 
-static void test_given(void **state)
+OPS_TEST(test_given)
 {
     redis_do("SET tally:events:gone 7");
     begin();
@@ -227,7 +227,7 @@ static void test_given(void **state)
     redis_has("1699999999", "ZSCORE e:x mine");
 }
 
-static void test_given_in_pieces(void **state)
+OPS_TEST(test_given_in_pieces)
 {
     begin();
     struct frame_op *op = given_op("e", "x");
@@ -245,7 +245,7 @@ static void test_given_in_pieces(void **state)
 }
 
 /* The first op was drawing when the log was not known yet. */
-static void test_what_draws_runs_first(void **state)
+OPS_TEST(test_what_draws_runs_first)
 {
     begin();
     item_new(given_op("e", "x"), NOW + 1, "mine");
@@ -254,7 +254,7 @@ static void test_what_draws_runs_first(void **state)
     redis_has("1700000000", "ZSCORE e:x mine");
 }
 
-static void test_given_errors(void **state)
+OPS_TEST(test_given_errors)
 {
     redis_do("SET a:x x");
     redis_do("SET statcache:z x");
@@ -269,7 +269,7 @@ static void test_given_errors(void **state)
     redis_has("2", "EXISTS b:x c:z");
 }
 
-static void test_given_drops_windows(void **state)
+OPS_TEST(test_given_drops_windows)
 {
     redis_do("HSET statcache:x n:windows 5,3600 n:1699999995:5 1 n:1700000000:5 2 n:1699999200:3600 3"
              " n:1699995600:3600 4 m:1700000000:5 5 m:windows 5");
@@ -311,32 +311,10 @@ static void lose_events(void *arg)
     got_close(NULL);
 }
 
-static void test_lost_events_and_side_trouble_are_logged(void **state)
+UNIT(test_lost_events_and_side_trouble_are_logged)
 {
     struct child_end end = child_run(lose_events, NULL);
     assert_true(child_exited(&end));
     assert_non_null(strstr(end.stderr_, "event=events_lost name=e events=1 "));
     assert_non_null(strstr(end.stderr_, "event=frame_side key=tally:events error=\"WRONGTYPE"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OPS_TEST(test_a_lease_is_drawn_with_the_numbers),
-        OPS_TEST(test_no_number_of_a_lease_stands),
-        OPS_TEST(test_first_events_of_many_logs_share_commands),
-        OPS_TEST(test_a_lease_jumps_over_own_numbers_that_it_was_told_of),
-        OPS_TEST(test_what_older_versions_left_is_looked_at),
-        OPS_TEST(test_a_ticker_that_somebody_set_below_0),
-        OPS_TEST(test_a_log_that_became_somebody_elses_costs_no_number),
-        OPS_TEST(test_an_own_number_that_may_be_leased_is_refused),
-        OPS_TEST(test_leases_of_somebody_else),
-        OPS_TEST(test_given),
-        OPS_TEST(test_given_in_pieces),
-        OPS_TEST(test_what_draws_runs_first),
-        OPS_TEST(test_given_errors),
-        OPS_TEST(test_given_drops_windows),
-        cmocka_unit_test(test_lost_events_and_side_trouble_are_logged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

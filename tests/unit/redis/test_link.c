@@ -27,7 +27,7 @@ static void ask(struct redis_link *l, struct asked *a, const char *words)
     redis_link_flush(l);
 }
 
-static void test_up(void **state)
+WORLD_TEST(test_up)
 {
     struct asked a = {0};
     int major, minor, patch;
@@ -47,7 +47,7 @@ static void test_up(void **state)
     assert_non_null(strstr(redis_do("CLIENT LIST"), world->life.id));
 }
 
-static void test_order_and_many_replies(void **state)
+WORLD_TEST(test_order_and_many_replies)
 {
     struct asked a[300] = {{0}}, many = {0};
     for (int i = 0; i < 300; i++)
@@ -62,7 +62,7 @@ static void test_order_and_many_replies(void **state)
     assert_int_equal(many.last, 305);
 }
 
-static void test_refused_then_there(void **state)
+UNIT(test_refused_then_there)
 {
     struct world *w = world_empty();
     struct asked a = {0};
@@ -89,7 +89,7 @@ static char *loopback_host(void)
     return "localhost";
 }
 
-static void test_tcp_refused(void **state)
+UNIT(test_tcp_refused)
 {
     struct world *w = world_empty();
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -108,7 +108,7 @@ static void test_tcp_refused(void **state)
     world_close(w);
 }
 
-static void test_name_unknown(void **state)
+UNIT(test_name_unknown)
 {
     struct world *w = world_empty();
     w->url = (struct redis_url){.hosts = {{"tallyd-test.invalid", 1}}, .hosts_n = 1};
@@ -119,7 +119,7 @@ static void test_name_unknown(void **state)
     world_close(w);
 }
 
-static void test_killed_and_back(void **state)
+WORLD_TEST(test_killed_and_back)
 {
     struct asked a[50] = {{0}};
     char run_id[RUN_ID_BYTES];
@@ -138,7 +138,7 @@ static void test_killed_and_back(void **state)
         assert_int_equal(a[i].nulls + a[i].answers, 1);
 }
 
-static void test_stopped_server(void **state)
+WORLD_TEST(test_stopped_server)
 {
     struct asked a = {0};
     uint64_t from_ms = mono_ms();
@@ -154,7 +154,7 @@ static void test_stopped_server(void **state)
 }
 
 /* Our own loop was blocked for longer than the limit: the answer is there, unread. That is no cut. */
-static void test_own_stall(void **state)
+WORLD_TEST(test_own_stall)
 {
     struct asked a = {0};
     world->link.config.answer_ms = 2000;
@@ -165,7 +165,7 @@ static void test_own_stall(void **state)
     assert_int_equal(world->downs, 0);
 }
 
-static void test_idle_is_no_timeout(void **state)
+WORLD_TEST(test_idle_is_no_timeout)
 {
     uint64_t until_ms = mono_ms() + 2500;
     world->link.config.answer_ms = 2000;
@@ -173,7 +173,7 @@ static void test_idle_is_no_timeout(void **state)
     assert_int_equal(world->downs, 0);
 }
 
-static void test_cut_by_client_kill(void **state)
+WORLD_TEST(test_cut_by_client_kill)
 {
     int64_t first = world->link.client_id;
     redis_do("CLIENT KILL ID %lld", (long long)first);
@@ -183,7 +183,7 @@ static void test_cut_by_client_kill(void **state)
 }
 
 /* Nor when its place moves. What is asked then was never sent. */
-static void test_once(void **state)
+WORLD_TEST(test_once)
 {
     struct asked a = {0};
     world->link.config.once = true;
@@ -198,7 +198,7 @@ static void test_once(void **state)
     redis_has("0", "EXISTS late");
 }
 
-static void test_password(void **state)
+UNIT(test_password)
 {
     struct world *w = world_with_server(NULL);
     redis_do("ACL SETUSER shop on >right ~* &* +@all");
@@ -219,7 +219,7 @@ static void test_password(void **state)
 }
 
 /* A right that an operator forgot, and a managed service that has no CLIENT: neither ends by itself. */
-static void test_no_client(void **state)
+UNIT(test_no_client)
 {
     struct world *w = world_with_server(NULL);
     struct error e;
@@ -235,7 +235,7 @@ static void test_no_client(void **state)
     world_close(w);
 }
 
-static void test_replica_and_database(void **state)
+UNIT(test_replica_and_database)
 {
     struct world *w = world_with_server(NULL);
     struct asked a = {0};
@@ -275,7 +275,7 @@ static void strange(const char *hello, const char *say, size_t say_n, const char
     world_close(w);
 }
 
-static void test_garbage(void **state)
+UNIT(test_garbage)
 {
     strange(NULL, "HTTP/1.1 400 Bad Request\r\n\r\n", 0, "it answered garbage");
     strange(NULL, "\0\0\0\0\r\n", 6, "it answered garbage");
@@ -294,7 +294,7 @@ static void test_garbage(void **state)
     strange(FAKE_NAME_ID "$3\r\nabc\r\n", NULL, 0, "MASTERDOWN Redis refused tallyd's link");
 }
 
-static void test_loading(void **state)
+UNIT(test_loading)
 {
     struct fake f;
     char hello[600];
@@ -320,14 +320,14 @@ static void plain(const char *hello, enum err refused)
 }
 
 /* It comes by itself, so a start without it is worth another try. */
-static void test_a_node_is_not_ready(void **state)
+UNIT(test_a_node_is_not_ready)
 {
     plain("-LOADING Redis is loading the dataset in memory\r\n", ERR_NONE);
     plain("-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", ERR_NONE);
     plain("-NOAUTH Authentication required.\r\n", ERR_CONFIG);
 }
 
-static void test_silent_handshake(void **state)
+UNIT(test_silent_handshake)
 {
     struct world *w = world_empty();
     struct fake f = {.hello = ""};
@@ -353,7 +353,7 @@ static void on_nested(struct redis_link *l, void *arg, const struct redis_answer
     *(bool *)arg = true;
 }
 
-static void test_dribble(void **state)
+UNIT(test_dribble)
 {
     static const char text[] = "*3\r\n$4\r\nzero\r\n*2\r\n:42\r\n$4\r\ndeep\r\n$-1\r\n";
     struct world *w = world_empty();
@@ -374,7 +374,7 @@ static void test_dribble(void **state)
     world_close(w);
 }
 
-static void test_bounds(void **state)
+WORLD_TEST(test_bounds)
 {
     struct asked a = {0};
     child_pause(world->server.pid);
@@ -406,7 +406,7 @@ static void test_bounds(void **state)
 }
 
 /* A request bigger than the socket takes at once, and an answer bigger than one read. */
-static void test_big(void **state)
+WORLD_TEST(test_big)
 {
     struct asked a = {0}, set = {0};
     size_t n = 20 << 20;
@@ -443,7 +443,7 @@ static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_
 
 /* Closed at the n-th turn of its loop: always answered, always closed, nothing leaks (the sanitizer looks).
  * */
-static void test_close_at_each_turn(void **state)
+UNIT(test_close_at_each_turn)
 {
     struct world *w = world_with_server(NULL);
     for (int turns = 0; turns < 25; turns++) {
@@ -464,7 +464,7 @@ static void test_close_at_each_turn(void **state)
     world_end(w);
 }
 
-static void test_close_unstarted_and_waiting(void **state)
+UNIT(test_close_unstarted_and_waiting)
 {
     struct world *w = world_empty();
     struct redis_link l;
@@ -488,7 +488,7 @@ static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_
     redis_link_cut(l, "READONLY for the test");
 }
 
-static void test_cut_in_callback(void **state)
+WORLD_TEST(test_cut_in_callback)
 {
     struct asked first = {0}, second = {0};
     request_words(redis_link_begin(&world->link), "PING");
@@ -501,7 +501,7 @@ static void test_cut_in_callback(void **state)
     WAIT_UNTIL(world, world->ups == 2);
 }
 
-static void test_connect_for_verbs(void **state)
+UNIT(test_connect_for_verbs)
 {
     struct world *w = world_empty();
     struct error e = {0};
@@ -517,36 +517,4 @@ static void test_connect_for_verbs(void **state)
     WAIT_UNTIL(w, w->ups == 1);
     assert_int_equal(redis_link_connect(&w->link, 0, &e), ERR_NONE);
     world_close(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(test_up),
-        WORLD_TEST(test_order_and_many_replies),
-        cmocka_unit_test(test_refused_then_there),
-        cmocka_unit_test(test_tcp_refused),
-        cmocka_unit_test(test_name_unknown),
-        WORLD_TEST(test_killed_and_back),
-        WORLD_TEST(test_stopped_server),
-        WORLD_TEST(test_own_stall),
-        WORLD_TEST(test_idle_is_no_timeout),
-        WORLD_TEST(test_cut_by_client_kill),
-        WORLD_TEST(test_once),
-        cmocka_unit_test(test_password),
-        cmocka_unit_test(test_no_client),
-        cmocka_unit_test(test_replica_and_database),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_loading),
-        cmocka_unit_test(test_a_node_is_not_ready),
-        cmocka_unit_test(test_silent_handshake),
-        cmocka_unit_test(test_dribble),
-        WORLD_TEST(test_bounds),
-        WORLD_TEST(test_big),
-        cmocka_unit_test(test_close_at_each_turn),
-        cmocka_unit_test(test_close_unstarted_and_waiting),
-        WORLD_TEST(test_cut_in_callback),
-        cmocka_unit_test(test_connect_for_verbs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void two_end(struct world *w)
     world_close(w);
 }
 
-static void the_next_host_at_each_try(void **state)
+UNIT(the_next_host_at_each_try)
 {
     struct world *w = world_empty();
     w->url = (struct redis_url){.hosts = {{"a", 1}, {"b", 2}, {"c", 3}}, .hosts_n = 3};
@@ -68,7 +68,7 @@ static void the_next_host_at_each_try(void **state)
     world_close(w);
 }
 
-static void told_only_it_waits_until_it_is_told(void **state)
+UNIT(told_only_it_waits_until_it_is_told)
 {
     struct world *w = world_empty();
     w->place.told_only = true;
@@ -91,7 +91,7 @@ static void told_only_it_waits_until_it_is_told(void **state)
 }
 
 /* The second link finds another server: it is cut until the first one leaves the old one, which was demoted. */
-static void links_are_up_on_one_server(void **state)
+UNIT(links_are_up_on_one_server)
 {
     struct redis_server other;
     struct world *w = two_links();
@@ -120,7 +120,7 @@ static bool comes_up_on(struct world *w, const char *run_id)
 }
 
 /* What was answered before was answered on another server, what comes after is on this one. */
-static void it_moved_when_the_first_link_came_up(void **state)
+UNIT(it_moved_when_the_first_link_came_up)
 {
     struct world *w = world_empty();
     world_link(w, &w->link, "frame");
@@ -137,7 +137,7 @@ static void it_moved_when_the_first_link_came_up(void **state)
 }
 
 /* Both are primaries. */
-static void a_name_that_moved_is_followed(void **state)
+UNIT(a_name_that_moved_is_followed)
 {
     struct redis_server other;
     struct world *w = two_links();
@@ -152,14 +152,14 @@ static void a_name_that_moved_is_followed(void **state)
     redis_server_stop(&other);
 }
 
-static void an_idle_link_leaves_a_demoted_server(void **state)
+WORLD_TEST(an_idle_link_leaves_a_demoted_server)
 {
     redis_do("REPLICAOF 127.0.0.1 1");
     WAIT_UNTIL(world, world->downs > 0);
     assert_string_equal(world->why, "READONLY this Redis is a replica, tallyd needs the primary");
 }
 
-static void the_role_is_kept(void **state)
+WORLD_TEST(the_role_is_kept)
 {
     WAIT_UNTIL(world, world->place.role.at_ms != 0);
     assert_int_equal(world->place.role.replicas_n, 0);
@@ -187,7 +187,7 @@ static void script(struct redis_link *l, const char *text, int *answers)
 }
 
 /* At any depth, on any link: all links leave, and the asker was told. */
-static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
+UNIT(an_answer_that_says_elsewhere_dooms_all_links)
 {
     static const char *const words[] = {"MOVED 1 a:1", "ASK 1 a:1",   "CLUSTERDOWN down", "REDIRECT a:1",
                                         "LOADING it",  "READONLY it", "MASTERDOWN it"};
@@ -207,7 +207,7 @@ static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
     two_end(w);
 }
 
-static void other_errors_leave_the_link(void **state)
+UNIT(other_errors_leave_the_link)
 {
     struct world *w = two_links();
     int answers = 0;
@@ -223,7 +223,7 @@ static void other_errors_leave_the_link(void **state)
     two_end(w);
 }
 
-static void a_hold_lets_go_by_itself(void **state)
+UNIT(a_hold_lets_go_by_itself)
 {
     struct world *w = world_empty();
     w->place.held = on_held;
@@ -240,7 +240,7 @@ static void a_hold_lets_go_by_itself(void **state)
     world_close(w);
 }
 
-static void what_is_on_its_way_holds_no_longer_than_allowed(void **state)
+UNIT(what_is_on_its_way_holds_no_longer_than_allowed)
 {
     struct world *w = world_empty();
     w->place.held = on_held;
@@ -280,7 +280,7 @@ static void node_says(struct world *w, const char *script, char said[200])
     WAIT_UNTIL(w, said[0] != '\0');
 }
 
-static void where_a_cluster_sends_us_is_followed_and_not_told(void **state)
+WORLD_TEST(where_a_cluster_sends_us_is_followed_and_not_told)
 {
     char said[200];
     world->place.redirected = on_redirected;
@@ -306,23 +306,4 @@ static void where_a_cluster_sends_us_is_followed_and_not_told(void **state)
     WAIT_UNTIL(world, redirected.port == 7001);
     assert_string_equal(redirected.host, "b");
     assert_true(place_is_held(&world->place));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_on_its_way_holds_no_longer_than_allowed),
-        WORLD_TEST(where_a_cluster_sends_us_is_followed_and_not_told),
-        cmocka_unit_test(the_next_host_at_each_try),
-        cmocka_unit_test(told_only_it_waits_until_it_is_told),
-        cmocka_unit_test(links_are_up_on_one_server),
-        cmocka_unit_test(it_moved_when_the_first_link_came_up),
-        cmocka_unit_test(a_name_that_moved_is_followed),
-        WORLD_TEST(an_idle_link_leaves_a_demoted_server),
-        WORLD_TEST(the_role_is_kept),
-        cmocka_unit_test(an_answer_that_says_elsewhere_dooms_all_links),
-        cmocka_unit_test(other_errors_leave_the_link),
-        cmocka_unit_test(a_hold_lets_go_by_itself),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,9 @@ static void settle(void)
 #define EVENT_MASTER "master shop " A " 6379"
 #define EVENT_B "slave " B ":6379 " B " 6379 @ shop " A " 6379"
 
-static void majority_moves(void **state)
+#define TEST(name) UNIT_IN(name, begin, NULL)
+
+TEST(majority_moves)
 {
     settle();
     names(0, C);
@@ -122,7 +124,7 @@ static void majority_moves(void **state)
 }
 
 /* The first choice: a majority at once, or after half a second the servers that are there. */
-static void first_choice(void **state)
+TEST(first_choice)
 {
     names(0, B);
     passes(400);
@@ -139,7 +141,7 @@ static void first_choice(void **state)
 }
 
 /* Two of three sentinels are dead: the third is believed at the start, and later not without a proof. */
-static void one_is_left(void **state)
+TEST(one_is_left)
 {
     names(2, A);
     passes(600);
@@ -153,7 +155,7 @@ static void one_is_left(void **state)
     assert_string_equal(at, B ":6379");
 }
 
-static void word_grows_old(void **state)
+TEST(word_grows_old)
 {
     settle();
     names(0, C);
@@ -165,7 +167,7 @@ static void word_grows_old(void **state)
 }
 
 /* The leader's events: frames wait from the first, we move at the promotion, and go on when links are up. */
-static void planned(void **state)
+TEST(planned)
 {
     settle();
     hears(1, "+failover-state-select-slave", EVENT_MASTER);
@@ -191,7 +193,7 @@ static void planned(void **state)
 }
 
 /* The promotion was never announced: most of them name the old one for ten seconds. */
-static void promotion_was_nothing(void **state)
+TEST(promotion_was_nothing)
 {
     settle();
     hears(0, "+selected-slave", EVENT_B);
@@ -207,7 +209,7 @@ static void promotion_was_nothing(void **state)
 
 /* Back to the server we came from, within ten seconds: that is news from those that had named the other meanwhile, and the server
  * is known, whatever replicas the new primary has. */
-static void there_and_back(void **state)
+TEST(there_and_back)
 {
     struct replication alone = says(true, "new", "history");
     settle();
@@ -226,7 +228,7 @@ static void there_and_back(void **state)
     assert_string_equal(at, A ":6379");
 }
 
-static void called_off(void **state)
+TEST(called_off)
 {
     settle();
     hears(0, "+failover-state-select-slave", EVENT_MASTER);
@@ -239,7 +241,7 @@ static void called_off(void **state)
 }
 
 /* A sentinel that holds without reason: for three seconds, and then not again for a minute; the others may. */
-static void hold_is_bounded(void **state)
+TEST(hold_is_bounded)
 {
     settle();
     hears(2, "+failover-state-wait-promotion", EVENT_B);
@@ -261,7 +263,7 @@ static void hold_is_bounded(void **state)
 
 /* A lying sentinel: it names a server of its own, which is not asked, or a replica that was not promoted, or one that was promoted
  * out of another history. */
-static void liar(void **state)
+TEST(liar)
 {
     settle();
     names(0, "6.6.6.6");
@@ -278,7 +280,7 @@ static void liar(void **state)
 }
 
 /* A sentinel lists twenty others: they are not asked, and the majority stays that of the real ones. */
-static void liar_with_friends(void **state)
+TEST(liar_with_friends)
 {
     uint64_t friends[SENTINELS_MAX], others[2] = {101, 102};
     settle();
@@ -294,7 +296,7 @@ static void liar_with_friends(void **state)
 }
 
 /* Found ones count, but the same one only once, under whatever addresses it is known. */
-static void found(void **state)
+TEST(found)
 {
     uint64_t others[4] = {1, 2, 3, 4};
     settle();
@@ -315,7 +317,7 @@ static void found(void **state)
 }
 
 /* Of another primary, of a server where we are not, and no event at all. */
-static void not_ours(void **state)
+TEST(not_ours)
 {
     settle();
     hears(0, "+failover-state-select-slave", "master cart " A " 6379");
@@ -332,7 +334,7 @@ static void not_ours(void **state)
 }
 
 /* A primary that was cut off has no replicas any more; those it had may still be promoted. */
-static void replicas_are_remembered(void **state)
+TEST(replicas_are_remembered)
 {
     settle();
     struct replication alone = says(true, "history", "0");
@@ -343,24 +345,4 @@ static void replicas_are_remembered(void **state)
     quorum_primary(&q, &demoted);
     candidate_answers(true, "history");
     assert_string_equal(at, B ":6379");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, begin)
-    const struct CMUnitTest tests[] = {TEST(majority_moves),
-                                       TEST(first_choice),
-                                       TEST(one_is_left),
-                                       TEST(word_grows_old),
-                                       TEST(planned),
-                                       TEST(called_off),
-                                       TEST(hold_is_bounded),
-                                       TEST(liar),
-                                       TEST(there_and_back),
-                                       TEST(promotion_was_nothing),
-                                       TEST(found),
-                                       TEST(not_ours),
-                                       TEST(liar_with_friends),
-                                       TEST(replicas_are_remembered)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

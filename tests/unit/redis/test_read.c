@@ -80,7 +80,9 @@ static void script(const char *text, const char *key, long long n)
     redis_do("EVAL %s 1 %s %lld", text, key, n);
 }
 
-static void too_many_names_are_refused(void **state)
+#define TEST(f) UNIT_IN(f, open_world, close_world)
+
+TEST(too_many_names_are_refused)
 {
     g->limits.read.texts_max = 3000;
     script("for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 0, '60:' .. i) end", "known:", 999);
@@ -107,7 +109,7 @@ static struct query samples(uint32_t precision, int64_t from, int64_t to)
         .kind = QUERY_SERIES, NAMED("views"), .precision_s = precision, .from = from, .to = to};
 }
 
-static void samples_come_by_time(void **state)
+TEST(samples_come_by_time)
 {
     assert_answer(samples(5, 0, INT64_MAX), "");
     redis_do("HSET count:5:views 1000000000 4 999999995 3 1000000005 -1 5 9");
@@ -117,7 +119,7 @@ static void samples_come_by_time(void **state)
     assert_answer(samples(60, 0, INT64_MAX), "");
 }
 
-static void a_key_of_somebody_else_is_named(void **state)
+TEST(a_key_of_somebody_else_is_named)
 {
     redis_do("SET count:1:views x");
     redis_do("HSET count:5:views 5 many");
@@ -127,7 +129,7 @@ static void a_key_of_somebody_else_is_named(void **state)
         "ERR key 'count:5:views' holds 'many', which tallyd did not write; another program uses that key");
 }
 
-static void names_come_in_pages_and_sorted(void **state)
+TEST(names_come_in_pages_and_sorted)
 {
     struct query names = {.kind = QUERY_NAMES};
     assert_answer(names, "");
@@ -149,7 +151,7 @@ static struct query box(enum query_kind kind, int64_t offset, int64_t limit)
     return (struct query){.kind = kind, NAMED("page"), .offset = offset, .limit = limit};
 }
 
-static void a_box_is_read_from_any_side(void **state)
+TEST(a_box_is_read_from_any_side)
 {
     assert_answer(box(QUERY_TIMEBOX_RECENT, 0, 5), "");
     assert_answer(box(QUERY_TIMEBOX_TOP, 0, 5), "");
@@ -166,7 +168,7 @@ static void a_box_is_read_from_any_side(void **state)
     assert_answer(box(QUERY_TIMEBOX_BOTTOM, 0, INT64_MAX), "180 1 240 7 60 7 120 9 300 9007199254740992");
 }
 
-static void a_box_with_one_foreign_set_is_refused(void **state)
+TEST(a_box_with_one_foreign_set_is_refused)
 {
     redis_do("SET pv.page x");
     assert_answer(box(QUERY_TIMEBOX_RECENT, 0, 2),
@@ -180,7 +182,7 @@ static void a_box_with_one_foreign_set_is_refused(void **state)
         "ERR key 'tb.page' holds 'sixty', which tallyd did not write; another program uses that key");
 }
 
-static void a_long_box_comes_whole(void **state)
+TEST(a_long_box_comes_whole)
 {
     script("for i = 1, ARGV[1] do redis.call('ZADD', 'tb.page', i, i) redis.call('ZADD', 'pv.page', 2 * i, "
            "i) end",
@@ -204,7 +206,7 @@ static struct query events(int64_t from, int64_t to, int64_t offset, int64_t lim
                           .limit = limit};
 }
 
-static void events_come_by_second(void **state)
+TEST(events_come_by_second)
 {
     assert_answer(events(0, INT64_MAX, 0, -1), "");
     redis_do("ZADD blob:submit 100 a 100 b 101 1 99 z 102.5 half");
@@ -240,7 +242,7 @@ static void assert_all(int n)
     }
 }
 
-static void many_events_come_in_pieces(void **state)
+TEST(many_events_come_in_pieces)
 {
     script(fill_events, "blob:submit", 5000);
     answer(events(0, INT64_MAX, 0, -1));
@@ -252,7 +254,7 @@ static void many_events_come_in_pieces(void **state)
 }
 
 /* While the pieces come, events are added before and behind, and the oldest go: what stands all the while comes once. */
-static void pieces_go_on_behind_the_last_one(void **state)
+TEST(pieces_go_on_behind_the_last_one)
 {
     script(fill_events, "blob:submit", 5000);
     ask(events(0, 2000, 0, -1));
@@ -271,7 +273,7 @@ static void pieces_go_on_behind_the_last_one(void **state)
     assert_in_range(standing - early, 5000 - 699, 5000); /* the first pieces may have had those that went */
 }
 
-static void a_last_one_that_was_preened_is_no_loss(void **state)
+TEST(a_last_one_that_was_preened_is_no_loss)
 {
     script(fill_events, "blob:submit", 3000);
     ask(events(0, 2000, 0, -1));
@@ -285,7 +287,7 @@ static void a_last_one_that_was_preened_is_no_loss(void **state)
     assert_non_null(strstr(g->said.p, " 3000 1004"));
 }
 
-static void too_many_events_are_refused_and_can_be_had_in_parts(void **state)
+TEST(too_many_events_are_refused_and_can_be_had_in_parts)
 {
     int most = 20000;
     g->limits.read.most = (uint32_t)most;
@@ -301,7 +303,7 @@ static void too_many_events_are_refused_and_can_be_had_in_parts(void **state)
     assert_all(most);
 }
 
-static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
+TEST(too_long_ids_are_refused_and_can_be_had_in_parts)
 {
     static const char fill[] =
         "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.rep('x', 500) .. i) end";
@@ -350,7 +352,7 @@ static void add_event(int64_t at, const char *id)
     redis_do("ZADD blob:submit %lld %s", (long long)at, id);
 }
 
-static void windows_are_zero_filled_and_end_with_the_open_one(void **state)
+TEST(windows_are_zero_filled_and_end_with_the_open_one)
 {
     int64_t now = redis_now(), window = 3600, open = now - now % window;
     assert_windows(window, 1);
@@ -366,7 +368,7 @@ static void windows_are_zero_filled_and_end_with_the_open_one(void **state)
     assert_windows(1, 900);
 }
 
-static void closed_windows_are_cached_and_open_ones_are_not(void **state)
+TEST(closed_windows_are_cached_and_open_ones_are_not)
 {
     int64_t window = 86400, now = redis_now(), open = now - now % window;
     add_event(open - 10, "a");
@@ -386,7 +388,7 @@ static void closed_windows_are_cached_and_open_ones_are_not(void **state)
 }
 
 /* What was preened from the log must not be cached as nothing. */
-static void what_may_be_preened_is_not_cached(void **state)
+TEST(what_may_be_preened_is_not_cached)
 {
     g->limits.events_keep_s = 2 * 86400;
     add_event(redis_now() - redis_now() % 86400 - 10, "a");
@@ -396,13 +398,13 @@ static void what_may_be_preened_is_not_cached(void **state)
 }
 
 /* The preener finds caches by the logs that had events: of no other one may be anything. */
-static void a_log_without_events_is_not_cached(void **state)
+TEST(a_log_without_events_is_not_cached)
 {
     assert_answer(windows(3600, 3), "0 0 0");
     redis_has("0", "EXISTS statcache:submit");
 }
 
-static void a_cache_in_use_by_many_sizes_takes_no_more(void **state)
+TEST(a_cache_in_use_by_many_sizes_takes_no_more)
 {
     add_event(redis_now() - 3700, "a"); /* in a closed one of each size */
     for (int size = 3600; size < 3600 + 40; size++)
@@ -410,7 +412,7 @@ static void a_cache_in_use_by_many_sizes_takes_no_more(void **state)
     assert_int_equal(atol(redis_do("HLEN statcache:submit")), 32 + 1);
 }
 
-static void windows_over_many_events_are_counted(void **state)
+TEST(windows_over_many_events_are_counted)
 {
     static const char fill[] =
         "local now = redis.call('TIME')[1]\n"
@@ -423,7 +425,7 @@ static void windows_over_many_events_are_counted(void **state)
     assert_windows(5, 1000);
 }
 
-static void windows_of_many_years_end(void **state)
+TEST(windows_of_many_years_end)
 {
     add_event(redis_now(), "a");
     answer(windows(315360000, g->limits.read.most));
@@ -431,7 +433,7 @@ static void windows_of_many_years_end(void **state)
     assert_string_equal(g->said.p + g->said.n - 1 - 4, " 0 1");
 }
 
-static void a_full_redis_still_answers(void **state)
+TEST(a_full_redis_still_answers)
 {
     add_event(redis_now() - 7200, "a");
     redis_do("CONFIG SET maxmemory 1");
@@ -449,7 +451,7 @@ static struct query visitors(int64_t from, int64_t to)
     return (struct query){.kind = QUERY_VISITORS, NAMED("unique_users"), .from = from, .to = to};
 }
 
-static void bits_are_exact(void **state)
+TEST(bits_are_exact)
 {
     assert_answer(visitors(20071204, 20071204), "0 exact");
     redis_do("SETBIT unique_users_2007_12_04 5 1");
@@ -464,7 +466,7 @@ static void bits_are_exact(void **state)
     redis_has("1", "BITCOUNT unique_users_2007_12_31");
 }
 
-static void sketches_are_estimated_beside_bits(void **state)
+TEST(sketches_are_estimated_beside_bits)
 {
     redis_do("PFADD unique_users_2007_12_04:hll ann bob");
     redis_do("PFADD unique_users_2007_12_06:hll bob cid");
@@ -476,7 +478,7 @@ static void sketches_are_estimated_beside_bits(void **state)
 }
 
 /* Big days: the union grows in many steps. */
-static void a_union_over_a_year_goes_in_steps(void **state)
+TEST(a_union_over_a_year_goes_in_steps)
 {
     struct redis_server *s = &g->w->server;
     static const char fill[] = "for i = 1, ARGV[1] do redis.call('PFADD', KEYS[1], i) end";
@@ -509,7 +511,7 @@ static void a_union_over_a_year_goes_in_steps(void **state)
 }
 
 /* More days than one step names. */
-static void a_union_over_years_goes_in_steps(void **state)
+TEST(a_union_over_years_goes_in_steps)
 {
     g->limits.read.days = 1096;
     redis_do("SETBIT unique_users_2005_01_01 5 1");
@@ -524,7 +526,7 @@ static void a_union_over_years_goes_in_steps(void **state)
 }
 
 /* What a step has built is gone when the next one comes: an error, never a smaller number. */
-static void a_lost_union_is_an_error(void **state)
+TEST(a_lost_union_is_an_error)
 {
     for (int day = 1; day <= 31; day++)
         redis_do("SETBIT unique_users_2007_12_%02d 16000000 1", day);
@@ -538,7 +540,7 @@ static void a_lost_union_is_an_error(void **state)
     assert_string_equal(g->said.p, "ERR the union of the days was lost on the way; ask again");
 }
 
-static void a_day_of_another_type_is_refused(void **state)
+TEST(a_day_of_another_type_is_refused)
 {
     redis_do("LPUSH unique_users_2007_12_05 x");
     redis_do("SET unique_users_2007_12_07:hll nonsense");
@@ -549,7 +551,7 @@ static void a_day_of_another_type_is_refused(void **state)
 
 /* ---- the link ---- */
 
-static void a_cut_ends_every_read(void **state)
+TEST(a_cut_ends_every_read)
 {
     struct query all[] = {samples(5, 0, 9),
                           {.kind = QUERY_NAMES},
@@ -565,41 +567,4 @@ static void a_cut_ends_every_read(void **state)
         assert_int_equal(g->read.outcome, ASK_REDIS_DOWN);
         WAIT_UNTIL(g->w, g->w->ups == ups + 1);
     }
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(samples_come_by_time),
-        TEST(a_key_of_somebody_else_is_named),
-        TEST(names_come_in_pages_and_sorted),
-        TEST(too_many_names_are_refused),
-        TEST(a_box_is_read_from_any_side),
-        TEST(a_box_with_one_foreign_set_is_refused),
-        TEST(a_long_box_comes_whole),
-        TEST(events_come_by_second),
-        TEST(many_events_come_in_pieces),
-        TEST(pieces_go_on_behind_the_last_one),
-        TEST(a_last_one_that_was_preened_is_no_loss),
-        TEST(too_many_events_are_refused_and_can_be_had_in_parts),
-        TEST(too_long_ids_are_refused_and_can_be_had_in_parts),
-        TEST(windows_are_zero_filled_and_end_with_the_open_one),
-        TEST(closed_windows_are_cached_and_open_ones_are_not),
-        TEST(what_may_be_preened_is_not_cached),
-        TEST(a_log_without_events_is_not_cached),
-        TEST(a_cache_in_use_by_many_sizes_takes_no_more),
-        TEST(windows_over_many_events_are_counted),
-        TEST(windows_of_many_years_end),
-        TEST(a_full_redis_still_answers),
-        TEST(bits_are_exact),
-        TEST(sketches_are_estimated_beside_bits),
-        TEST(a_union_over_a_year_goes_in_steps),
-        TEST(a_union_over_years_goes_in_steps),
-        TEST(a_lost_union_is_an_error),
-        TEST(a_day_of_another_type_is_refused),
-        TEST(a_cut_ends_every_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void walk(struct world *w, struct redis_walk *k)
     WAIT_UNTIL(w, answers == before + 1);
 }
 
-static void test_walk_restores(void **state)
+WORLD_TEST(test_walk_restores)
 {
     struct seen s = {0};
     struct redis_walk k = {.counters = &world->counters,
@@ -69,7 +69,7 @@ static void test_walk_restores(void **state)
     assert_int_equal(k.restored, 0);
 }
 
-static void test_walk_leftovers(void **state)
+WORLD_TEST(test_walk_leftovers)
 {
     struct seen s = {0};
     struct redis_walk k = {.counters = &world->counters, .leftover = on_leftover, .done = on_walk, .arg = &s};
@@ -92,7 +92,7 @@ static void test_walk_leftovers(void **state)
     assert_true(k.lost);
 }
 
-static void test_walk_stopped(void **state)
+WORLD_TEST(test_walk_stopped)
 {
     struct redis_walk k = {.counters = &world->counters, .step = 5, .pause_ms = 100000, .done = on_walk};
     uint64_t from_ms = mono_ms();
@@ -132,7 +132,7 @@ static const char *claim(struct world *w, struct redis_leftover *o)
     return hex;
 }
 
-static void test_leftover(void **state)
+WORLD_TEST(test_leftover)
 {
     struct redis_server *r = &world->server;
     struct slice names[] = {SLICE("s1:product_views_x"), SLICE("s2:product_views_y"),
@@ -208,7 +208,7 @@ static void on_total(struct total_read *t)
     answers++;
 }
 
-static void test_total(void **state)
+WORLD_TEST(test_total)
 {
     struct sums s = {0};
     struct slice fields[] = {SLICE("1"), SLICE("2"), SLICE("3")};
@@ -289,7 +289,7 @@ static struct hash_read hash_read(struct world *w, const char *key, const char *
     return g;
 }
 
-static void test_hash(void **state)
+WORLD_TEST(test_hash)
 {
     books_make(world);
     assert_int_equal(hash_read(world, "s1:product_views", NULL).n, 2);
@@ -302,7 +302,7 @@ static void test_hash(void **state)
 #define MANY "for i = 1, 5000 do redis.call('HSET', 's1:product_views', i, 7) end"
 
 /* Each field once, also when the table grows meanwhile; from the beginning when the hash was claimed; bounded. */
-static void test_hash_in_pieces(void **state)
+WORLD_TEST(test_hash_in_pieces)
 {
     redis_do("EVAL %s 0", MANY);
     redis_do("ZADD tally:dirty 5 s1:product_views");
@@ -330,14 +330,4 @@ static void test_hash_in_pieces(void **state)
     WAIT_UNTIL(world, answers == 2);
     assert_int_equal(g.n, -2);
     assert_non_null(strstr(g.h.text, "ERR more than 100000 bytes are pending"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(test_walk_restores),  WORLD_TEST(test_walk_leftovers), WORLD_TEST(test_walk_stopped),
-        WORLD_TEST(test_leftover),       WORLD_TEST(test_total),          WORLD_TEST(test_hash),
-        WORLD_TEST(test_hash_in_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,8 +62,6 @@ static int got_close(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, got_open, got_close)
-
 /* A batch as the claim leaves it: KEY1 with n1 fields, KEY2 with n2. */
 static void make(int n1, int n2)
 {
@@ -87,7 +85,9 @@ static void scan(void)
 
 #define scan_is(expected) scan(), assert_int_equal(g->s.outcome, (expected))
 
-static void test_sealed(void **state)
+#define TEST(f) UNIT_IN(f, got_open, got_close)
+
+TEST(test_sealed)
 {
     make(30000, 7);
     for (int round = 0; round < 2; round++) { /* a second scan begins from nothing */
@@ -108,7 +108,7 @@ static void test_sealed(void **state)
     }
 }
 
-static void test_many_hashes(void **state)
+TEST(test_many_hashes)
 {
     redis_do("HSET tally:batch:%s format 1 counter product_views gen 1 owner a:b lowest_ms 1", g->hex);
     for (int i = 0; i < 300; i++) {
@@ -125,7 +125,7 @@ static void test_many_hashes(void **state)
 }
 
 /* Packed as the claim's script does it: rows unchanged, with a hash that was renamed; a discard leaves nothing. */
-static void test_packed(void **state)
+TEST(test_packed)
 {
     static const char pack[] =
         "local long = string.rep('n', 300) "
@@ -156,7 +156,7 @@ static void test_packed(void **state)
 }
 
 /* None of these did a claim write: the batch is left alone. */
-static void test_packed_badly(void **state)
+TEST(test_packed_badly)
 {
     static const char *const texts[] = {
         "cmsgpack.pack({'s2:product_views'})",
@@ -184,7 +184,7 @@ static void test_packed_badly(void **state)
     scan_is(SCAN_SEALED);
 }
 
-static void test_gone_and_short(void **state)
+TEST(test_gone_and_short)
 {
     scan_is(SCAN_GONE);
     make(100, 5);
@@ -198,7 +198,7 @@ static void test_gone_and_short(void **state)
 }
 
 /* The owner discards while we scan: no alarm. Two requests in one pipeline make it so at a known moment. */
-static void test_gone_while_scanning(void **state)
+TEST(test_gone_while_scanning)
 {
     make(20000, 5);
     scan(); /* so that the discard knows the names */
@@ -210,7 +210,7 @@ static void test_gone_while_scanning(void **state)
     assert_int_equal(g->s.outcome, SCAN_GONE);
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
     make(3, 2);
     redis_do("HSET tally:batch:%s counter old_counter", g->hex);
@@ -229,7 +229,7 @@ static void test_unknown(void **state)
 }
 
 /* Killed in the middle of a scan: one answer, LOST; the next scan over the restarted server is whole. */
-static void test_killed_mid_scan(void **state)
+TEST(test_killed_mid_scan)
 {
     char run_id[RUN_ID_BYTES];
     /* With everysec a reply may leave while the write of AOF waits for an fsync; the kill would lose it. */
@@ -255,7 +255,7 @@ static void test_killed_mid_scan(void **state)
 
 /* --- others wait for this Redis --- */
 
-static void test_gentle(void **state)
+TEST(test_gentle)
 {
     uint32_t most = 0;
     make(3000, 7);
@@ -284,7 +284,7 @@ static void gentle_until_rest(void)
 }
 
 /* It ends before it asks anything of a connection that another server may have. */
-static void test_another_connection(void **state)
+TEST(test_another_connection)
 {
     gentle_until_rest();
     g->w->link.client_id++;
@@ -293,7 +293,7 @@ static void test_another_connection(void **state)
     assert_true(g->b.rows_n < 20000);
 }
 
-static void test_closed_while_it_rests(void **state)
+TEST(test_closed_while_it_rests)
 {
     gentle_until_rest();
     uv_timer_stop(&g->scans.rest);
@@ -306,7 +306,7 @@ static void test_closed_while_it_rests(void **state)
 }
 
 /* The fence beside it may have passed before that, with a claim that the next primary lacks. */
-static void test_demoted(void **state)
+TEST(test_demoted)
 {
     make(20, 5);
     scan_is(SCAN_SEALED);
@@ -320,7 +320,7 @@ static void test_demoted(void **state)
     scan_is(SCAN_LOST);
 }
 
-static void test_when_full(void **state)
+TEST(test_when_full)
 {
     make(2000, 5);
     redis_do("CONFIG SET maxmemory 1");
@@ -333,7 +333,7 @@ static void test_when_full(void **state)
     redis_has("0", "DBSIZE");
 }
 
-static void test_discard_refused(void **state)
+TEST(test_discard_refused)
 {
     make(20, 5);
     scan();
@@ -347,25 +347,4 @@ static void test_discard_refused(void **state)
     redis_discard(&g->w->link, &g->d);
     WAIT_UNTIL(g->w, g->discards == 2);
     assert_false(g->d.done_ok);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_sealed),
-        TEST(test_many_hashes),
-        TEST(test_packed),
-        TEST(test_packed_badly),
-        TEST(test_gone_and_short),
-        TEST(test_gone_while_scanning),
-        TEST(test_unknown),
-        TEST(test_killed_mid_scan),
-        TEST(test_gentle),
-        TEST(test_another_connection),
-        TEST(test_closed_while_it_rests),
-        TEST(test_demoted),
-        TEST(test_when_full),
-        TEST(test_discard_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

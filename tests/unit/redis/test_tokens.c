@@ -15,8 +15,6 @@ static int tokens_open(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, tokens_open, got_close)
-
 static uint32_t token_by(const char *key, const char *field, int64_t delta, const char *id, const char *user)
 {
     frame_add_hash(&g->f, NULL, slice_str(key));
@@ -47,7 +45,9 @@ static void token_fails(uint32_t at, const char *line)
 
 #define OTHER "ERR this token came with another increment before: key, field or n differ; nothing was counted"
 
-static void test_counts_once(void **state)
+#define TEST(f) UNIT_IN(f, tokens_open, got_close)
+
+TEST(test_counts_once)
 {
     for (int round = 0; round < 3; round++) {
         begin();
@@ -69,7 +69,7 @@ static void test_counts_once(void **state)
 }
 
 /* Redis lost the first of two frames, or both; who sends it again meanwhile counts it, and the replay does not. */
-static void test_replayed_once(void **state)
+TEST(test_replayed_once)
 {
     g->frames.keeps = true;
     begin();
@@ -91,7 +91,7 @@ static void test_replayed_once(void **state)
     assert_int_equal(replay_failed(), 2);
 }
 
-static void test_stands_behind_the_cells(void **state)
+TEST(test_stands_behind_the_cells)
 {
     begin();
     token_of(KEY, DAY, 3, "a");
@@ -105,7 +105,7 @@ static void test_stands_behind_the_cells(void **state)
     redis_has("unique_visitors 13", "HGETALL tally:accepted");
 }
 
-static void test_refuses_another_payload(void **state)
+TEST(test_refuses_another_payload)
 {
     begin();
     token_of(KEY, DAY, 3, "a");
@@ -121,7 +121,7 @@ static void test_refuses_another_payload(void **state)
 }
 
 /* Beyond 2^53 Lua's numbers are not exact, and Redis' are. */
-static void test_is_exact_to_the_end_of_int64(void **state)
+TEST(test_is_exact_to_the_end_of_int64)
 {
     redis_do("HSET " KEY " up 9223372036854775800 down -9223372036854775807 mid 9007199254740991");
     for (int round = 0; round < 2; round++) {
@@ -141,7 +141,7 @@ static void test_is_exact_to_the_end_of_int64(void **state)
 }
 
 /* The sum in tally:accepted is modulo 2^64, also when the share is taken back. */
-static void test_books_go_round(void **state)
+TEST(test_books_go_round)
 {
     redis_do("HSET tally:accepted unique_visitors 9223372036854775805");
     redis_do("SET s2:unique_visitors:daily x");
@@ -158,7 +158,7 @@ static void test_books_go_round(void **state)
 }
 
 /* An error leaves neither token nor share; what is behind it counts. */
-static void test_errors_leave_nothing(void **state)
+TEST(test_errors_leave_nothing)
 {
     redis_do("SET s2:unique_visitors:daily x");
     redis_do("HSET s3:unique_visitors:daily " DAY " 9223372036854775807 20140921 word");
@@ -187,7 +187,7 @@ static void test_errors_leave_nothing(void **state)
 }
 
 /* Keys of tallyd's own that are somebody else's fail the tokens, and nothing of them is counted. */
-static void test_own_keys_of_other_types(void **state)
+TEST(test_own_keys_of_other_types)
 {
     static const char *const spoil[] = {"SET tally:dirty x", "SET tally:tokens x", "HSET tally:tokens by x",
                                         "SET tally:accepted x"};
@@ -208,7 +208,7 @@ static void test_own_keys_of_other_types(void **state)
     }
 }
 
-static void test_lives_so_long_and_no_longer(void **state)
+TEST(test_lives_so_long_and_no_longer)
 {
     g->limits.token_keep_s = 60;
     begin();
@@ -231,7 +231,7 @@ static void test_lives_so_long_and_no_longer(void **state)
     assert_int_equal(STAT_GET(tokens_standing), 2);
 }
 
-static void test_so_many_stand_and_no_more(void **state)
+TEST(test_so_many_stand_and_no_more)
 {
     g->limits.tokens_most = 2;
     for (int round = 0; round < 2; round++) {
@@ -255,7 +255,7 @@ static void test_so_many_stand_and_no_more(void **state)
 }
 
 /* What was answered is not refused when it is sent again to a Redis that lost it, and has others'. */
-static void test_what_was_counted_passes_again(void **state)
+TEST(test_what_was_counted_passes_again)
 {
     g->limits.tokens_most = 2;
     g->frames.keeps = true;
@@ -273,7 +273,7 @@ static void test_what_was_counted_passes_again(void **state)
 #define SHARE(n, m) "OOM " n " tokens are this user's, and " m " of tokens.max are free; nothing was counted"
 
 /* A user's own are at most as many as are free, in one frame and over many; without a user the last one goes as well. */
-static void test_a_user_leaves_room_for_others(void **state)
+TEST(test_a_user_leaves_room_for_others)
 {
     static const char *const users[] = {"1", "1", "1", "1", "1", "a:b", "a:b", "a:b"};
     static const char *const ids[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -305,7 +305,7 @@ static void test_a_user_leaves_room_for_others(void **state)
     token_fails(3, "OOM 8 tokens are in Redis (tokens.max); nothing was counted");
 }
 
-static void test_read_back(void **state)
+TEST(test_read_back)
 {
     redis_do("SET s2:unique_visitors:daily x");
     redis_do("RPUSH tally:token:1:list x");
@@ -345,7 +345,7 @@ static void test_read_back(void **state)
     assert_int_equal(g->values, 2);
 }
 
-static void test_a_full_redis_refuses_the_frame(void **state)
+TEST(test_a_full_redis_refuses_the_frame)
 {
     redis_do("CONFIG SET maxmemory 1");
     begin();
@@ -354,25 +354,4 @@ static void test_a_full_redis_refuses_the_frame(void **state)
     assert_int_equal(g->outcome, FRAME_REFUSED);
     redis_do("CONFIG SET maxmemory 0");
     redis_has("0", "DBSIZE");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_counts_once),
-        TEST(test_replayed_once),
-        TEST(test_stands_behind_the_cells),
-        TEST(test_refuses_another_payload),
-        TEST(test_is_exact_to_the_end_of_int64),
-        TEST(test_books_go_round),
-        TEST(test_errors_leave_nothing),
-        TEST(test_own_keys_of_other_types),
-        TEST(test_lives_so_long_and_no_longer),
-        TEST(test_so_many_stand_and_no_more),
-        TEST(test_what_was_counted_passes_again),
-        TEST(test_a_user_leaves_room_for_others),
-        TEST(test_read_back),
-        TEST(test_a_full_redis_refuses_the_frame),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void reads(const char *text, struct redis_url want)
 
 #define ONE_HOST(n, p) .hosts = {{n, p}}, .hosts_n = 1
 
-static void test_forms(void **state)
+UNIT(test_forms)
 {
     reads("redis://127.0.0.1:6380/2", (struct redis_url){ONE_HOST("127.0.0.1", 6380), .db = 2});
     reads("redis://cache", (struct redis_url){ONE_HOST("cache", 6379)});
@@ -52,7 +52,7 @@ static void test_forms(void **state)
     reads("unix:///run/a%20b?db=3", (struct redis_url){.path = "/run/a b", .db = 3});
 }
 
-static void test_refused(void **state)
+UNIT(test_refused)
 {
     static const char *const bad[] = {"",
                                       "http://h",
@@ -89,7 +89,7 @@ static void test_refused(void **state)
     }
 }
 
-static void test_long_path(void **state)
+UNIT(test_long_path)
 {
     char text[300];
     struct redis_url url;
@@ -101,7 +101,7 @@ static void test_long_path(void **state)
     assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_CONFIG);
 }
 
-static void test_password_apart(void **state)
+UNIT(test_password_apart)
 {
     struct redis_url url;
     struct error e;
@@ -124,7 +124,7 @@ static void looking_free(void *arg, void *p)
     free(p);
 }
 
-static void test_passwords_are_wiped(void **state)
+UNIT(test_passwords_are_wiped)
 {
     struct redis_url url;
     struct error e;
@@ -135,12 +135,4 @@ static void test_passwords_are_wiped(void **state)
     assert_int_equal(redis_url_parse(SLICE("redis://:secret@h:0"), &url, &e), ERR_CONFIG);
     assert_int_equal(redis_url_parse(SLICE("redis://:secret%zz@h"), &url, &e), ERR_CONFIG);
     heap_replace(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms), cmocka_unit_test(test_refused), cmocka_unit_test(test_long_path),
-        cmocka_unit_test(test_password_apart), cmocka_unit_test(test_passwords_are_wiped)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,7 +103,7 @@ static void draw(struct dice *d, struct model *m, struct batch *b)
         batch_add_row(b, told[i].hash, field_of(&told[i]), slice_str(told[i].value));
 }
 
-static void sealing_equals_a_model(void **state)
+UNIT(sealing_equals_a_model)
 {
     struct dice d = dice_new("sealing_equals_a_model");
     for (int turn = 0; turn < 400; turn++) {
@@ -129,7 +129,7 @@ static void sealing_equals_a_model(void **state)
     }
 }
 
-static void row_keys_are_in_the_order_of_rows(void **state)
+UNIT(row_keys_are_in_the_order_of_rows)
 {
     struct dice d = dice_new("row_keys_are_in_the_order_of_rows");
     struct buf before = {0}, key = {0};
@@ -153,7 +153,7 @@ static void row_keys_are_in_the_order_of_rows(void **state)
     buf_free(&key);
 }
 
-static void row_keys_have_their_form(void **state)
+UNIT(row_keys_have_their_form)
 {
     struct batch b;
     size_t short_hash;
@@ -237,7 +237,7 @@ static void digests(struct dice *d, enum change change, uint8_t out[3][16])
     batch_close(&b);
 }
 
-static void digests_depend_on_content_alone(void **state)
+UNIT(digests_depend_on_content_alone)
 {
     struct dice d = dice_new("digests_depend_on_content_alone");
     uint8_t first[3][16], other[3][16];
@@ -253,7 +253,7 @@ static void digests_depend_on_content_alone(void **state)
 }
 
 /* The format of version 1: a digest that changes here is one that no ledger knows. */
-static void digest_is_the_one_of_format_1(void **state)
+UNIT(digest_is_the_one_of_format_1)
 {
     struct batch b;
     size_t short_hash;
@@ -272,7 +272,7 @@ static void digest_is_the_one_of_format_1(void **state)
     batch_close(&b);
 }
 
-static void borders_are_every_thousand_rows(void **state)
+UNIT(borders_are_every_thousand_rows)
 {
     static const size_t sizes[] = {0, 1, 999, 1000, 1001, 2000, 2001};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -305,7 +305,7 @@ static void borders_are_every_thousand_rows(void **state)
 
 /* --- what is no good batch --- */
 
-static void a_short_hash_is_named(void **state)
+UNIT(a_short_hash_is_named)
 {
     struct batch b;
     size_t short_hash = 99;
@@ -344,7 +344,7 @@ static void cut_unsealed(void *arg)
     (void)batch_chunks(arg);
 }
 
-static void our_own_mistakes_end_it(void **state)
+UNIT(our_own_mistakes_end_it)
 {
     struct batch b;
     batch_init(&b, &(struct batch_id){{0}});
@@ -356,7 +356,7 @@ static void our_own_mistakes_end_it(void **state)
     batch_close(&b);
 }
 
-static void a_million_rows(void **state)
+UNIT(a_million_rows)
 {
     enum { ROWS = 1000000, HASHES = 100 };
     struct batch b;
@@ -383,20 +383,4 @@ static void a_million_rows(void **state)
             fail_msg("order at %zu", i);
     }
     batch_close(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sealing_equals_a_model),
-        cmocka_unit_test(row_keys_are_in_the_order_of_rows),
-        cmocka_unit_test(row_keys_have_their_form),
-        cmocka_unit_test(digests_depend_on_content_alone),
-        cmocka_unit_test(digest_is_the_one_of_format_1),
-        cmocka_unit_test(borders_are_every_thousand_rows),
-        cmocka_unit_test(a_short_hash_is_named),
-        cmocka_unit_test(our_own_mistakes_end_it),
-        cmocka_unit_test(a_million_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* Which one has its turn, over an hour of passes. */
+#include "lib/unit.h"
+
 #include "series/names.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-static void test_precision(void **state)
+UNIT(test_precision)
 {
     assert_int_equal(clean_precision(SLICE("60:hits")), 60);
     assert_int_equal(clean_precision(SLICE("1:a:b")), 1);
@@ -29,7 +25,7 @@ static int turns(int64_t precision_s, int64_t pass_s)
     return n;
 }
 
-static void test_due(void **state)
+UNIT(test_due)
 {
     assert_int_equal(turns(1, 60), 1440);
     assert_int_equal(turns(60, 60), 1440);
@@ -39,10 +35,4 @@ static void test_due(void **state)
     assert_int_equal(turns(300, 97), 1 + 288); /* slow passes make it no rarer */
     assert_int_equal(turns(300, 600), 144);
     assert_true(clean_due(86400, 1700000000 - 90000, 1700000000)); /* the clock fell back */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_precision), cmocka_unit_test(test_due)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

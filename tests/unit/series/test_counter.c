@@ -21,7 +21,7 @@ static struct pattern parsed(const char *text)
     return p;
 }
 
-static void patterns_are_parsed(void **state)
+UNIT(patterns_are_parsed)
 {
     struct pattern p = parsed("s<store>:unique_visitors:daily");
     assert_true(p.has_store);
@@ -35,7 +35,7 @@ static void patterns_are_parsed(void **state)
     assert_int_equal(p.prefix.n + p.suffix.n, 0);
 }
 
-static void other_patterns_are_refused(void **state)
+UNIT(other_patterns_are_refused)
 {
     static char long_text[KEY_BYTES_MAX + 2];
     memset(long_text, 'x', KEY_BYTES_MAX + 1);
@@ -60,7 +60,7 @@ static void expect_store(const char *pattern, enum store_kind kind, struct slice
     assert_int_equal(pattern_match(&p, kind, name, NULL), store != NULL);
 }
 
-static void names_are_matched(void **state)
+UNIT(names_are_matched)
 {
     expect_store("s<store>:x", STORE_INTEGER, SLICE("s12345:x"), "12345");
     expect_store("s<store>:x", STORE_INTEGER, SLICE("s0:x"), "0");
@@ -81,7 +81,7 @@ static void names_are_matched(void **state)
     expect_store("all", STORE_INTEGER, SLICE("alls"), NULL);
 }
 
-static void lengths_are_bounded(void **state)
+UNIT(lengths_are_bounded)
 {
     char name[600];
     memset(name, 'a', sizeof name);
@@ -155,7 +155,7 @@ static void draw_pattern(struct dice *d, struct piece_pattern *p)
     p->pattern = parsed(p->text);
 }
 
-static void overlap_is_exact(void **state)
+UNIT(overlap_is_exact)
 {
     struct dice d = dice_new("overlap_is_exact");
     size_t yes = 0, pairs = 600;
@@ -181,7 +181,7 @@ static bool overlap(const char *a, enum store_kind ka, const char *b, enum store
     return pattern_overlap(&pa, ka, &pb, kb);
 }
 
-static void overlap_of_long_ones(void **state)
+UNIT(overlap_of_long_ones)
 {
     assert_false(overlap("s<store>:a", STORE_INTEGER, "s<store>:b", STORE_INTEGER));
     assert_true(overlap("s<store>:x", STORE_INTEGER, "s<store>1:x", STORE_INTEGER));
@@ -219,7 +219,7 @@ static void misfit_is(const char *key, enum store_kind kind, const char *name, c
     heap_free(p.places);
 }
 
-static void a_text_where_an_integer_is_wanted(void **state)
+UNIT(a_text_where_an_integer_is_wanted)
 {
     static const char two[] = "store:<store>:product:<product>:views";
     misfit_is("product:<store>:views", STORE_INTEGER, "product:abc:views", "store=abc");
@@ -283,7 +283,7 @@ static void expect_two(const char *key, const char *lock, const char *says)
     expect_set(all, 2, 1, says);
 }
 
-static void good_sets_pass(void **state)
+UNIT(good_sets_pass)
 {
     struct counter all[] = {
         counter_of("unique_visitors", "s<store>:unique_visitors:daily", "s<store>:unique_visitors:sync",
@@ -297,7 +297,7 @@ static void good_sets_pass(void **state)
     expect_set(all, 0, 0, NULL);
 }
 
-static void overlapping_sets_are_refused(void **state)
+UNIT(overlapping_sets_are_refused)
 {
     expect_one("s<store>:a", "s<store>:a", STORE_INTEGER,
                "its key and the lock of counter a can be the same name, \"s0:a\"");
@@ -309,7 +309,7 @@ static void overlapping_sets_are_refused(void **state)
     expect_two("t<store>", "t<store>:sync", NULL);
 }
 
-static void own_names_are_refused(void **state)
+UNIT(own_names_are_refused)
 {
     expect_one("tally:x", "x", STORE_INTEGER, "its key can begin with tally:");
     expect_one("x", "tally:dirty", STORE_INTEGER, "its lock can begin with tally:");
@@ -323,7 +323,7 @@ static void own_names_are_refused(void **state)
     expect_one("tally", "tally.sync", STORE_INTEGER, NULL);
 }
 
-static void claimed_names_are_refused(void **state)
+UNIT(claimed_names_are_refused)
 {
     expect_one("x_" HEX, "y", STORE_INTEGER, "its key ends in '_' and 32 hex digits");
     expect_one("y", "x_" HEX, STORE_INTEGER, "its lock can end in '_' and 32 hex digits");
@@ -343,7 +343,7 @@ static void claimed_names_are_refused(void **state)
     expect_one("y<store>", "s-0123456789abc<store>", STORE_INTEGER, NULL);
 }
 
-static void incomplete_counters_are_refused(void **state)
+UNIT(incomplete_counters_are_refused)
 {
     struct counter good = counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER), c;
     expect_set(&good, 1, 0, NULL);
@@ -378,7 +378,7 @@ static void incomplete_counters_are_refused(void **state)
     expect_set(&c, 1, 0, NULL);
 }
 
-static void twins_are_refused(void **state)
+UNIT(twins_are_refused)
 {
     struct counter all[] = {counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER),
                             counter_of("b", "s<store>:b", "s<store>:b:sync", STORE_INTEGER)};
@@ -391,7 +391,7 @@ static void twins_are_refused(void **state)
 }
 
 /* Patterns that are accepted make no claimed name, and none of tallyd's own keys, with any capture that is tried. */
-static void what_passes_makes_no_claimed_name(void **state)
+UNIT(what_passes_makes_no_claimed_name)
 {
     static const char *const ends[] = {"",
                                        "_",
@@ -446,7 +446,7 @@ static void what_passes_makes_no_claimed_name(void **state)
     assert_true(passed > 20 && refused > 0);
 }
 
-static void keys_find_their_counter(void **state)
+UNIT(keys_find_their_counter)
 {
     struct counter all[] = {counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER),
                             counter_of("b", "s<store>:b", "s<store>:b:sync", STORE_TEXT),
@@ -470,7 +470,7 @@ static void lock_of_no_key(void *arg)
     counter_lock_name(arg, SLICE("other"), &b);
 }
 
-static void locks_are_named(void **state)
+UNIT(locks_are_named)
 {
     struct counter c = counter_of("a", "s<store>:daily", "lock:<store>:sync", STORE_INTEGER);
     struct buf b = {0};
@@ -487,7 +487,7 @@ static void locks_are_named(void **state)
 
 /* --- feeds --- */
 
-static void feeds_are_named(void **state)
+UNIT(feeds_are_named)
 {
     struct counter c = counter_of("a", "s<store>:daily", "s<store>:sync", STORE_INTEGER);
     struct buf b = {0};
@@ -505,7 +505,7 @@ static void feeds_are_named(void **state)
     buf_free(&b);
 }
 
-static void an_event_is_parted_at_its_last_colon(void **state)
+UNIT(an_event_is_parted_at_its_last_colon)
 {
     struct slice name, type;
     assert_true(event_split(SLICE("s1:shop:hit"), &name, &type));
@@ -518,7 +518,7 @@ static void an_event_is_parted_at_its_last_colon(void **state)
 
 /* --- fields --- */
 
-static void dates_must_exist(void **state)
+UNIT(dates_must_exist)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     static const int years[] = {1000, 1600, 1900, 2000, 2014, 2016, 2100, 2400, 9999};
@@ -538,7 +538,7 @@ static void dates_must_exist(void **state)
     }
 }
 
-static void fields_are_of_their_kind(void **state)
+UNIT(fields_are_of_their_kind)
 {
     static const struct {
         enum field_kind kind;
@@ -571,31 +571,4 @@ static void fields_are_of_their_kind(void **state)
     assert_false(field_valid(FIELD_TEXT, slice_of(text, 256)));
     assert_string_equal(field_kind_name(FIELD_HOUR), "hour");
     assert_string_equal(field_kind_expected(FIELD_DATE), "a date as YYYYMMDD");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_are_parsed),
-        cmocka_unit_test(other_patterns_are_refused),
-        cmocka_unit_test(names_are_matched),
-        cmocka_unit_test(lengths_are_bounded),
-        cmocka_unit_test(overlap_is_exact),
-        cmocka_unit_test(overlap_of_long_ones),
-        cmocka_unit_test(a_text_where_an_integer_is_wanted),
-        cmocka_unit_test(good_sets_pass),
-        cmocka_unit_test(overlapping_sets_are_refused),
-        cmocka_unit_test(own_names_are_refused),
-        cmocka_unit_test(claimed_names_are_refused),
-        cmocka_unit_test(incomplete_counters_are_refused),
-        cmocka_unit_test(twins_are_refused),
-        cmocka_unit_test(what_passes_makes_no_claimed_name),
-        cmocka_unit_test(keys_find_their_counter),
-        cmocka_unit_test(locks_are_named),
-        cmocka_unit_test(feeds_are_named),
-        cmocka_unit_test(an_event_is_parted_at_its_last_colon),
-        cmocka_unit_test(dates_must_exist),
-        cmocka_unit_test(fields_are_of_their_kind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

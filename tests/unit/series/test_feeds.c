@@ -1,11 +1,9 @@
 /* Which feeds are refused, and that those of a usual shop are not. */
+#include "lib/unit.h"
+
 #include "series/op.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 struct shop {
     struct counter all[2];
@@ -55,7 +53,7 @@ static void feed_is(struct shop *s, size_t of, enum feed feed, const char *name,
     if (strstr(e.text, problem) == NULL) fail_msg("%s: %s", name, e.text);
 }
 
-static void test_usual(void **state)
+UNIT(test_usual)
 {
     struct shop s;
     shop_init(&s, "s<store>:sales", "s<store>:sales:sync", STORE_INTEGER);
@@ -67,7 +65,7 @@ static void test_usual(void **state)
     feed_is(&s, 1, FEED_EVENT, "<store>:sale", NULL);
 }
 
-static void test_keys_of_counters(void **state)
+UNIT(test_keys_of_counters)
 {
     struct shop s;
     shop_init(&s, "count:60:s<store>", "x<store>", STORE_INTEGER);
@@ -89,7 +87,7 @@ static void test_keys_of_counters(void **state)
     feed_is(&s, 0, FEED_EVENT, "s<store>:view", "\"statcache:view\", which can be the key of counter sales");
 }
 
-static void test_events(void **state)
+UNIT(test_events)
 {
     struct shop s;
     static const char *const bad[] = {"views",     "<store>",        "s<store>:", ":view",
@@ -106,7 +104,7 @@ static void test_events(void **state)
     feed_is(&s, 0, FEED_EVENT, "ta<store>-view:x", NULL); /* no ':' after "lly" */
 }
 
-static void test_stores(void **state)
+UNIT(test_stores)
 {
     struct shop s;
     char longest[520];
@@ -131,7 +129,7 @@ static void uniq_is(struct shop *s, size_t counter, const char *name, const char
     if (strstr(e.text, problem) == NULL) fail_msg("%s: %s", name, e.text);
 }
 
-static void test_uniques(void **state)
+UNIT(test_uniques)
 {
     struct shop s;
     shop_init(&s, "s<store>:sales", "v<store>_2010_10_10:hll", STORE_INTEGER);
@@ -143,13 +141,4 @@ static void test_uniques(void **state)
     uniq_is(&s, 0, "tally:<store>", "can begin with tally:");
     shop_init(&s, "s_<store>", "x<store>", STORE_TEXT);
     uniq_is(&s, 0, "s_<store>", "\"s_<store>_2010_10_10\", which can be the key of counter sales");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_usual),  cmocka_unit_test(test_keys_of_counters), cmocka_unit_test(test_events),
-        cmocka_unit_test(test_stores), cmocka_unit_test(test_uniques),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void fill(struct frame *f, uint32_t hashes, uint32_t cells)
     }
 }
 
-static void holds_what_was_added(void **state)
+UNIT(holds_what_was_added)
 {
     struct frame f = {0};
     fill(&f, 300, 5);
@@ -60,7 +60,7 @@ static void holds_what_was_added(void **state)
     assert_null(f.cells);
 }
 
-static void holds_ops_and_their_items_in_order(void **state)
+UNIT(holds_ops_and_their_items_in_order)
 {
     struct frame f = {0};
     char text[16];
@@ -97,7 +97,7 @@ static void holds_ops_and_their_items_in_order(void **state)
     frame_free(&f);
 }
 
-static void forgets_all_when_reset(void **state)
+UNIT(forgets_all_when_reset)
 {
     struct frame f = {0};
     fill(&f, 3, 2);
@@ -113,7 +113,7 @@ static void forgets_all_when_reset(void **state)
     frame_free(&f);
 }
 
-static void allocates_nothing_once_warm(void **state)
+UNIT(allocates_nothing_once_warm)
 {
     static const struct heap counting = {counted, uncounted, NULL};
     struct frame f = {0};
@@ -142,7 +142,7 @@ static void unknown_hash(void *arg)
     (void)frame_add_raw(arg, 0, SLICE("f"), SLICE("f"), 1);
 }
 
-static void our_own_mistakes_end_it(void **state)
+UNIT(our_own_mistakes_end_it)
 {
     struct frame f = {0};
     struct child_end end = child_run(overflow, &f);
@@ -151,14 +151,4 @@ static void our_own_mistakes_end_it(void **state)
     end = child_run(unknown_hash, &f);
     assert_true(child_was_killed(&end, SIGABRT));
     assert_non_null(strstr(end.stderr_, "kind=precondition"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_what_was_added),    cmocka_unit_test(holds_ops_and_their_items_in_order),
-        cmocka_unit_test(forgets_all_when_reset),  cmocka_unit_test(allocates_nothing_once_warm),
-        cmocka_unit_test(our_own_mistakes_end_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

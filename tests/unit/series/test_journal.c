@@ -115,7 +115,7 @@ static bool is_one_record(const char *bytes, size_t n)
 }
 #define IS_RECORD(text) is_one_record(text, sizeof(text) - 1)
 
-static void what_is_written_is_read(void **state)
+UNIT(what_is_written_is_read)
 {
     struct dice d = dice_new(__func__);
     struct stream s = {0};
@@ -134,7 +134,7 @@ static void what_is_written_is_read(void **state)
     stream_free(&s);
 }
 
-static void every_extreme_comes_back(void **state)
+UNIT(every_extreme_comes_back)
 {
     struct buf out = {0};
     struct journal_record r;
@@ -151,7 +151,7 @@ static void every_extreme_comes_back(void **state)
 }
 
 /* Other versions read these bytes from Redis too: they are the format. */
-static void the_bytes_are_these(void **state)
+UNIT(the_bytes_are_these)
 {
     struct buf out = {0};
     journal_put_op(&out, 1, OP_EVENT, 300, SLICE("ab"), SLICE("t"));
@@ -174,7 +174,7 @@ static void the_bytes_are_these(void **state)
     buf_free(&out);
 }
 
-static void a_cut_stream_has_its_whole_records(void **state)
+UNIT(a_cut_stream_has_its_whole_records)
 {
     struct dice d = dice_new(__func__);
     struct stream s = {0};
@@ -191,7 +191,7 @@ static void a_cut_stream_has_its_whole_records(void **state)
     stream_free(&s);
 }
 
-static void flipped_bytes_stay_inside(void **state)
+UNIT(flipped_bytes_stay_inside)
 {
     struct dice d = dice_new(__func__);
     struct stream s = {0};
@@ -205,7 +205,7 @@ static void flipped_bytes_stay_inside(void **state)
     stream_free(&s);
 }
 
-static void any_bytes_stay_inside(void **state)
+UNIT(any_bytes_stay_inside)
 {
     struct dice d = dice_new(__func__);
     char bytes[64];
@@ -217,7 +217,7 @@ static void any_bytes_stay_inside(void **state)
     }
 }
 
-static void marks_that_there_are_not_are_refused(void **state)
+UNIT(marks_that_there_are_not_are_refused)
 {
     assert_true(IS_RECORD("\x0a"));
     assert_false(IS_RECORD("\x0d") || IS_RECORD("\x0e") || IS_RECORD("\x0f"));
@@ -226,7 +226,7 @@ static void marks_that_there_are_not_are_refused(void **state)
     assert_false(IS_RECORD("\x8a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"));
 }
 
-static void ops_that_there_are_not_are_refused(void **state)
+UNIT(ops_that_there_are_not_are_refused)
 {
     assert_true(IS_RECORD("\x08\x02\x00\x00\x00"));
     assert_false(IS_RECORD("\x08\x03\x00\x00\x00"));                 /* visitors are in no journal */
@@ -239,7 +239,7 @@ static void ops_that_there_are_not_are_refused(void **state)
     assert_false(is_one_record(longer, sizeof longer));
 }
 
-static void events_that_there_are_not_are_refused(void **state)
+UNIT(events_that_there_are_not_are_refused)
 {
     assert_true(IS_RECORD("\x0b\x00\x00\x01"
                           "a") &&
@@ -251,7 +251,7 @@ static void events_that_there_are_not_are_refused(void **state)
     assert_false(IS_RECORD("\x0c\x00") || IS_RECORD("\x0c\x01")); /* a count of 0, or less */
 }
 
-static void a_length_beyond_all_memory_is_refused(void **state)
+UNIT(a_length_beyond_all_memory_is_refused)
 {
     assert_false(IS_RECORD("\x08\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
                            "ab"));
@@ -260,21 +260,4 @@ static void a_length_beyond_all_memory_is_refused(void **state)
                            "ab"));
     assert_false(IS_RECORD("\x0b\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
                            "ab"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(every_extreme_comes_back),
-        cmocka_unit_test(the_bytes_are_these),
-        cmocka_unit_test(a_cut_stream_has_its_whole_records),
-        cmocka_unit_test(flipped_bytes_stay_inside),
-        cmocka_unit_test(any_bytes_stay_inside),
-        cmocka_unit_test(marks_that_there_are_not_are_refused),
-        cmocka_unit_test(ops_that_there_are_not_are_refused),
-        cmocka_unit_test(events_that_there_are_not_are_refused),
-        cmocka_unit_test(a_length_beyond_all_memory_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

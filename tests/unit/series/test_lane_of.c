@@ -36,7 +36,9 @@ static unsigned of(enum op_kind kind, const char *name)
     return lane_of_name(&counters, kind, slice_str(name), LANES);
 }
 
-static void all_of_a_store_is_in_one_lane(void **state)
+#define TEST(f) UNIT_IN(f, shop, NULL)
+
+TEST(all_of_a_store_is_in_one_lane)
 {
     unsigned lane = lane_of_store(SLICE("12345"), LANES);
     assert_int_equal(lane_of_key(&counters, SLICE("s12345:visits"), LANES), lane);
@@ -46,7 +48,7 @@ static void all_of_a_store_is_in_one_lane(void **state)
     assert_int_equal(of(OP_UNIQ, "s12345:people"), lane);
 }
 
-static void what_has_no_store_is_in_one_lane(void **state)
+TEST(what_has_no_store_is_in_one_lane)
 {
     unsigned lane = lane_of_store(SLICE(""), LANES);
     assert_int_equal(lane_of_key(&counters, SLICE("pages"), LANES), lane);
@@ -71,7 +73,7 @@ static void refuses(const char *text)
     if (text != NULL && (code == ERR_NONE || strstr(e.text, text) == NULL)) fail_msg("%s", e.text);
 }
 
-static void a_feed_is_in_one_lane_or_refused(void **state)
+TEST(a_feed_is_in_one_lane_or_refused)
 {
     refuses(NULL);
     all[0].feeds[FEED_SERIES] = pattern("all:views");
@@ -88,20 +90,8 @@ static void a_feed_is_in_one_lane_or_refused(void **state)
     refuses("can have a name that counter visits feeds");
 }
 
-static void a_name_of_no_store_is_not_a_stores(void **state)
+TEST(a_name_of_no_store_is_not_a_stores)
 {
     all[1].feeds[FEED_SERIES] = pattern("s7:views");
     refuses("can have a name that counter visits feeds");
-}
-
-#define T(f) cmocka_unit_test_setup(f, shop)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(all_of_a_store_is_in_one_lane),
-        T(what_has_no_store_is_in_one_lane),
-        T(a_feed_is_in_one_lane_or_refused),
-        T(a_name_of_no_store_is_not_a_stores),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void goes(const char *key, enum moved_kind kind, const char *type, unsign
     if (strcmp(type, "string?zset") != 0) assert_int_equal(got.zset_lane, lane);
 }
 
-static void whole_keys(void **state)
+UNIT(whole_keys)
 {
     goes("count:60:s12345:views", MOVED_SAMPLES, "hash", of_shop);
     goes("count:60:clicks:x", MOVED_SAMPLES, "hash", of_none);
@@ -67,7 +67,7 @@ static void day_or_log(const char *key, unsigned lane, unsigned zset_lane)
 }
 
 /* Visitors of s12345:sale, or a log of s12345: the type of the key tells. */
-static void days_and_logs(void **state)
+UNIT(days_and_logs)
 {
     day_or_log("s12345:people_2024_02_29", of_shop, of_shop);
     day_or_log("s12345:people_2024_02_29:hll", of_shop, of_none);
@@ -75,7 +75,7 @@ static void days_and_logs(void **state)
     day_or_log("web_2025_11_28:hll", of_none, of_none);
 }
 
-static void what_stays(void **state)
+UNIT(what_stays)
 {
     static const char *const stay[] = {"s12345:visits",
                                        "tally:dirty",
@@ -92,7 +92,7 @@ static void what_stays(void **state)
         goes(stay[i], MOVED_NOT, NULL, 0);
 }
 
-static void what_is_made_anew(void **state)
+UNIT(what_is_made_anew)
 {
     goes("known:", MOVED_ANEW, NULL, 0);
     goes("tally:tokens", MOVED_ANEW, NULL, 0);
@@ -106,7 +106,7 @@ static void member(const char *key, const char *type, const char *of, unsigned l
     assert_int_equal(moved_lane_of(&counters, slice_str(key), slice_str(of), LANES), lane);
 }
 
-static void each_member_by_its_name(void **state)
+UNIT(each_member_by_its_name)
 {
     member("tally:events", "zset", "s12345:view", of_shop);
     member("tally:leased", "hash", "s12345:view", of_shop);
@@ -116,14 +116,4 @@ static void each_member_by_its_name(void **state)
     member("statcache:view", "hash", "web:1700000000:5", of_none);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_keys),
-        cmocka_unit_test(days_and_logs),
-        cmocka_unit_test(what_stays),
-        cmocka_unit_test(what_is_made_anew),
-        cmocka_unit_test(each_member_by_its_name),
-    };
-    return cmocka_run_group_tests(tests, shop, NULL);
-}
+UNITS_IN(shop, NULL)

@@ -13,7 +13,7 @@ static struct batch_id sample(void)
     return id;
 }
 
-static void are_made_here(void **state)
+UNIT(are_made_here)
 {
     struct batch_id id = sample();
     struct life l = {.instance = SLICE("shop-1"), .id = "0123456789abcdef"};
@@ -37,7 +37,7 @@ static void are_made_here(void **state)
     buf_free(&b);
 }
 
-static void the_other_counts_have_the_names_of_their_seeds(void **state)
+UNIT(the_other_counts_have_the_names_of_their_seeds)
 {
     struct slice name = SLICE("hits");
     struct buf b = {0};
@@ -62,7 +62,7 @@ static void the_other_counts_have_the_names_of_their_seeds(void **state)
     buf_free(&b);
 }
 
-static void claimed_names_come_apart(void **state)
+UNIT(claimed_names_come_apart)
 {
     struct dice d = dice_new("claimed_names_come_apart");
     struct buf b = {0};
@@ -86,7 +86,7 @@ static void claimed_names_come_apart(void **state)
     buf_free(&b);
 }
 
-static void other_names_do_not(void **state)
+UNIT(other_names_do_not)
 {
     assert_true(claimed_split(SLICE("_" HEX), NULL, NULL));
     assert_false(claimed_split(SLICE(HEX), NULL, NULL));
@@ -96,7 +96,7 @@ static void other_names_do_not(void **state)
     assert_false(claimed_split(SLICE(""), NULL, NULL));
 }
 
-static void ids_are_drawn_anew(void **state)
+UNIT(ids_are_drawn_anew)
 {
     struct batch_id a, b, back;
     struct life l, m;
@@ -112,22 +112,9 @@ static void ids_are_drawn_anew(void **state)
     assert_string_not_equal(l.id, m.id);
 }
 
-static void a_bad_id_leaves_the_old_one(void **state)
+UNIT(a_bad_id_leaves_the_old_one)
 {
     struct batch_id id = sample(), before = id;
     assert_false(batch_id_read(SLICE("ffffffffffffffffffffffffffffffzz"), &id));
     assert_memory_equal(&id, &before, sizeof id);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_made_here),
-        cmocka_unit_test(the_other_counts_have_the_names_of_their_seeds),
-        cmocka_unit_test(claimed_names_come_apart),
-        cmocka_unit_test(other_names_do_not),
-        cmocka_unit_test(ids_are_drawn_anew),
-        cmocka_unit_test(a_bad_id_leaves_the_old_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

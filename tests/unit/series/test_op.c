@@ -3,7 +3,7 @@
 
 #include "series/op.h"
 
-static void slots_begin_at_multiples_of_their_width(void **state)
+UNIT(slots_begin_at_multiples_of_their_width)
 {
     assert_int_equal(op_slot(0, 60), 0);
     assert_int_equal(op_slot(59, 60), 0);
@@ -11,7 +11,7 @@ static void slots_begin_at_multiples_of_their_width(void **state)
     assert_int_equal(op_slot(INT64_MAX, 1), INT64_MAX);
 }
 
-static void a_slot_is_kept_while_it_is_among_the_samples(void **state)
+UNIT(a_slot_is_kept_while_it_is_among_the_samples)
 {
     static const struct op_limits l = {.precisions = {1, 60}, .precisions_n = 2, .samples = 3};
     assert_true(op_keeps(&l, 0, 1000, 1000));
@@ -28,7 +28,7 @@ static void a_slot_is_kept_while_it_is_among_the_samples(void **state)
     }
 }
 
-static void visitors_of_a_store_move_its_counter(void **state)
+UNIT(visitors_of_a_store_move_its_counter)
 {
     static const struct counter c = {.key = {{"s", 1}, {":daily", 6}, true, NULL}, .store = STORE_INTEGER};
     struct op_limits l = {.uniq_name = {{"shop", 4}, {":who", 4}, true, NULL}};
@@ -42,14 +42,4 @@ static void visitors_of_a_store_move_its_counter(void **state)
     assert_false(op_uniq_key(&l, SLICE("other"), &b));
     assert_slice(buf_slice(&b), "s12:daily");
     buf_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_begin_at_multiples_of_their_width),
-        cmocka_unit_test(a_slot_is_kept_while_it_is_among_the_samples),
-        cmocka_unit_test(visitors_of_a_store_move_its_counter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

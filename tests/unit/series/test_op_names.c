@@ -44,7 +44,7 @@ static const char *says(enum op_kind kind, struct slice name, struct slice type,
 #define TYPE "ERR a type is 1 to 512 bytes without control characters and ':'"
 #define HEX "0123456789abcdef0123456789abcdef"
 
-static void what_is_a_name(void **state)
+UNIT(what_is_a_name)
 {
     char longest[513];
     memset(longest, 'x', sizeof longest);
@@ -62,7 +62,7 @@ static void what_is_a_name(void **state)
     assert_string_equal(EVENT("a:b", "c"), "");
 }
 
-static void keys_of_counters_are_taken(void **state)
+UNIT(keys_of_counters_are_taken)
 {
     assert_string_equal(SERIES("odd"), OF("count:60:odd", "odd"));
     assert_string_equal(SERIES("odder"), "");
@@ -79,7 +79,7 @@ static void keys_of_counters_are_taken(void **state)
     assert_string_equal(UNIQ("u7", 20071206), "");
 }
 
-static void keys_of_tallyd_are_taken(void **state)
+UNIT(keys_of_tallyd_are_taken)
 {
     assert_string_equal(EVENT("tally", "dirty"), OWN("tally:dirty", "tally:"));
     assert_string_equal(EVENT("known", "x"), OWN("known:x", "known:"));
@@ -95,7 +95,7 @@ static void keys_of_tallyd_are_taken(void **state)
     assert_string_equal(SERIES("tally:dirty"), ""); /* count:5:tally:dirty is harmless */
 }
 
-static void days_are_numbered(void **state)
+UNIT(days_are_numbered)
 {
     assert_int_equal(day_number(19700101), 0);
     assert_int_equal(day_number(19700102), 1);
@@ -107,15 +107,4 @@ static void days_are_numbered(void **state)
     assert_int_equal(day_of_s(1411199999), 20140920);
     assert_int_equal(day_of_s(1411257600 - 1), 20140920);
     assert_int_equal(day_of_s(1411257600), 20140921);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_a_name),
-        cmocka_unit_test(keys_of_counters_are_taken),
-        cmocka_unit_test(keys_of_tallyd_are_taken),
-        cmocka_unit_test(days_are_numbered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

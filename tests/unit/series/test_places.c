@@ -24,7 +24,7 @@ static struct places parsed(const char *text, const char *const *kinds)
     return p;
 }
 
-static void values_are_spelled(void **state)
+UNIT(values_are_spelled)
 {
     static const struct {
         const char *type, *text, *plain; /* plain NULL: refused */
@@ -72,7 +72,7 @@ static void values_are_spelled(void **state)
     }
 }
 
-static void unknown_kinds_are_refused(void **state)
+UNIT(unknown_kinds_are_refused)
 {
     static const char *const kinds[] = {"", "day", "date ", "date 2024/05/01", "integer 7", "Date"};
     struct value_type t;
@@ -80,7 +80,7 @@ static void unknown_kinds_are_refused(void **state)
         assert_false(value_type_parse(slice_str(kinds[i]), &t));
 }
 
-static void patterns_are_refused(void **state)
+UNIT(patterns_are_refused)
 {
     static const char *const texts[] = {"",
                                         "<a><b>",
@@ -121,7 +121,7 @@ static void match_is(const char *text, const char *const *kinds, const char *nam
 
 #define KINDS(...) ((const char *const[]){__VA_ARGS__})
 
-static void names_are_taken_apart(void **state)
+UNIT(names_are_taken_apart)
 {
     match_is("store:<store>:product:<product>:views", KINDS("integer", "integer"), "store:1:product:42:views",
              "1|42");
@@ -189,7 +189,7 @@ static void draw(struct dice *d, struct drawn *out)
 
 /* Two short patterns that meet in any name meet in a short one. "A number ends with its digits" is for the match alone: the search
  * takes no notice of it, so it may find an overlap more where a digit follows a number. */
-static void overlap_is_exact(void **state)
+UNIT(overlap_is_exact)
 {
     struct dice dice = dice_new("places_overlap");
     size_t yes = 0;
@@ -215,7 +215,7 @@ static void overlap_is_exact(void **state)
     assert_true(yes > 10 && yes < 300);
 }
 
-static void overlap_of_times(void **state)
+UNIT(overlap_of_times)
 {
     const struct places day = parsed("v:<day>", KINDS("date")),
                         dashed = parsed("v:<day>", KINDS("date 2024-05-01")),
@@ -231,14 +231,4 @@ static void overlap_of_times(void **state)
     assert_true(places_can_begin(&text, SLICE("v:")));
     assert_true(places_can_begin(&text, SLICE("v:a:b")));
     assert_false(places_can_begin(&number, SLICE("v:a")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_spelled),   cmocka_unit_test(unknown_kinds_are_refused),
-        cmocka_unit_test(patterns_are_refused), cmocka_unit_test(names_are_taken_apart),
-        cmocka_unit_test(overlap_is_exact),     cmocka_unit_test(overlap_of_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

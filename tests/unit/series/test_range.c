@@ -24,7 +24,7 @@ static void ends_at(const struct range *r, size_t i, const char *field)
     assert_int_equal(back, i);
 }
 
-static void defaults_end_today(void **state)
+UNIT(defaults_end_today)
 {
     struct range r;
     assert_true(days(NONE, NONE, &r));
@@ -40,7 +40,7 @@ static void defaults_end_today(void **state)
     ends_at(&r, 11, "201409");
 }
 
-static void takes_what_is_given(void **state)
+UNIT(takes_what_is_given)
 {
     struct range r;
     assert_true(days(SLICE("20120228"), SLICE("20120302"), &r));
@@ -65,7 +65,7 @@ static void refused(struct slice from, struct slice to, const char *text)
     assert_string_equal(why, text);
 }
 
-static void says_what_is_wrong(void **state)
+UNIT(says_what_is_wrong)
 {
     refused(SLICE("20140931"), NONE, "from is \"20140931\", expected a date as YYYYMMDD, from 1970 on");
     refused(NONE, SLICE(""), "to is \"\", expected a date as YYYYMMDD, from 1970 on");
@@ -76,7 +76,7 @@ static void says_what_is_wrong(void **state)
     refused(SLICE("20110101"), SLICE("20131001"), "that is 1005 days; at most 1000 come at once");
 }
 
-static void a_field_of_elsewhere_has_no_place(void **state)
+UNIT(a_field_of_elsewhere_has_no_place)
 {
     size_t i;
     struct range r;
@@ -87,15 +87,4 @@ static void a_field_of_elsewhere_has_no_place(void **state)
     assert_false(range_index(&r, SLICE("x"), &i));
     assert_true(range_index(&r, SLICE("20140919"), &i));
     assert_int_equal(i, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_end_today),
-        cmocka_unit_test(takes_what_is_given),
-        cmocka_unit_test(says_what_is_wrong),
-        cmocka_unit_test(a_field_of_elsewhere_has_no_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

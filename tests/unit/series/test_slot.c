@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-static void are_those_of_cluster_keyslot(void **state)
+UNIT(are_those_of_cluster_keyslot)
 {
     static const struct {
         const char *key;
@@ -30,7 +30,7 @@ static void are_those_of_cluster_keyslot(void **state)
 }
 
 /* Keys are found by it: it must never change. */
-static void one_lane_has_this_tag(void **state)
+UNIT(one_lane_has_this_tag)
 {
     struct tag tag;
     tag_find(0, 1, &tag);
@@ -38,7 +38,7 @@ static void one_lane_has_this_tag(void **state)
     assert_int_equal(slot_of(tag_slice(&tag)), SLOTS / 2);
 }
 
-static void each_lane_is_in_the_middle_of_its_part(void **state)
+UNIT(each_lane_is_in_the_middle_of_its_part)
 {
     for (unsigned lanes = 1; lanes <= 256; lanes *= 2)
         for (unsigned lane = 0; lane < lanes; lane++) {
@@ -49,7 +49,7 @@ static void each_lane_is_in_the_middle_of_its_part(void **state)
         }
 }
 
-static void a_tag_rules_whatever_stands_behind_it(void **state)
+UNIT(a_tag_rules_whatever_stands_behind_it)
 {
     struct tag tag;
     tag_find(3, 16, &tag);
@@ -65,7 +65,7 @@ static void a_tag_rules_whatever_stands_behind_it(void **state)
 }
 
 /* Stores are found by their lanes: none of these may ever change. */
-static void a_store_is_of_this_lane(void **state)
+UNIT(a_store_is_of_this_lane)
 {
     static const struct {
         const char *store;
@@ -82,7 +82,7 @@ static void a_store_is_of_this_lane(void **state)
 }
 
 /* Stores numbered one after the other: no lane has more than a tenth more, or less, than its share. */
-static void stores_spread_evenly(void **state)
+UNIT(stores_spread_evenly)
 {
     for (unsigned lanes = 16; lanes <= LANES_MAX; lanes *= 16) {
         unsigned of[LANES_MAX] = {0}, share = 2000;
@@ -94,17 +94,4 @@ static void stores_spread_evenly(void **state)
         for (unsigned lane = 0; lane < lanes; lane++)
             assert_in_range(of[lane], share - share / 10, share + share / 10);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_those_of_cluster_keyslot),
-        cmocka_unit_test(one_lane_has_this_tag),
-        cmocka_unit_test(each_lane_is_in_the_middle_of_its_part),
-        cmocka_unit_test(a_store_is_of_this_lane),
-        cmocka_unit_test(stores_spread_evenly),
-        cmocka_unit_test(a_tag_rules_whatever_stands_behind_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

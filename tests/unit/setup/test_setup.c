@@ -1,13 +1,11 @@
 /* From a configuration to what the rooms take: places of problems that only those rooms find, and passwords.
  */
+#include "lib/unit.h"
+
 #include "setup/setup.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define COUNTER(name, key)                                                                                   \
     "  " name ":\n"                                                                                          \
@@ -47,7 +45,7 @@ static void refused(const char *text, const char *first, const char *second)
     conf_free(&conf);
 }
 
-static void test_good(void **state)
+UNIT(test_good)
 {
     setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
     bool built = build("redis: { url: \"redis://:" SECRET "@h:1/2\" }\n"
@@ -71,7 +69,7 @@ static void test_good(void **state)
     built_close();
 }
 
-static void test_places(void **state)
+UNIT(test_places)
 {
     refused("redis: \"http://u:" SECRET "@h\"\n"
             "mysql: \"mysql://u:" SECRET "@h\"\n"
@@ -92,7 +90,7 @@ static void test_places(void **state)
         "set that to");
 }
 
-static void test_ops(void **state)
+UNIT(test_ops)
 {
     assert_true(
         build("mysql: \"mysql://u@h/d\"\n"
@@ -129,7 +127,7 @@ static void test_ops(void **state)
 
 #define GOOD "mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:a")
 
-static void test_feeds(void **state)
+UNIT(test_feeds)
 {
     refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"a>x\" }\n",
             "t.yaml:8:22: counters.a.feeds.series: ", "\nt.yaml:8:43: counters.a.feeds.box: ");
@@ -148,7 +146,7 @@ static void test_feeds(void **state)
 }
 
 /* A setting that would be TLS in name only is refused, and a name that may be a key is not shown. */
-static void test_tls(void **state)
+UNIT(test_tls)
 {
 #define REST "counters:\n" COUNTER("a", "s<store>:a")
 #define REDIS(url, tls) "redis: { url: \"" url "\", tls: { " tls " } }\nmysql: \"mysql://u@h/d\"\n" REST
@@ -175,7 +173,7 @@ static void test_tls(void **state)
 }
 
 /* Sentinels: what is no address, and what would have no effect. */
-static void test_sentinels(void **state)
+UNIT(test_sentinels)
 {
 #define SENTINELS(url, rest) "redis: { url: \"" url "\", " rest " }\nmysql: \"mysql://u@h/d\"\n" REST
     setenv("TALLYD_SENTINEL_PASSWORD", SECRET, 1);
@@ -225,7 +223,7 @@ static void doors_refused(const char *listen, const char *first, const char *sec
     buf_free(&text);
 }
 
-static void test_doors(void **state)
+UNIT(test_doors)
 {
     doors_refused("resp: \"tls://0.0.0.0:1\"",
                   "t.yaml:1:17: listen.resp: a tls:// address needs listen.tls.cert", "key");
@@ -238,7 +236,7 @@ static void test_doors(void **state)
 }
 
 /* The shares of limits.memory. */
-static void test_limits(void **state)
+UNIT(test_limits)
 {
     assert_true(build("mysql: \"mysql://u@h/d\"\n"
                       "limits: { memory: 64MiB }\n"
@@ -254,13 +252,11 @@ static void test_limits(void **state)
     built_close();
 }
 
-int main(void)
+static int no_passwords(void **state)
 {
     unsetenv("TALLYD_REDIS_PASSWORD");
     unsetenv("TALLYD_MYSQL_PASSWORD");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),   cmocka_unit_test(test_places),
-                                       cmocka_unit_test(test_ops),    cmocka_unit_test(test_feeds),
-                                       cmocka_unit_test(test_tls),    cmocka_unit_test(test_sentinels),
-                                       cmocka_unit_test(test_limits), cmocka_unit_test(test_doors)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+UNITS_IN(no_passwords, NULL)

@@ -65,7 +65,7 @@ static enum err tell(struct world *w, uint32_t dirty_max, int64_t fields_max, st
     return code;
 }
 
-static void test_books(void **state)
+UNIT(test_books)
 {
     struct world *w = world_open();
     struct told s;
@@ -88,10 +88,4 @@ static void test_books(void **state)
     redis_ask(&w->server, "SET tally:accepted word");
     assert_int_equal(tell(w, 50000, 0, &s), ERR_UNAVAILABLE);
     world_close(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_books)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /* The books: that they are added up right, whole chunks at a time, and what is said when they do not balance.
  */
+#include "lib/unit.h"
+
 #include "status/sums.h"
 
 #include "base/heap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 static struct counter all[] = {
     {.name = {"visitors", 8}, .key = {.prefix = {"v:", 2}, .has_store = true}, .lock = {.prefix = {"l:", 2}}},
@@ -37,8 +35,6 @@ static int sums_end(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, sums_open, sums_end)
-
 static void assert_sum(sum_t got, int64_t wanted)
 {
     char text[48];
@@ -46,7 +42,9 @@ static void assert_sum(sum_t got, int64_t wanted)
     if (got != wanted) fail_msg("%s is not %lld", text, (long long)wanted);
 }
 
-static void test_balance(void **state)
+#define TEST(f) UNIT_IN(f, sums_open, sums_end)
+
+TEST(test_balance)
 {
     struct books_counter rows[] = {MERGED("visitors", 100, 3, 20)};
     const struct books books = {.counters = rows, .counters_n = 1};
@@ -65,7 +63,7 @@ static void test_balance(void **state)
 }
 
 /* Two chunks, one of them merged: only the other's rows count, by the cut of series/batch.h. */
-static void test_half_merged(void **state)
+TEST(test_half_merged)
 {
     const size_t rows = BATCH_CHUNK_ROWS + 500;
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
@@ -85,7 +83,7 @@ static void test_half_merged(void **state)
 }
 
 /* The order of the cut is (length, bytes) of the hash, then of the field, over all hashes of the batch. */
-static void test_cut_over_hashes(void **state)
+TEST(test_cut_over_hashes)
 {
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 1, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
@@ -100,7 +98,7 @@ static void test_cut_over_hashes(void **state)
     assert_sum(sums.all[1].claimed, BATCH_CHUNK_ROWS);
 }
 
-static void test_other_cut(void **state)
+TEST(test_other_cut)
 {
     struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
     const struct books books = {.chunks = merged, .chunks_n = 1};
@@ -119,7 +117,7 @@ static void test_other_cut(void **state)
 
 /* Gens 4 to 9 are not in the ledger; two of those batches exist, so four were merged and are gone. A batch that was claimed after
  * the look is not a loss. */
-static void test_mysql_behind(void **state)
+UNIT(test_mysql_behind)
 {
     static const struct {
         uint64_t redis, ledger, lost;
@@ -142,7 +140,7 @@ static void test_mysql_behind(void **state)
     }
 }
 
-static void test_found_only(void **state)
+TEST(test_found_only)
 {
     struct buf text = {0};
     struct books_counter rows[] = {MERGED("gone", 5, 0, 0)};
@@ -163,7 +161,7 @@ static void test_found_only(void **state)
     buf_free(&text);
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
     struct buf text = {0};
     struct books_counter rows[] = {MERGED("views", INT64_MAX, 0, 0), MERGED("visitors", 7, 0, 0)};
@@ -182,7 +180,7 @@ static void test_too_many(void **state)
 }
 
 /* All sums are equal, and one lane's Redis is not what MySQL was merged for. */
-static void test_other_data(void **state)
+UNIT(test_other_data)
 {
     static const struct {
         enum realm_outcome realm;
@@ -213,7 +211,7 @@ static void test_other_data(void **state)
 }
 
 /* "visits" is called "visitors" now: some of its hits are claimed under the old name, some pending under the new one. */
-static void test_renamed(void **state)
+TEST(test_renamed)
 {
     struct buf text = {0};
     const struct books books = {0};
@@ -235,7 +233,7 @@ static void test_renamed(void **state)
 }
 
 /* Modulo 2^64: Redis' sum went round, MySQL's is about to. */
-static void test_round(void **state)
+TEST(test_round)
 {
     struct books_counter rows[] = {MERGED("views", INT64_MAX, 1, 0)};
     const struct books books = {.counters = rows, .counters_n = 1};
@@ -247,7 +245,7 @@ static void test_round(void **state)
     assert_sum(sum_difference(&sums.all[1]), -1);
 }
 
-static void test_write(void **state)
+UNIT(test_write)
 {
     char text[48];
     sum_t most = (sum_t)(~(unsigned __int128)0 >> 1);
@@ -261,7 +259,7 @@ static void test_write(void **state)
     assert_string_equal(text, "-170141183460469231731687303715884105728");
 }
 
-static void test_read(void **state)
+UNIT(test_read)
 {
     static const char *const texts[] = {"0", "7", "-120", "9223372036854775808",
                                         "-170141183460469231731687303715884105727"};
@@ -272,7 +270,7 @@ static void test_read(void **state)
     }
 }
 
-static void test_only(void **state)
+TEST(test_only)
 {
     sums_accepted(&sums, SLICE("views"), SLICE("5"));
     sums_accepted(&sums, SLICE("gone"), SLICE("7"));
@@ -286,7 +284,7 @@ static void test_only(void **state)
 }
 
 /* Each lane has its own sums; adjustments by hand belong to no lane, so each look at MySQL has all of them. */
-static void test_lanes(void **state)
+UNIT(test_lanes)
 {
     struct sums s, lane;
     struct books_counter rows[] = {MERGED("views", 4, 0, 0)};
@@ -313,25 +311,4 @@ static void test_lanes(void **state)
     assert_string_equal(s.all[2].name, "gone");
     assert_sum(s.all[2].accepted, 21);
     sums_close(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_balance),
-        TEST(test_half_merged),
-        TEST(test_cut_over_hashes),
-        TEST(test_other_cut),
-        cmocka_unit_test(test_mysql_behind),
-        TEST(test_found_only),
-        TEST(test_too_many),
-        cmocka_unit_test(test_other_data),
-        TEST(test_renamed),
-        TEST(test_round),
-        cmocka_unit_test(test_write),
-        cmocka_unit_test(test_read),
-        TEST(test_only),
-        cmocka_unit_test(test_lanes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 /* --- bounds --- */
 
-static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **state)
+TEST(a_claim_takes_a_thousand_names_and_the_next_one_the_rest)
 {
     due_many(VIEWS, 'p', 0, 1500);
     tick(); /* a full claim is followed by the next at once */
@@ -14,7 +14,7 @@ static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **stat
 }
 
 /* A backlog is claimed at the pace of Redis' answers, not of the tick. */
-static void an_answered_claim_makes_room_at_once(void **state)
+TEST(an_answered_claim_makes_room_at_once)
 {
     due_many(VIEWS, 'p', 0, 5000);
     tick();
@@ -27,7 +27,7 @@ static void an_answered_claim_makes_room_at_once(void **state)
     assert_int_equal(world->claims.n, 2);
 }
 
-static void two_claims_are_out_at_most(void **state)
+TEST(two_claims_are_out_at_most)
 {
     due_many(VIEWS, 'p', 0, 5000);
     ticks(10);
@@ -37,7 +37,7 @@ static void two_claims_are_out_at_most(void **state)
     assert_int_equal(world->claims.n, 2);
 }
 
-static void small_claims_of_a_counter_keep_their_gap(void **state)
+TEST(small_claims_of_a_counter_keep_their_gap)
 {
     due_now(VIEWS, "p1");
     claim_answered(CLAIM_EMPTY, 0, 0);
@@ -48,7 +48,7 @@ static void small_claims_of_a_counter_keep_their_gap(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void fields_in_flight_bound_the_claims(void **state)
+TEST(fields_in_flight_bound_the_claims)
 {
     run_to_scan(500000);
     due(VIEWS, "p2");
@@ -62,7 +62,7 @@ static void fields_in_flight_bound_the_claims(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void runs_bound_the_claims(void **state)
+TEST(runs_bound_the_claims)
 {
     reopen_with(config.runs_max = 3);
     for (uint32_t i = 0; i < 3; i++) {
@@ -78,7 +78,7 @@ static void runs_bound_the_claims(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void names_due_are_bounded_and_single(void **state)
+TEST(names_due_are_bounded_and_single)
 {
     sync_mysql(world->s, false);
     due_many(VIEWS, 'p', 0, 10);
@@ -92,7 +92,7 @@ static void names_due_are_bounded_and_single(void **state)
 
 /* --- nothing is claimed while ... --- */
 
-static void nothing_is_claimed_while_the_world_is_not_ready(void **state)
+TEST(nothing_is_claimed_while_the_world_is_not_ready)
 {
     due(VIEWS, "p1");
     sync_mysql(world->s, false);
@@ -119,7 +119,7 @@ static void nothing_is_claimed_while_the_world_is_not_ready(void **state)
 
 /* --- in turn --- */
 
-static void counters_claim_in_turn(void **state)
+TEST(counters_claim_in_turn)
 {
     reopen_with(config.claims_max = 1, config.due_max = 50000);
     due_many(VIEWS, 'p', 0, 10000);
@@ -134,7 +134,7 @@ static void counters_claim_in_turn(void **state)
     assert_int_equal(votes_at, 3);
 }
 
-static void the_names_of_a_held_counter_leave_the_queue_to_the_others(void **state)
+TEST(the_names_of_a_held_counter_leave_the_queue_to_the_others)
 {
     sync_mysql(world->s, false);
     due_many(VIEWS, 'p', 0, 30000);
@@ -148,7 +148,7 @@ static void the_names_of_a_held_counter_leave_the_queue_to_the_others(void **sta
     assert_ptr_equal(claim_out(0)->counter, VOTES);
 }
 
-static void names_of_a_counter_become_held_while_queued(void **state)
+TEST(names_of_a_counter_become_held_while_queued)
 {
     run_to_merge(1);
     due_many(VIEWS, 'p', 10, 20);
@@ -159,7 +159,7 @@ static void names_of_a_counter_become_held_while_queued(void **state)
 /* --- the dirty index --- */
 
 /* Also of names that are due already, and with a claim out; two readers, two releases. */
-static void a_reader_holds_the_claims_of_one_counter(void **state)
+TEST(a_reader_holds_the_claims_of_one_counter)
 {
     due_now(VIEWS, "p1");
     assert_int_equal(world->claims.n, 1);
@@ -182,7 +182,7 @@ static void a_reader_holds_the_claims_of_one_counter(void **state)
     assert_int_equal(claim_out(1)->keys_n, 2);
 }
 
-static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
+TEST(what_is_older_than_every_is_claimed_and_no_earlier)
 {
     index_put("p1", world->redis_ms - 59000);
     tick_after(500);
@@ -195,7 +195,7 @@ static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
 }
 
 /* 2,500 names of a long `every` come before the ones that are due. */
-static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
+TEST(names_that_stay_do_not_hide_what_stands_behind_them)
 {
     char name[16];
     for (int i = 0; i < 2500; i++) {
@@ -209,7 +209,7 @@ static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
     assert_slice(claim_out(0)->keys[0], "v1");
 }
 
-static void names_of_a_held_counter_do_not_hide_what_stands_behind_them(void **state)
+TEST(names_of_a_held_counter_do_not_hide_what_stands_behind_them)
 {
     char name[16];
     for (int i = 0; i < 2500; i++) {
@@ -225,7 +225,7 @@ static void names_of_a_held_counter_do_not_hide_what_stands_behind_them(void **s
 }
 
 /* Another service on this Redis may know a counter that we do not: its names are left to it for long. */
-static void names_of_nobody_are_put_aside_when_nobody_took_them_for_long(void **state)
+TEST(names_of_nobody_are_put_aside_when_nobody_took_them_for_long)
 {
     index_put("nobody", world->redis_ms - 700000);
     index_put("others", world->redis_ms - 500000);
@@ -236,7 +236,7 @@ static void names_of_nobody_are_put_aside_when_nobody_took_them_for_long(void **
     assert_slice(claim_out(0)->keys[0], "p1");
 }
 
-static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(void **state)
+TEST(the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full)
 {
     world->waits = true;
     tick_after(1000);
@@ -257,7 +257,7 @@ static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(voi
 }
 
 /* A page read during a claim would list the claimed names once more. */
-static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
+TEST(while_the_index_has_more_a_page_and_a_claim_take_turns)
 {
     char name[16];
     for (int i = 0; i < 1001; i++) {
@@ -282,7 +282,7 @@ static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
 }
 
 /* Also after a full page: the next page costs Redis a millisecond, and its names could not be claimed. */
-static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
+TEST(while_nothing_can_be_merged_the_index_is_asked_seldom)
 {
     char name[16];
     for (int i = 0; i < 1001; i++) {
@@ -300,7 +300,7 @@ static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
 
 /* --- adoption --- */
 
-static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(void **state)
+TEST(nothing_is_claimed_before_this_instances_old_batches_are_adopted)
 {
     world_close(NULL);
     world_make(&sync_config_default);
@@ -320,7 +320,7 @@ static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(voi
     assert_did("SFSFC");
 }
 
-static void a_full_page_of_old_batches_asks_for_the_next_before_any_claim(void **state)
+TEST(a_full_page_of_old_batches_asks_for_the_next_before_any_claim)
 {
     world_close(NULL);
     struct sync_config c = sync_config_default;
@@ -340,7 +340,7 @@ static void a_full_page_of_old_batches_asks_for_the_next_before_any_claim(void *
     assert_int_equal(world->s->queue_n, 993);
 }
 
-static void a_failing_adoption_is_tried_again_but_not_every_tick(void **state)
+TEST(a_failing_adoption_is_tried_again_but_not_every_tick)
 {
     world_close(NULL);
     world_make(&sync_config_default);
@@ -358,7 +358,7 @@ static void a_failing_adoption_is_tried_again_but_not_every_tick(void **state)
     assert_did("C");
 }
 
-static void adopted_batches_wait_for_mysql(void **state)
+TEST(adopted_batches_wait_for_mysql)
 {
     world_close(NULL);
     world_make(&sync_config_default);
@@ -377,7 +377,7 @@ static void adopted_batches_wait_for_mysql(void **state)
     assert_int_equal(world->s->runs_n, 0);
 }
 
-static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
+TEST(stale_batches_are_adopted_by_timer_and_each_once)
 {
     world->waits = true;
     tick_after(10000);
@@ -397,7 +397,7 @@ static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
 }
 
 /* A Redis that was away may have a discarded batch again: tallyd asks for it at once, until it has an answer. */
-static void own_batches_are_adopted_when_redis_is_back(void **state)
+TEST(own_batches_are_adopted_when_redis_is_back)
 {
     tick_after(1000);
     world->waits = true;
@@ -417,7 +417,7 @@ static void own_batches_are_adopted_when_redis_is_back(void **state)
 }
 
 /* They are all ours again after each question, so a page of them would be the last one once more. */
-static void own_batches_are_asked_for_as_a_whole(void **state)
+TEST(own_batches_are_asked_for_as_a_whole)
 {
     tick_after(1000);
     world->waits = true;
@@ -435,7 +435,7 @@ static void own_batches_are_asked_for_as_a_whole(void **state)
 
 /* --- signs of life --- */
 
-static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
+TEST(every_ten_seconds_a_sign_of_life_of_all_that_is_ours)
 {
     due_now(VIEWS, "p1");
     assert_int_equal(world->beats_n, 1);
@@ -458,7 +458,7 @@ static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
     assert_int_equal(world->beats_n, 5); /* what runs on at stop lives, too */
 }
 
-static void the_ids_under_way_are_named(void **state)
+TEST(the_ids_under_way_are_named)
 {
     struct batch_id *ids;
     due_now(VIEWS, "p1");
@@ -474,39 +474,4 @@ static void the_ids_under_way_are_named(void **state)
     assert_memory_equal(&ids[0], &taken, sizeof taken);
     assert_memory_equal(&ids[1], &id, sizeof id);
     heap_free(ids);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_claim_takes_a_thousand_names_and_the_next_one_the_rest),
-        TEST(an_answered_claim_makes_room_at_once),
-        TEST(two_claims_are_out_at_most),
-        TEST(small_claims_of_a_counter_keep_their_gap),
-        TEST(fields_in_flight_bound_the_claims),
-        TEST(runs_bound_the_claims),
-        TEST(names_due_are_bounded_and_single),
-        TEST(nothing_is_claimed_while_the_world_is_not_ready),
-        TEST(counters_claim_in_turn),
-        TEST(the_names_of_a_held_counter_leave_the_queue_to_the_others),
-        TEST(names_of_a_counter_become_held_while_queued),
-        TEST(a_reader_holds_the_claims_of_one_counter),
-        TEST(what_is_older_than_every_is_claimed_and_no_earlier),
-        TEST(names_that_stay_do_not_hide_what_stands_behind_them),
-        TEST(names_of_a_held_counter_do_not_hide_what_stands_behind_them),
-        TEST(names_of_nobody_are_put_aside_when_nobody_took_them_for_long),
-        TEST(the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full),
-        TEST(while_the_index_has_more_a_page_and_a_claim_take_turns),
-        TEST(while_nothing_can_be_merged_the_index_is_asked_seldom),
-        TEST(nothing_is_claimed_before_this_instances_old_batches_are_adopted),
-        TEST(a_full_page_of_old_batches_asks_for_the_next_before_any_claim),
-        TEST(a_failing_adoption_is_tried_again_but_not_every_tick),
-        TEST(adopted_batches_wait_for_mysql),
-        TEST(stale_batches_are_adopted_by_timer_and_each_once),
-        TEST(own_batches_are_adopted_when_redis_is_back),
-        TEST(own_batches_are_asked_for_as_a_whole),
-        TEST(every_ten_seconds_a_sign_of_life_of_all_that_is_ours),
-        TEST(the_ids_under_way_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

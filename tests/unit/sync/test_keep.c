@@ -13,8 +13,6 @@ static int kept_open(void **state)
     return 0;
 }
 
-#define KEPT(f) cmocka_unit_test_setup_teardown(f, kept_open, world_close)
-
 static void merge_whole(uint32_t rows)
 {
     run_to_merge(rows);
@@ -34,7 +32,9 @@ static void scan_and_fence(uint32_t rows)
     scan_fenced(rows);
 }
 
-static void a_kept_batch_holds_nothing_up(void **state)
+#define KEPT(f) UNIT_IN(f, kept_open, world_close)
+
+KEPT(a_kept_batch_holds_nothing_up)
 {
     merge_whole(2500);
     assert_int_equal(world->s->runs_n, 0);
@@ -49,7 +49,7 @@ static void a_kept_batch_holds_nothing_up(void **state)
     assert_int_equal(STAT_GET(batches_kept), 2);
 }
 
-static void it_is_discarded_when_a_later_merge_says_that_mysql_is_the_same(void **state)
+KEPT(it_is_discarded_when_a_later_merge_says_that_mysql_is_the_same)
 {
     merge_whole(1);
     tick_after(KEEP_MS);
@@ -65,7 +65,7 @@ static void it_is_discarded_when_a_later_merge_says_that_mysql_is_the_same(void 
     assert_int_equal(STAT_GET(batches_kept), 1);
 }
 
-static void a_merge_that_began_too_early_says_nothing(void **state)
+KEPT(a_merge_that_began_too_early_says_nothing)
 {
     run_to_merge(1);
     struct chunk *first = answer(&world->merges);
@@ -79,7 +79,7 @@ static void a_merge_that_began_too_early_says_nothing(void **state)
     assert_did("");
 }
 
-static void without_other_merges_it_is_asked_for_again(void **state)
+KEPT(without_other_merges_it_is_asked_for_again)
 {
     merge_whole(1);
     tick_after(KEEP_MS);
@@ -94,7 +94,7 @@ static void without_other_merges_it_is_asked_for_again(void **state)
     assert_int_equal(world->s->runs_n, 0);
 }
 
-static void what_another_mysql_lacks_is_merged_and_kept_again(void **state)
+KEPT(what_another_mysql_lacks_is_merged_and_kept_again)
 {
     merge_whole(1);
     mysql_away_and_back();
@@ -109,7 +109,7 @@ static void what_another_mysql_lacks_is_merged_and_kept_again(void **state)
     assert_did("");
 }
 
-static void chunks_of_two_servers_are_merged_again(void **state)
+KEPT(chunks_of_two_servers_are_merged_again)
 {
     run_to_merge(1001);
     forget_did();
@@ -121,7 +121,7 @@ static void chunks_of_two_servers_are_merged_again(void **state)
     assert_did("SF");
 }
 
-static void nothing_is_discarded_while_mysql_is_away(void **state)
+KEPT(nothing_is_discarded_while_mysql_is_away)
 {
     merge_whole(1);
     sync_mysql(world->s, false);
@@ -130,7 +130,7 @@ static void nothing_is_discarded_while_mysql_is_away(void **state)
     assert_int_equal(STAT_GET(batches_kept), 1);
 }
 
-static void a_lost_discard_is_sent_again(void **state)
+KEPT(a_lost_discard_is_sent_again)
 {
     merge_whole(1);
     tick_after(KEEP_MS);
@@ -149,7 +149,7 @@ static void a_lost_discard_is_sent_again(void **state)
     assert_int_equal(world->s->runs_n + world->s->queue_n, 2);
 }
 
-static void one_that_is_too_old_is_let_go(void **state)
+KEPT(one_that_is_too_old_is_let_go)
 {
     merge_whole(1);
     world->mono_ms += world->s->config.give_up_ms;
@@ -164,7 +164,7 @@ static void on_waited(struct sync_wait *w)
     *(bool *)w->arg = true;
 }
 
-static void who_waits_does_not_wait_for_what_is_kept(void **state)
+KEPT(who_waits_does_not_wait_for_what_is_kept)
 {
     static bool waited;
     static struct sync_wait w = {.key = {"p1", 2}, .done = on_waited, .arg = &waited};
@@ -180,7 +180,7 @@ static void who_waits_does_not_wait_for_what_is_kept(void **state)
     assert_int_equal(w.outcome, ASK_DONE);
 }
 
-static void who_waits_is_told_that_mysql_went(void **state)
+KEPT(who_waits_is_told_that_mysql_went)
 {
     static bool waited;
     static struct sync_wait w = {.key = {"p1", 2}, .done = on_waited, .arg = &waited};
@@ -197,7 +197,7 @@ static void who_waits_is_told_that_mysql_went(void **state)
     assert_int_equal(w.outcome, ASK_MYSQL_DOWN);
 }
 
-static void what_was_discarded_is_known_by_its_gen(void **state)
+TEST(what_was_discarded_is_known_by_its_gen)
 {
     keep_discarded(world->s, 7, 70);
     keep_discarded(world->s, 8, -1);
@@ -207,23 +207,4 @@ static void what_was_discarded_is_known_by_its_gen(void **state)
     for (int i = 0; i < DISCARDED_MAX; i++)
         keep_discarded(world->s, 10, 1);
     assert_int_equal(sync_discarded_above(world->s, 0), DISCARDED_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        KEPT(a_kept_batch_holds_nothing_up),
-        KEPT(it_is_discarded_when_a_later_merge_says_that_mysql_is_the_same),
-        KEPT(a_merge_that_began_too_early_says_nothing),
-        KEPT(without_other_merges_it_is_asked_for_again),
-        KEPT(what_another_mysql_lacks_is_merged_and_kept_again),
-        KEPT(chunks_of_two_servers_are_merged_again),
-        KEPT(nothing_is_discarded_while_mysql_is_away),
-        KEPT(a_lost_discard_is_sent_again),
-        KEPT(one_that_is_too_old_is_let_go),
-        KEPT(who_waits_does_not_wait_for_what_is_kept),
-        KEPT(who_waits_is_told_that_mysql_went),
-        TEST(what_was_discarded_is_known_by_its_gen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static void tick_for(uint64_t ms)
 
 /* --- light and heavy load --- */
 
-static void at_light_load_names_go_at_once(void **state)
+TEST(at_light_load_names_go_at_once)
 {
     due_by_hits(VIEWS, 'p', 0, 20);
     due_by_hits(VOTES, 'v', 0, 1);
@@ -39,7 +39,7 @@ static void at_light_load_names_go_at_once(void **state)
 }
 
 /* A thousand stores, 108,000 hits a second for a minute: each store is due again at once. */
-static void sustained_load_writes_a_row_for_a_thousand_hits_at_most(void **state)
+TEST(sustained_load_writes_a_row_for_a_thousand_hits_at_most)
 {
     uint32_t rows = 0, claims = 0;
     for (int i = 0; i < 1200; i++) {
@@ -53,7 +53,7 @@ static void sustained_load_writes_a_row_for_a_thousand_hits_at_most(void **state
     assert_in_range(claims, 1, 62);
 }
 
-static void rows_for_some_only_are_saved_for_one_larger_claim(void **state)
+TEST(rows_for_some_only_are_saved_for_one_larger_claim)
 {
     reopen_with_rows(300);
     due_by_hits(VIEWS, 'p', 0, 200);
@@ -68,7 +68,7 @@ static void rows_for_some_only_are_saved_for_one_larger_claim(void **state)
     assert_slice(claim_out(0)->keys[0], "p200");
 }
 
-static void rows_for_all_that_wait_are_not_saved(void **state)
+TEST(rows_for_all_that_wait_are_not_saved)
 {
     reopen_with_rows(20);
     due_by_hits(VIEWS, 'p', 0, 20);
@@ -82,7 +82,7 @@ static void rows_for_all_that_wait_are_not_saved(void **state)
     assert_int_equal(claim_out(0)->keys_n, 5);
 }
 
-static void rows_do_not_pile_up_over_the_burst(void **state)
+TEST(rows_do_not_pile_up_over_the_burst)
 {
     reopen_with_rows(10);
     world->hits += 1000000;
@@ -94,7 +94,7 @@ static void rows_do_not_pile_up_over_the_burst(void **state)
     assert_int_equal(world->claims.n, 0);
 }
 
-static void hits_and_time_below_a_row_add_up(void **state)
+TEST(hits_and_time_below_a_row_add_up)
 {
     reopen_with(config.rows_burst = 1);
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -116,7 +116,7 @@ static void hits_and_time_below_a_row_add_up(void **state)
 
 /* --- what a claim really cost --- */
 
-static void a_claim_of_many_fields_is_paid_off_first(void **state)
+TEST(a_claim_of_many_fields_is_paid_off_first)
 {
     due_by_hits(VIEWS, 'p', 0, 1);
     tick();
@@ -128,7 +128,7 @@ static void a_claim_of_many_fields_is_paid_off_first(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void debt_is_bounded(void **state)
+TEST(debt_is_bounded)
 {
     reopen_with(config.rows_burst = 20);
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -141,7 +141,7 @@ static void debt_is_bounded(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void what_was_not_claimed_costs_nothing(void **state)
+TEST(what_was_not_claimed_costs_nothing)
 {
     enum claim_outcome outcomes[] = {CLAIM_EMPTY, CLAIM_REFUSED, CLAIM_GONE};
     for (int i = 0; i < 3; i++) {
@@ -154,7 +154,7 @@ static void what_was_not_claimed_costs_nothing(void **state)
     }
 }
 
-static void a_claim_whose_answer_was_lost_costs_its_names(void **state)
+TEST(a_claim_whose_answer_was_lost_costs_its_names)
 {
     reopen_with_rows(10);
     due_by_hits(VIEWS, 'p', 0, 7);
@@ -163,7 +163,7 @@ static void a_claim_whose_answer_was_lost_costs_its_names(void **state)
     assert_int_equal(world->s->pace.rows, 3);
 }
 
-static void what_a_paced_claim_left_waits_for_rows_again(void **state)
+TEST(what_a_paced_claim_left_waits_for_rows_again)
 {
     enum claim_outcome outcomes[] = {CLAIM_STANDS, CLAIM_EMPTY};
     for (int i = 0; i < 2; i++) {
@@ -176,7 +176,7 @@ static void what_a_paced_claim_left_waits_for_rows_again(void **state)
     }
 }
 
-static void what_is_due_by_time_costs_nothing(void **state)
+TEST(what_is_due_by_time_costs_nothing)
 {
     reopen_with_rows(1);
     due_many(VIEWS, 'p', 0, 500);
@@ -189,7 +189,7 @@ static void what_is_due_by_time_costs_nothing(void **state)
 
 /* --- what ends the wait --- */
 
-static void every_ends_the_wait_without_any_rows(void **state)
+TEST(every_ends_the_wait_without_any_rows)
 {
     reopen_with_rows(0);
     index_put("p0", world->redis_ms);
@@ -203,7 +203,7 @@ static void every_ends_the_wait_without_any_rows(void **state)
     assert_int_equal(world->s->due_n, 0);
 }
 
-static void a_lock_that_is_granted_ends_the_wait(void **state)
+TEST(a_lock_that_is_granted_ends_the_wait)
 {
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 2);
@@ -215,7 +215,7 @@ static void a_lock_that_is_granted_ends_the_wait(void **state)
 }
 
 /* However many wait for rows, a page of the index has room, and is asked for. */
-static void names_that_wait_leave_room_for_those_due_by_time(void **state)
+TEST(names_that_wait_leave_room_for_those_due_by_time)
 {
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 30000);
@@ -229,7 +229,7 @@ static void names_that_wait_leave_room_for_those_due_by_time(void **state)
     assert_slice(claim_out(0)->keys[0], "p29999");
 }
 
-static void mysqls_return_ends_the_wait_of_all(void **state)
+TEST(mysqls_return_ends_the_wait_of_all)
 {
     reopen_with_rows(0);
     sync_mysql(world->s, false);
@@ -249,7 +249,7 @@ static void mysqls_return_ends_the_wait_of_all(void **state)
     assert_int_equal(world->claims.n, 0);
 }
 
-static void the_end_of_a_hold_ends_the_wait_of_all(void **state)
+TEST(the_end_of_a_hold_ends_the_wait_of_all)
 {
     reopen_with_rows(0);
     sync_hold(world->s, true, "rolled back");
@@ -263,7 +263,7 @@ static void the_end_of_a_hold_ends_the_wait_of_all(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void a_held_counter_lets_go_of_what_waits(void **state)
+TEST(a_held_counter_lets_go_of_what_waits)
 {
     reopen_with_rows(0);
     due_by_hits(VIEWS, 'p', 0, 5);
@@ -279,7 +279,7 @@ static void on_waited(struct sync_wait *w)
     world->done_n++;
 }
 
-static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
+TEST(ctr_sync_of_a_key_ends_the_wait_of_this_one)
 {
     static struct sync_wait w;
     reopen_with_rows(0);
@@ -298,7 +298,7 @@ static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
     assert_int_equal(w.outcome, ASK_DONE);
 }
 
-static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
+TEST(a_key_whose_paced_claim_was_refused_is_claimed_anew)
 {
     static struct sync_wait w;
     reopen_with_rows(1);
@@ -312,7 +312,7 @@ static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)
     assert_slice(claim_out(0)->keys[0], "p0");
 }
 
-static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
+TEST(ctr_sync_of_all_ends_the_wait_of_all)
 {
     static struct sync_wait w;
     reopen_with_rows(0);
@@ -327,7 +327,7 @@ static void ctr_sync_of_all_ends_the_wait_of_all(void **state)
 
 /* --- with names that are due by time --- */
 
-static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state)
+TEST(a_trickle_of_names_due_by_time_does_not_keep_the_others)
 {
     uint32_t of_hits = 0;
     due_by_hits(VIEWS, 'p', 0, 1);
@@ -341,7 +341,7 @@ static void a_trickle_of_names_due_by_time_does_not_keep_the_others(void **state
 }
 
 /* Otherwise each page would be asked for right after the previous one, again and again, while one name waits. */
-static void pages_in_which_nothing_is_due_are_not_asked_for_in_haste(void **state)
+TEST(pages_in_which_nothing_is_due_are_not_asked_for_in_haste)
 {
     char name[16];
     reopen_with_rows(0);
@@ -356,34 +356,4 @@ static void pages_in_which_nothing_is_due_are_not_asked_for_in_haste(void **stat
     uint32_t polls = world->polls_n;
     sync_turn(world->s);
     assert_int_equal(world->polls_n, polls);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(at_light_load_names_go_at_once),
-        TEST(sustained_load_writes_a_row_for_a_thousand_hits_at_most),
-        TEST(rows_for_some_only_are_saved_for_one_larger_claim),
-        TEST(rows_for_all_that_wait_are_not_saved),
-        TEST(rows_do_not_pile_up_over_the_burst),
-        TEST(hits_and_time_below_a_row_add_up),
-        TEST(a_claim_of_many_fields_is_paid_off_first),
-        TEST(debt_is_bounded),
-        TEST(what_was_not_claimed_costs_nothing),
-        TEST(a_claim_whose_answer_was_lost_costs_its_names),
-        TEST(what_a_paced_claim_left_waits_for_rows_again),
-        TEST(what_is_due_by_time_costs_nothing),
-        TEST(every_ends_the_wait_without_any_rows),
-        TEST(a_lock_that_is_granted_ends_the_wait),
-        TEST(names_that_wait_leave_room_for_those_due_by_time),
-        TEST(mysqls_return_ends_the_wait_of_all),
-        TEST(the_end_of_a_hold_ends_the_wait_of_all),
-        TEST(a_held_counter_lets_go_of_what_waits),
-        TEST(ctr_sync_of_a_key_ends_the_wait_of_this_one),
-        TEST(a_key_whose_paced_claim_was_refused_is_claimed_anew),
-        TEST(ctr_sync_of_all_ends_the_wait_of_all),
-        TEST(a_trickle_of_names_due_by_time_does_not_keep_the_others),
-        TEST(pages_in_which_nothing_is_due_are_not_asked_for_in_haste),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void locked(const char *key)
 }
 
 /* Its rows are locked: it is left alone, others are claimed, and when it is merged it is claimed again. */
-static void a_locked_store_waits_alone(void **state)
+TEST(a_locked_store_waits_alone)
 {
     to_merge("p1");
     locked("p1");
@@ -71,7 +71,7 @@ static void a_locked_store_waits_alone(void **state)
 }
 
 /* A table that refused all was mended; then rows of the same batch are refused. */
-static void a_mended_table_is_not_held(void **state)
+TEST(a_mended_table_is_not_held)
 {
     to_merge("p1");
     merge_answered(MERGE_HELD);
@@ -83,7 +83,7 @@ static void a_mended_table_is_not_held(void **state)
     assert_true(is_claimed(VIEWS, "p2"));
 }
 
-static void other_stores_go_on(void **state)
+TEST(other_stores_go_on)
 {
     to_merge("p1");
     none_taken(false);
@@ -98,7 +98,7 @@ static void other_stores_go_on(void **state)
     taken();
 }
 
-static void one_store_holds_none(void **state)
+TEST(one_store_holds_none)
 {
     static const unsigned pauses[] = {3, 5, 9};
     to_merge("p1");
@@ -116,7 +116,7 @@ static void one_store_holds_none(void **state)
     taken();
 }
 
-static void all_stores_are_tries(void **state)
+TEST(all_stores_are_tries)
 {
     to_merge("p1");
     none_taken(false);
@@ -134,7 +134,7 @@ static void all_stores_are_tries(void **state)
     assert_true(is_claimed(VIEWS, "p5"));
 }
 
-static void values_are_at_fault_after_a_while(void **state)
+TEST(values_are_at_fault_after_a_while)
 {
     to_merge("p1");
     none_taken(true);
@@ -172,7 +172,7 @@ static void rejected(uint32_t rows)
     taken();
 }
 
-static void many_rejects_make_a_store_wait(void **state)
+TEST(many_rejects_make_a_store_wait)
 {
     to_merge("p1");
     rejected(900);
@@ -200,7 +200,7 @@ static void many_rejects_make_a_store_wait(void **state)
 }
 
 /* Of a batch from before the counter's key was another: its rows are rejects, and it names no store. */
-static void a_key_of_before_is_a_store(void **state)
+TEST(a_key_of_before_is_a_store)
 {
     due(VIEWS, "p1");
     tick_after(200);
@@ -217,7 +217,7 @@ static void a_key_of_before_is_a_store(void **state)
     assert_true(is_claimed(VIEWS, "p1"));
 }
 
-static void names_in_the_queue_are_left_in_the_index(void **state)
+TEST(names_in_the_queue_are_left_in_the_index)
 {
     to_merge("p1");
     sync_redis(world->s, true);
@@ -230,20 +230,4 @@ static void names_in_the_queue_are_left_in_the_index(void **state)
     tick_after(200);
     assert_int_equal(claim_out(0)->keys_n, 1);
     assert_slice(claim_out(0)->keys[0], "p2");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(other_stores_go_on),
-        TEST(one_store_holds_none),
-        TEST(all_stores_are_tries),
-        TEST(values_are_at_fault_after_a_while),
-        TEST(a_locked_store_waits_alone),
-        TEST(a_mended_table_is_not_held),
-        TEST(many_rejects_make_a_store_wait),
-        TEST(a_key_of_before_is_a_store),
-        TEST(names_in_the_queue_are_left_in_the_index),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static uint64_t rest_behind(uint64_t beside_us, uint64_t without_us)
     return ms;
 }
 
-static void without_hits_chunks_go_together(void **state)
+TEST(without_hits_chunks_go_together)
 {
     run_to_merge(20 * BATCH_CHUNK_ROWS);
     assert_int_equal(world->merges.n, sync_config_default.chunks_max);
@@ -40,14 +40,14 @@ static void without_hits_chunks_go_together(void **state)
     assert_int_equal(world->merges.n, sync_config_default.chunks_max);
 }
 
-static void what_hits_do_not_feel_hardly_rests(void **state)
+TEST(what_hits_do_not_feel_hardly_rests)
 {
     merging(30);
     for (int i = 0; i < 20; i++)
         assert_int_equal(rest_behind(200, 200), 1);
 }
 
-static void what_hits_feel_rests_twice_as_long_at_most(void **state)
+TEST(what_hits_feel_rests_twice_as_long_at_most)
 {
     uint64_t ms = 0;
     merging(90);
@@ -59,7 +59,7 @@ static void what_hits_feel_rests_twice_as_long_at_most(void **state)
     assert_in_range(ms, 1, 9);
 }
 
-static void batches_take_turns(void **state)
+TEST(batches_take_turns)
 {
     merging(3);
     const struct batch *first = ((struct chunk *)world->merges.all[0])->batch;
@@ -78,7 +78,7 @@ static bool rests(void)
     return !list_empty(&world->s->rest.waiting);
 }
 
-static void what_rests_ends_with_a_hold(void **state)
+TEST(what_rests_ends_with_a_hold)
 {
     merging(3);
     merge_answered(MERGE_DONE);
@@ -93,7 +93,7 @@ static void what_rests_ends_with_a_hold(void **state)
     assert_int_equal(world->scans.n, 1); /* from the scan on */
 }
 
-static void a_stop_merges_what_rests(void **state)
+TEST(a_stop_merges_what_rests)
 {
     merging(4);
     merge_answered(MERGE_DONE);
@@ -103,7 +103,7 @@ static void a_stop_merges_what_rests(void **state)
     assert_int_equal(world->merges.n, 3);
 }
 
-static void a_refused_chunk_ends_the_rest_of_its_batch(void **state)
+TEST(a_refused_chunk_ends_the_rest_of_its_batch)
 {
     merging(3);
     pass(8, 200);
@@ -111,18 +111,4 @@ static void a_refused_chunk_ends_the_rest_of_its_batch(void **state)
     tick();
     assert_int_equal(world->merges.n, 0);
     assert_false(rests());
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(without_hits_chunks_go_together),
-        TEST(what_hits_do_not_feel_hardly_rests),
-        TEST(what_hits_feel_rests_twice_as_long_at_most),
-        TEST(batches_take_turns),
-        TEST(what_rests_ends_with_a_hold),
-        TEST(a_stop_merges_what_rests),
-        TEST(a_refused_chunk_ends_the_rest_of_its_batch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ static int64_t held_now(void)
 
 /* --- the whole way --- */
 
-static void from_due_to_discarded(void **state)
+TEST(from_due_to_discarded)
 {
     due(VIEWS, "p1");
     due_now(VIEWS, "p2");
@@ -38,7 +38,7 @@ static void from_due_to_discarded(void **state)
     assert_did("");
 }
 
-static void chunks_go_out_a_few_at_a_time(void **state)
+TEST(chunks_go_out_a_few_at_a_time)
 {
     run_to_merge(20000);
     assert_int_equal(world->merges.n, 8);
@@ -50,7 +50,7 @@ static void chunks_go_out_a_few_at_a_time(void **state)
     discard_answered(true);
 }
 
-static void a_batch_without_rows_is_one_chunk(void **state)
+TEST(a_batch_without_rows_is_one_chunk)
 {
     run_to_merge(0);
     assert_int_equal(world->merges.n, 1);
@@ -59,7 +59,7 @@ static void a_batch_without_rows_is_one_chunk(void **state)
 
 /* --- CLAIM --- */
 
-static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state)
+TEST(a_refused_claim_leaves_its_names_due_and_waits_a_second)
 {
     due_now(VIEWS, "p1");
     claim_answered(CLAIM_REFUSED, 0, 0);
@@ -75,7 +75,7 @@ static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state
     assert_int_equal(world->s->runs_n, 0);
 }
 
-static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
+TEST(a_claim_gone_in_doubt_is_made_again_under_another_id)
 {
     due_now(VIEWS, "p1");
     struct batch_id first = claim_out(0)->id;
@@ -85,7 +85,7 @@ static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
     assert_memory_not_equal(&claim_out(0)->id, &first, sizeof first);
 }
 
-static void what_a_claim_left_is_claimed_next(void **state)
+TEST(what_a_claim_left_is_claimed_next)
 {
     due(VIEWS, "p1");
     due(VIEWS, "p2");
@@ -101,7 +101,7 @@ static void what_a_claim_left_is_claimed_next(void **state)
 
 /* --- SCAN --- */
 
-static void a_lost_scan_is_made_again(void **state)
+TEST(a_lost_scan_is_made_again)
 {
     run_to_scan(1);
     scan_ended(SCAN_LOST);
@@ -117,7 +117,7 @@ static void a_lost_scan_is_made_again(void **state)
     assert_non_null(strchr(world->did, 'S'));
 }
 
-static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
+TEST(a_batch_that_is_gone_or_unknown_ends_the_run)
 {
     enum scan_outcome outcomes[] = {SCAN_GONE, SCAN_UNKNOWN};
     for (int i = 0; i < 2; i++) {
@@ -130,7 +130,7 @@ static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
     }
 }
 
-static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
+TEST(missing_fields_hold_the_batch_and_are_looked_at_again)
 {
     int64_t held = held_now();
     run_to_scan(10);
@@ -149,7 +149,7 @@ static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
 
 /* --- FENCE --- */
 
-static void a_lost_fence_goes_back_to_scan(void **state)
+TEST(a_lost_fence_goes_back_to_scan)
 {
     run_to_scan(1);
     scan_sealed(1);
@@ -159,7 +159,7 @@ static void a_lost_fence_goes_back_to_scan(void **state)
     assert_did("SF");
 }
 
-static void a_fence_of_another_process_than_was_scanned_does_not_count(void **state)
+TEST(a_fence_of_another_process_than_was_scanned_does_not_count)
 {
     run_to_scan(1);
     scan_sealed(1);
@@ -174,7 +174,7 @@ static void a_fence_of_another_process_than_was_scanned_does_not_count(void **st
 }
 
 /* The fence is beside the scan: whichever ends last, both are waited for. */
-static void a_fence_may_pass_before_the_last_row(void **state)
+TEST(a_fence_may_pass_before_the_last_row)
 {
     run_to_scan(1);
     fence_answered(true, RUN_A);
@@ -184,7 +184,7 @@ static void a_fence_may_pass_before_the_last_row(void **state)
 }
 
 /* The rows are read to their end all the same: both requests point into the run. */
-static void a_fence_may_fail_before_the_last_row(void **state)
+TEST(a_fence_may_fail_before_the_last_row)
 {
     run_to_scan(1);
     fence_answered(false, RUN_A);
@@ -195,7 +195,7 @@ static void a_fence_may_fail_before_the_last_row(void **state)
     assert_did("SF");
 }
 
-static void a_scan_of_another_history_than_the_epochs_does_not_count(void **state)
+TEST(a_scan_of_another_history_than_the_epochs_does_not_count)
 {
     run_to_scan(1);
     fence_answered(true, RUN_A);
@@ -205,7 +205,7 @@ static void a_scan_of_another_history_than_the_epochs_does_not_count(void **stat
 }
 
 /* It was demoted, took over another server's data, and was promoted: the same process, and the link lives. */
-static void a_fence_of_another_history_than_the_epochs_does_not_count(void **state)
+TEST(a_fence_of_another_history_than_the_epochs_does_not_count)
 {
     run_to_scan(1);
     scan_sealed(1);
@@ -223,7 +223,7 @@ static void a_fence_of_another_history_than_the_epochs_does_not_count(void **sta
 /* --- MERGE --- */
 
 /* All of its chunks under the epoch of its scan, whatever the gate has heard meanwhile. */
-static void a_merge_whose_epoch_is_over_scans_again(void **state)
+TEST(a_merge_whose_epoch_is_over_scans_again)
 {
     run_to_merge(3000);
     const struct chunk *c = world->merges.all[0];
@@ -238,7 +238,7 @@ static void a_merge_whose_epoch_is_over_scans_again(void **state)
     assert_did("SF");
 }
 
-static void mysql_down_waits_and_scans_again(void **state)
+TEST(mysql_down_waits_and_scans_again)
 {
     run_to_merge(3000);
     merge_answered(MERGE_DONE);
@@ -274,7 +274,7 @@ static const struct run *only_run(void)
 }
 
 /* As many as are in flight at most, for hours. */
-static void rows_cost_no_memory_while_mysql_is_away(void **state)
+TEST(rows_cost_no_memory_while_mysql_is_away)
 {
     run_to_merge(3000);
     const struct batch *b = &only_run()->batch;
@@ -289,7 +289,7 @@ static void rows_cost_no_memory_while_mysql_is_away(void **state)
     assert_memory_equal(&b->id, &id, sizeof id);
 }
 
-static void the_table_has_no_move_that_takes_a_rule_out(void **state)
+TEST(the_table_has_no_move_that_takes_a_rule_out)
 {
     due_now(VIEWS, "p1");
     const struct sm_state *table = only_run()->sm.table;
@@ -297,7 +297,7 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
     assert_int_equal(table[RUN_WAIT].to & TO(RUN_FENCE), 0); /* with rows that may be rolled back */
 }
 
-static void the_worst_chunk_decides(void **state)
+TEST(the_worst_chunk_decides)
 {
     run_to_merge(3000);
     merge_answered(MERGE_DOWN);
@@ -310,7 +310,7 @@ static void the_worst_chunk_decides(void **state)
     assert_int_equal(world->scans.n, 1);
 }
 
-static void after_a_bad_chunk_no_further_one_goes_out(void **state)
+TEST(after_a_bad_chunk_no_further_one_goes_out)
 {
     run_to_merge(20000);
     merge_answered(MERGE_HELD);
@@ -320,7 +320,7 @@ static void after_a_bad_chunk_no_further_one_goes_out(void **state)
     assert_int_equal(world->discards.n, 0);
 }
 
-static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
+TEST(a_refusing_table_stops_the_claims_of_its_counter_alone)
 {
     run_to_merge(1);
     merge_answered(MERGE_HELD);
@@ -343,7 +343,7 @@ static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
     assert_slice(claim_out(1)->keys[0], "p2");
 }
 
-static void a_conflict_is_never_discarded(void **state)
+TEST(a_conflict_is_never_discarded)
 {
     run_to_merge(1);
     merge_answered(MERGE_CONFLICT);
@@ -356,7 +356,7 @@ static void a_conflict_is_never_discarded(void **state)
     assert_int_equal(world->s->runs_n, 1);
 }
 
-static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
+TEST(too_old_a_run_is_given_up_by_the_writer_or_by_itself)
 {
     run_to_merge(1);
     const struct chunk *c = world->merges.all[0];
@@ -373,7 +373,7 @@ static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
 
 /* --- DISCARD --- */
 
-static void a_lost_discard_is_sent_again(void **state)
+TEST(a_lost_discard_is_sent_again)
 {
     run_to_merge(1);
     merge_answered(MERGE_DONE);
@@ -386,7 +386,7 @@ static void a_lost_discard_is_sent_again(void **state)
 }
 
 /* The tallyd that adopts it touches its ledger rows first (run.c says why). */
-static void too_old_a_run_does_not_discard_either(void **state)
+TEST(too_old_a_run_does_not_discard_either)
 {
     run_to_merge(1);
     merge_answered(MERGE_DONE);
@@ -404,7 +404,7 @@ static void too_old_a_run_does_not_discard_either(void **state)
 
 /* --- hold, fit --- */
 
-static void held_back_nothing_is_claimed_or_merged(void **state)
+TEST(held_back_nothing_is_claimed_or_merged)
 {
     run_to_scan(1);
     due(VIEWS, "p2");
@@ -420,7 +420,7 @@ static void held_back_nothing_is_claimed_or_merged(void **state)
 }
 
 /* The hold may come while the fence is asked, or between two chunks. */
-static void a_hold_is_kept_at_every_step_to_mysql(void **state)
+TEST(a_hold_is_kept_at_every_step_to_mysql)
 {
     run_to_scan(20000);
     scan_sealed(20000);
@@ -441,7 +441,7 @@ static void a_hold_is_kept_at_every_step_to_mysql(void **state)
     assert_non_null(strchr(world->did, 'S'));
 }
 
-static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
+TEST(what_was_merged_wholly_is_discarded_under_a_hold_too)
 {
     run_to_merge(1);
     sync_hold(world->s, true, "rolled back");
@@ -449,7 +449,7 @@ static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
     assert_int_equal(world->discards.n, 1);
 }
 
-static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
+TEST(an_unfit_counter_is_not_merged_until_it_fits)
 {
     run_to_scan(1);
     sync_counter_fit(world->s, VIEWS, false);
@@ -466,7 +466,7 @@ static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
 }
 
 /* Batches of a counter that an operator must mend do not use up what all counters share. */
-static void held_batches_do_not_stop_other_counters(void **state)
+TEST(held_batches_do_not_stop_other_counters)
 {
     reopen_with(config.fields_max = 100);
     run_to_merge(100);
@@ -483,7 +483,7 @@ static void held_batches_do_not_stop_other_counters(void **state)
 
 /* --- ends --- */
 
-static void stopped_it_claims_no_more_but_goes_on(void **state)
+TEST(stopped_it_claims_no_more_but_goes_on)
 {
     run_to_merge(1);
     due(VIEWS, "p2");
@@ -498,7 +498,7 @@ static void stopped_it_claims_no_more_but_goes_on(void **state)
 }
 
 /* At step n of the way the machine is abandoned: teardown shows that it asks for nothing and is quiet. */
-static void abandoned_at_each_step(void **state)
+TEST(abandoned_at_each_step)
 {
     for (int steps = 0; steps < 8; steps++) {
         reopen(&sync_config_default);
@@ -516,7 +516,7 @@ static void abandoned_at_each_step(void **state)
 }
 
 /* The same, but what is out succeeds after all: it goes no further. */
-static void abandoned_what_succeeds_late_goes_no_further(void **state)
+TEST(abandoned_what_succeeds_late_goes_no_further)
 {
     for (int steps = 1; steps < 7; steps++) {
         reopen(&sync_config_default);
@@ -538,45 +538,4 @@ static void abandoned_what_succeeds_late_goes_no_further(void **state)
         if (world->discards.n > 0) discard_answered(true);
         assert_did("");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(from_due_to_discarded),
-        TEST(chunks_go_out_a_few_at_a_time),
-        TEST(a_batch_without_rows_is_one_chunk),
-        TEST(a_refused_claim_leaves_its_names_due_and_waits_a_second),
-        TEST(a_claim_gone_in_doubt_is_made_again_under_another_id),
-        TEST(what_a_claim_left_is_claimed_next),
-        TEST(a_lost_scan_is_made_again),
-        TEST(a_batch_that_is_gone_or_unknown_ends_the_run),
-        TEST(missing_fields_hold_the_batch_and_are_looked_at_again),
-        TEST(a_lost_fence_goes_back_to_scan),
-        TEST(a_fence_of_another_process_than_was_scanned_does_not_count),
-        TEST(a_fence_of_another_history_than_the_epochs_does_not_count),
-        TEST(a_fence_may_pass_before_the_last_row),
-        TEST(a_fence_may_fail_before_the_last_row),
-        TEST(a_scan_of_another_history_than_the_epochs_does_not_count),
-        TEST(a_merge_whose_epoch_is_over_scans_again),
-        TEST(mysql_down_waits_and_scans_again),
-        TEST(rows_cost_no_memory_while_mysql_is_away),
-        TEST(the_table_has_no_move_that_takes_a_rule_out),
-        TEST(the_worst_chunk_decides),
-        TEST(after_a_bad_chunk_no_further_one_goes_out),
-        TEST(a_refusing_table_stops_the_claims_of_its_counter_alone),
-        TEST(a_conflict_is_never_discarded),
-        TEST(too_old_a_run_is_given_up_by_the_writer_or_by_itself),
-        TEST(a_lost_discard_is_sent_again),
-        TEST(too_old_a_run_does_not_discard_either),
-        TEST(held_back_nothing_is_claimed_or_merged),
-        TEST(a_hold_is_kept_at_every_step_to_mysql),
-        TEST(what_was_merged_wholly_is_discarded_under_a_hold_too),
-        TEST(an_unfit_counter_is_not_merged_until_it_fits),
-        TEST(held_batches_do_not_stop_other_counters),
-        TEST(stopped_it_claims_no_more_but_goes_on),
-        TEST(abandoned_at_each_step),
-        TEST(abandoned_what_succeeds_late_goes_no_further),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void claims_with_hits(int n)
     }
 }
 
-static void while_hits_come_a_claim_takes_half_a_millisecond(void **state)
+TEST(while_hits_come_a_claim_takes_half_a_millisecond)
 {
     due_many(VIEWS, 'p', 0, 12000);
     claims_with_hits(25);
@@ -30,7 +30,7 @@ static void while_hits_come_a_claim_takes_half_a_millisecond(void **state)
     assert_int_equal(world->claims.n, 1);
 }
 
-static void a_second_after_the_last_hit_claims_are_full(void **state)
+TEST(a_second_after_the_last_hit_claims_are_full)
 {
     due_many(VIEWS, 'p', 0, 12000);
     claims_with_hits(25);
@@ -42,7 +42,7 @@ static void a_second_after_the_last_hit_claims_are_full(void **state)
     assert_int_equal(world->claims.n, 2);
 }
 
-static void a_claim_that_did_not_stand_says_nothing(void **state)
+TEST(a_claim_that_did_not_stand_says_nothing)
 {
     due_many(VIEWS, 'p', 0, 12000);
     for (int i = 0; i < 3; i++) {
@@ -55,7 +55,7 @@ static void a_claim_that_did_not_stand_says_nothing(void **state)
 }
 
 /* Names that are due by their hits alone go in claims of that size, too. */
-static void paced_claims_have_that_size(void **state)
+TEST(paced_claims_have_that_size)
 {
     due_many(VIEWS, 'p', 0, 12000);
     claims_with_hits(25);
@@ -68,15 +68,4 @@ static void paced_claims_have_that_size(void **state)
     world->hits++;
     tick_after(sync_config_default.claim_gap_ms);
     assert_in_range(claim_out(0)->keys_n, 95, 105);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(while_hits_come_a_claim_takes_half_a_millisecond),
-        TEST(a_second_after_the_last_hit_claims_are_full),
-        TEST(a_claim_that_did_not_stand_says_nothing),
-        TEST(paced_claims_have_that_size),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void pass_s(uint32_t seconds)
         tick_after(250);
 }
 
-static void test_merge_that_hangs(void **state)
+TEST(test_merge_that_hangs)
 {
     run_to_merge(3);
     pass_s(88);
@@ -38,7 +38,7 @@ static void test_merge_that_hangs(void **state)
 }
 
 /* Quiet stores: their names are in the dirty index alone. */
-static void test_mysql_away(void **state)
+TEST(test_mysql_away)
 {
     sync_mysql(world->s, false);
     index_put("p1", world->redis_ms);
@@ -65,7 +65,7 @@ static void test_mysql_away(void **state)
     assert_stalled("");
 }
 
-static void test_table_that_refuses(void **state)
+TEST(test_table_that_refuses)
 {
     sync_counter_fit(world->s, VIEWS, false);
     index_put("p1", world->redis_ms);
@@ -80,7 +80,7 @@ static void test_table_that_refuses(void **state)
     assert_stalled("views:merges_held ");
 }
 
-static void test_adopted_and_not_read(void **state)
+TEST(test_adopted_and_not_read)
 {
     world->waits = true; /* adoption answers as told */
     pass_s(20);
@@ -93,7 +93,7 @@ static void test_adopted_and_not_read(void **state)
 }
 
 /* Under load something is always due: merges that go on show that there is no stall. */
-static void test_load(void **state)
+TEST(test_load)
 {
     for (int i = 0; i < 400; i++) {
         run_whole(2);
@@ -108,20 +108,11 @@ static void test_load(void **state)
 }
 
 /* An hour without hits, and then one: an hour without a merge is not a stall. */
-static void test_idle(void **state)
+TEST(test_idle)
 {
     run_whole(2);
     pass_s(3600);
     run_to_merge(2);
     pass_s(30);
     assert_stalled("");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_merge_that_hangs),     TEST(test_mysql_away), TEST(test_table_that_refuses),
-        TEST(test_adopted_and_not_read), TEST(test_load),       TEST(test_idle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

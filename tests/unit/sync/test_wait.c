@@ -35,7 +35,7 @@ static void run_on(uint32_t rows)
 
 /* --- a key --- */
 
-static void a_key_is_claimed_at_once_and_waited_for(void **state)
+TEST(a_key_is_claimed_at_once_and_waited_for)
 {
     wait_for(&one, "p1");
     ticks(2);
@@ -59,7 +59,7 @@ static void a_key_is_claimed_at_once_and_waited_for(void **state)
     assert_int_equal(one.wait.rows, 3);
 }
 
-static void a_batch_of_another_service_is_waited_for_too(void **state)
+TEST(a_batch_of_another_service_is_waited_for_too)
 {
     wait_for(&one, "p1");
     ticks(2);
@@ -78,7 +78,7 @@ static void a_batch_of_another_service_is_waited_for_too(void **state)
     assert_int_equal(one.wait.rows, 0);
 }
 
-static void a_key_that_comes_back_from_its_claim_is_waited_for_again(void **state)
+TEST(a_key_that_comes_back_from_its_claim_is_waited_for_again)
 {
     enum claim_outcome outcomes[] = {CLAIM_REFUSED, CLAIM_GONE, CLAIM_STANDS};
     for (int i = 0; i < 3; i++) {
@@ -103,7 +103,7 @@ static void a_key_that_comes_back_from_its_claim_is_waited_for_again(void **stat
 }
 
 /* The queue has no room for a name that comes back: still it was not claimed. */
-static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **state)
+TEST(a_key_that_comes_back_to_a_full_queue_is_waited_for_again)
 {
     reopen_with(config.due_max = 1, config.claims_max = 1);
     wait_for(&one, "p9");
@@ -126,7 +126,7 @@ static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **sta
 }
 
 /* Out of the queue, but not in a claim: its counter was held for a moment. */
-static void a_key_that_was_dropped_from_the_queue_is_queued_again(void **state)
+TEST(a_key_that_was_dropped_from_the_queue_is_queued_again)
 {
     wait_for(&one, "p1");
     tick();
@@ -139,7 +139,7 @@ static void a_key_that_was_dropped_from_the_queue_is_queued_again(void **state)
     assert_did("W");
 }
 
-static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
+TEST(refused_claims_are_not_repeated_every_tick_for_a_hurry)
 {
     wait_for(&one, "p1");
     for (int i = 0; i < 50; i++) {
@@ -152,7 +152,7 @@ static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
 
 /* --- ALL --- */
 
-static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **state)
+TEST(all_that_was_dirty_at_the_call_is_claimed_though_it_is_young)
 {
     index_put("p1", world->redis_ms - 10);
     index_put("q1", world->redis_ms - 5);
@@ -180,7 +180,7 @@ static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **
 }
 
 /* Redis' clock was ahead when it was counted. */
-static void all_claims_what_has_a_score_from_the_future(void **state)
+TEST(all_claims_what_has_a_score_from_the_future)
 {
     index_put("p1", world->redis_ms + 60000);
     wait_for(&one, "");
@@ -197,7 +197,7 @@ static void all_claims_what_has_a_score_from_the_future(void **state)
 }
 
 /* Every tick something is due, and a claim is out at every tick. */
-static void all_ends_under_traffic_too(void **state)
+TEST(all_ends_under_traffic_too)
 {
     char key[16];
     wait_for(&one, "");
@@ -210,7 +210,7 @@ static void all_ends_under_traffic_too(void **state)
     assert_waited(&one, ASK_DONE);
 }
 
-static void all_waits_for_what_it_has_queued(void **state)
+TEST(all_waits_for_what_it_has_queued)
 {
     index_put("p1", world->redis_ms);
     wait_for(&one, "");
@@ -222,7 +222,7 @@ static void all_waits_for_what_it_has_queued(void **state)
     assert_int_equal(world->standings.n, 0);
 }
 
-static void all_does_not_end_while_the_index_has_some_of_before(void **state)
+TEST(all_does_not_end_while_the_index_has_some_of_before)
 {
     index_put("p1", world->redis_ms);
     wait_for(&one, "");
@@ -237,7 +237,7 @@ static void all_does_not_end_while_the_index_has_some_of_before(void **state)
 
 /* --- other ends --- */
 
-static void each_reason_not_to_wait_is_told_at_once(void **state)
+TEST(each_reason_not_to_wait_is_told_at_once)
 {
     sync_mysql(world->s, false);
     wait_for(&one, "p1");
@@ -268,7 +268,7 @@ static void each_reason_not_to_wait_is_told_at_once(void **state)
 }
 
 /* A Redis that was away between two ticks may be one without the claim of the batch that is waited for. */
-static void redis_away_for_a_moment_ends_a_wait(void **state)
+TEST(redis_away_for_a_moment_ends_a_wait)
 {
     wait_for(&one, "p1");
     ticks(2);
@@ -293,7 +293,7 @@ static void wait_until_it_asks(struct waiter *w)
 }
 
 /* A name that was in no index then may be in no batch now: the server took over other data, and its links stayed open. */
-static void batches_of_another_history_do_not_end_a_wait_well(void **state)
+TEST(batches_of_another_history_do_not_end_a_wait_well)
 {
     wait_until_it_asks(&one);
     standing_answered_by(RUN_B, 0, 0);
@@ -302,7 +302,7 @@ static void batches_of_another_history_do_not_end_a_wait_well(void **state)
     assert_int_equal(world->epochs_over, 1);
 }
 
-static void nor_when_the_batches_were_seen_before(void **state)
+TEST(nor_when_the_batches_were_seen_before)
 {
     wait_until_it_asks(&one);
     standing_answered(77, 0);
@@ -313,7 +313,7 @@ static void nor_when_the_batches_were_seen_before(void **state)
 }
 
 /* The gate looks while it is open, too, when a table does not fit. */
-static void nor_when_the_epoch_is_of_that_history_by_then(void **state)
+TEST(nor_when_the_epoch_is_of_that_history_by_then)
 {
     wait_until_it_asks(&one);
     epoch_is_of(RUN_B);
@@ -326,7 +326,7 @@ static void nor_when_the_epoch_is_of_that_history_by_then(void **state)
     assert_waited(&one, ASK_DONE);
 }
 
-static void after_thirty_seconds_try_again(void **state)
+TEST(after_thirty_seconds_try_again)
 {
     wait_for(&one, "p1");
     ticks(2);
@@ -338,7 +338,7 @@ static void after_thirty_seconds_try_again(void **state)
 }
 
 /* What it asked comes first, since its memory is the asker's only until done. */
-static void it_ends_when_its_request_has_come_back(void **state)
+TEST(it_ends_when_its_request_has_come_back)
 {
     wait_for(&one, "p1");
     ticks(2);
@@ -353,7 +353,7 @@ static void it_ends_when_its_request_has_come_back(void **state)
     assert_waited(&one, ASK_MYSQL_DOWN);
 }
 
-static void many_may_wait(void **state)
+TEST(many_may_wait)
 {
     struct waiter w[20];
     for (int i = 0; i < 20; i++)
@@ -389,7 +389,7 @@ static void recover_begin(bool more)
     assert_int_equal(recovered, 0);
 }
 
-static void recovery_adopts_and_counts(void **state)
+TEST(recovery_adopts_and_counts)
 {
     recover_begin(false);
     tick();
@@ -417,7 +417,7 @@ static void recovery_adopts_and_counts(void **state)
     assert_int_equal(recover.held, 0);
 }
 
-static void recovery_of_nothing_ends(void **state)
+TEST(recovery_of_nothing_ends)
 {
     recover_begin(false);
     tick();
@@ -427,7 +427,7 @@ static void recovery_of_nothing_ends(void **state)
     assert_int_equal(recover.adopted, 0);
 }
 
-static void recovery_waits_for_what_its_asker_still_takes(void **state)
+TEST(recovery_waits_for_what_its_asker_still_takes)
 {
     recover_begin(true);
     tick();
@@ -446,7 +446,7 @@ static void recovery_waits_for_what_its_asker_still_takes(void **state)
     assert_int_equal(recover.rows_merged, 4);
 }
 
-static void recovery_does_not_wait_for_what_is_held(void **state)
+TEST(recovery_does_not_wait_for_what_is_held)
 {
     recover_begin(false);
     tick();
@@ -459,7 +459,7 @@ static void recovery_does_not_wait_for_what_is_held(void **state)
 }
 
 /* Held batches are looked at now, since an operator may have mended them. */
-static void recovery_tries_what_waits_at_once(void **state)
+TEST(recovery_tries_what_waits_at_once)
 {
     run_to_merge(2);
     merge_answered(MERGE_CONFLICT);
@@ -474,7 +474,7 @@ static void recovery_tries_what_waits_at_once(void **state)
     assert_int_equal(recover.rows_merged, 2);
 }
 
-static void recovery_takes_many_pages(void **state)
+TEST(recovery_takes_many_pages)
 {
     recover_begin(false);
     tick();
@@ -494,7 +494,7 @@ static void recovery_takes_many_pages(void **state)
     assert_int_equal(recover.adopted, 1005);
 }
 
-static void a_recovery_that_failed_leaves_no_mark_on_the_next(void **state)
+TEST(a_recovery_that_failed_leaves_no_mark_on_the_next)
 {
     recover_begin(false);
     tick();
@@ -518,7 +518,7 @@ static void a_recovery_that_failed_leaves_no_mark_on_the_next(void **state)
     assert_false(recover.failed);
 }
 
-static void recovery_ends_when_the_service_stops(void **state)
+TEST(recovery_ends_when_the_service_stops)
 {
     recover_begin(true);
     tick();
@@ -531,7 +531,7 @@ static void recovery_ends_when_the_service_stops(void **state)
     assert_true(recover.failed);
 }
 
-static void progress_counts_what_is_to_be_done(void **state)
+TEST(progress_counts_what_is_to_be_done)
 {
     STAT_SET(recover_total, 0);
     STAT_SET(recover_done, 0);
@@ -551,39 +551,4 @@ static void progress_counts_what_is_to_be_done(void **state)
     tick();
     assert_int_equal(recovered, 1);
     assert_int_equal(STAT_GET(recover_done), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_key_is_claimed_at_once_and_waited_for),
-        TEST(a_batch_of_another_service_is_waited_for_too),
-        TEST(a_key_that_comes_back_from_its_claim_is_waited_for_again),
-        TEST(a_key_that_comes_back_to_a_full_queue_is_waited_for_again),
-        TEST(a_key_that_was_dropped_from_the_queue_is_queued_again),
-        TEST(refused_claims_are_not_repeated_every_tick_for_a_hurry),
-        TEST(all_that_was_dirty_at_the_call_is_claimed_though_it_is_young),
-        TEST(all_claims_what_has_a_score_from_the_future),
-        TEST(all_ends_under_traffic_too),
-        TEST(all_waits_for_what_it_has_queued),
-        TEST(all_does_not_end_while_the_index_has_some_of_before),
-        TEST(each_reason_not_to_wait_is_told_at_once),
-        TEST(redis_away_for_a_moment_ends_a_wait),
-        TEST(batches_of_another_history_do_not_end_a_wait_well),
-        TEST(nor_when_the_batches_were_seen_before),
-        TEST(nor_when_the_epoch_is_of_that_history_by_then),
-        TEST(after_thirty_seconds_try_again),
-        TEST(it_ends_when_its_request_has_come_back),
-        TEST(many_may_wait),
-        TEST(recovery_adopts_and_counts),
-        TEST(recovery_of_nothing_ends),
-        TEST(recovery_waits_for_what_its_asker_still_takes),
-        TEST(recovery_does_not_wait_for_what_is_held),
-        TEST(recovery_tries_what_waits_at_once),
-        TEST(recovery_takes_many_pages),
-        TEST(a_recovery_that_failed_leaves_no_mark_on_the_next),
-        TEST(recovery_ends_when_the_service_stops),
-        TEST(progress_counts_what_is_to_be_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

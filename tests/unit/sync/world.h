@@ -427,7 +427,7 @@ static inline int world_close(void **state)
     return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
+#define TEST(f) UNIT_IN(f, world_open, world_close)
 
 static inline void reopen(const struct sync_config *config)
 {

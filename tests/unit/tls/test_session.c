@@ -118,7 +118,7 @@ static void pair_close(struct pair *p)
 
 /* --- bytes --- */
 
-static void same_text_in_pieces_of_any_size(void **state)
+UNIT(same_text_in_pieces_of_any_size)
 {
     for (size_t piece = 1; piece < 3000; piece = piece < 40 ? piece + 1 : piece * 3) {
         struct pair p = pair_ready(piece);
@@ -132,7 +132,7 @@ static void same_text_in_pieces_of_any_size(void **state)
     }
 }
 
-static void same_text_at_every_split(void **state)
+UNIT(same_text_at_every_split)
 {
     struct pair p = pair_ready(SIZE_MAX);
     size_t whole = 0;
@@ -150,7 +150,7 @@ static void same_text_at_every_split(void **state)
 }
 
 /* The bytes held back of a record, and the room that a reader must have for them. */
-static void much_text(void **state)
+UNIT(much_text)
 {
     struct pair p = pair_ready(SIZE_MAX);
     size_t n = 1 << 20;
@@ -169,7 +169,7 @@ static void much_text(void **state)
     pair_close(&p);
 }
 
-static void an_end_is_told_from_a_cut(void **state)
+UNIT(an_end_is_told_from_a_cut)
 {
     struct pair p = pair_ready(SIZE_MAX);
     tls_session_put(p.client, SLICE("half"));
@@ -188,7 +188,7 @@ static void an_end_is_told_from_a_cut(void **state)
     pair_close(&p);
 }
 
-static void a_changed_byte_ends_it(void **state)
+UNIT(a_changed_byte_ends_it)
 {
     struct pair p = pair_ready(SIZE_MAX);
     tls_session_put(p.client, SLICE("HINCRBY s1:views 7 1\r\n"));
@@ -203,7 +203,7 @@ static void a_changed_byte_ends_it(void **state)
     pair_close(&p);
 }
 
-static void who_speaks_no_tls(void **state)
+UNIT(who_speaks_no_tls)
 {
     static const char *const said[] = {"PING\r\n\r\n\r\n", "*1\r\n$4\r\nPING\r\n",
                                        "GET / HTTP/1.1\r\nHost: x\r\n\r\n"};
@@ -236,7 +236,7 @@ static void client_refuses(struct tls_context *client, struct tls_context *serve
     pair_close(&p);
 }
 
-static void certificates_are_verified(void **state)
+UNIT(certificates_are_verified)
 {
     struct certificate old = certificate_make(dir, "old", &ca, -1, "DNS:shop.example");
     struct tls_context *expired = context(TLS_SERVER, &old, NULL, TLS_TRUST_CA);
@@ -265,7 +265,7 @@ static void certificates_are_verified(void **state)
 }
 
 /* All of a name is compared, also of one that is longer than any can be. */
-static void a_long_name_is_not_cut(void **state)
+UNIT(a_long_name_is_not_cut)
 {
     char alt[300] = "DNS:", host[300];
     memset(alt + 4, 'a', 255);
@@ -277,7 +277,7 @@ static void a_long_name_is_not_cut(void **state)
     certificate_free(&cut);
 }
 
-static void clients_show_theirs(void **state)
+UNIT(clients_show_theirs)
 {
     struct tls_context *strict = context(TLS_SERVER, &server_pair, ca.cert_path, TLS_TRUST_CA);
     struct tls_context *elsewhere = context(TLS_SERVER, &server_pair, other_ca.cert_path, TLS_TRUST_CA);
@@ -354,7 +354,7 @@ static void raw_close(struct raw *r)
     ERR_clear_error();
 }
 
-static void old_versions_are_refused(void **state)
+UNIT(old_versions_are_refused)
 {
     static const int refused[] = {TLS1_VERSION, TLS1_1_VERSION}, taken[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (int i = 0; i < 2; i++) {
@@ -371,7 +371,7 @@ static void old_versions_are_refused(void **state)
     }
 }
 
-static void no_handshake_comes_twice(void **state)
+UNIT(no_handshake_comes_twice)
 {
     struct raw r = raw_open(TLS1_2_VERSION);
     assert_int_equal(raw_greet(&r), 1);
@@ -404,7 +404,7 @@ static void new_keys_ask(struct raw *r, int times)
 }
 
 /* Each is answered, read or not: some are well, and some more for each MiB. */
-static void new_keys_are_not_asked_for_for_ever(void **state)
+UNIT(new_keys_are_not_asked_for_for_ever)
 {
     static const char text[16384];
     struct raw r = raw_open(TLS1_3_VERSION);
@@ -451,7 +451,7 @@ static void key_write(const char *path, EVP_PKEY *key)
 }
 
 /* OpenSSL has a place for each kind of key, and takes one beside a certificate of another kind without a word. */
-static void key_of_another_kind(void **state)
+UNIT(key_of_another_kind)
 {
     struct certificate pair = certificate_make(dir, "wrong", &ca, 20, "DNS:shop.example");
     struct tls_context *door = context(TLS_SERVER, &pair, NULL, TLS_TRUST_CA);
@@ -468,7 +468,7 @@ static void key_of_another_kind(void **state)
     certificate_free(&pair);
 }
 
-static void files_are_checked(void **state)
+UNIT(files_are_checked)
 {
     char sealed[200];
     snprintf(sealed, sizeof sealed, "%s/wrong.key", dir);
@@ -497,7 +497,7 @@ static void files_are_checked(void **state)
     assert_int_equal(chmod(server_pair.key_path, 0600), 0);
 }
 
-static void reload_takes_what_is_fit(void **state)
+UNIT(reload_takes_what_is_fit)
 {
     struct certificate first = certificate_make(dir, "wrong", &ca, 20, "DNS:shop.example");
     struct tls_context *door = context(TLS_SERVER, &first, NULL, TLS_TRUST_CA);
@@ -526,24 +526,4 @@ static void reload_takes_what_is_fit(void **state)
     certificate_free(&fresh);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_text_in_pieces_of_any_size),
-        cmocka_unit_test(same_text_at_every_split),
-        cmocka_unit_test(much_text),
-        cmocka_unit_test(an_end_is_told_from_a_cut),
-        cmocka_unit_test(a_changed_byte_ends_it),
-        cmocka_unit_test(who_speaks_no_tls),
-        cmocka_unit_test(certificates_are_verified),
-        cmocka_unit_test(a_long_name_is_not_cut),
-        cmocka_unit_test(clients_show_theirs),
-        cmocka_unit_test(old_versions_are_refused),
-        cmocka_unit_test(new_keys_are_not_asked_for_for_ever),
-        cmocka_unit_test(no_handshake_comes_twice),
-        cmocka_unit_test(key_of_another_kind),
-        cmocka_unit_test(files_are_checked),
-        cmocka_unit_test(reload_takes_what_is_fit),
-    };
-    return cmocka_run_group_tests(tests, files_make, files_remove);
-}
+UNITS_IN(files_make, files_remove)

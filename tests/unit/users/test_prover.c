@@ -80,7 +80,7 @@ static bool ask(struct ask *a, const char *password, void (*done)(struct proof_a
                       HERE, &a->ask);
 }
 
-static void ends_beside_its_work(void **state)
+UNIT(ends_beside_its_work)
 {
     static const char *const passwords[] = {"secret", "wrong", "secret", "other"};
     for (int i = 0; i < 200; i++) {
@@ -116,7 +116,7 @@ static void on_last_guess(struct proof_ask *a)
 }
 
 /* A done() that asks for a password that waits already, and that may not be tried any more. */
-static void never_from_inside_the_call(void **state)
+UNIT(never_from_inside_the_call)
 {
     struct ask first, second;
     char password[20];
@@ -136,11 +136,4 @@ static void never_from_inside_the_call(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_beside_its_work),
-        cmocka_unit_test(never_from_inside_the_call),
-    };
-    return cmocka_run_group_tests(tests, users_make, users_end);
-}
+UNITS_IN(users_make, users_end)

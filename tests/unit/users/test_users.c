@@ -15,7 +15,7 @@ static bool matches(const char *pattern, const char *key)
     return glob_match(&g, slice_str(key));
 }
 
-static void test_patterns(void **state)
+UNIT(test_patterns)
 {
     static const struct {
         const char *pattern, *key;
@@ -56,7 +56,7 @@ static void test_patterns(void **state)
 }
 
 /* A pattern of stars against a key that nearly matches: bounded, where recursion would take for ever. */
-static void test_a_mean_pattern_is_bounded(void **state)
+UNIT(test_a_mean_pattern_is_bounded)
 {
     char pattern[101], key[501];
     for (int i = 0; i < 100; i += 2)
@@ -80,7 +80,7 @@ static void add(struct users *u, const struct user_spec *spec)
     if (users_add(u, spec, &which, &e) != ERR_NONE) fail_msg("%s", e.text);
 }
 
-static void test_commands(void **state)
+UNIT(test_commands)
 {
     struct users u;
     struct slice words[] = {SLICE("READ"), SLICE("hincrby")}, wrong[] = {SLICE("hincrbyy")};
@@ -126,7 +126,7 @@ static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
 
 /* A burst; then only what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a burst again.
  * What is unused does not add up beyond it, and a debt is paid first. */
-static void test_budget(void **state)
+UNIT(test_budget)
 {
     struct users u;
     struct user *a = one_user(&u, 1000, 200);
@@ -158,7 +158,7 @@ static void test_budget(void **state)
 
 /* One client's look may be of an earlier millisecond than another's: that is no hour in which a burst came back, and nobody is
  * idle by it. */
-static void test_an_earlier_look(void **state)
+UNIT(test_an_earlier_look)
 {
     struct users u;
     struct user *a = one_user(&u, 1000, 400), *b = user_find(&u, SLICE("b"));
@@ -176,7 +176,7 @@ static void test_an_earlier_look(void **state)
 }
 
 /* A single user may have all of a frame; with another one, half of what makes a short frame; each frame anew. */
-static void test_share(void **state)
+UNIT(test_share)
 {
     struct users u;
     struct user *a = one_user(&u, 0, 0), *b = user_find(&u, SLICE("b"));
@@ -202,7 +202,7 @@ static void test_share(void **state)
 }
 
 /* A transaction goes into one frame whole; what exceeds the share is taken from the next ones. A single user owes nothing. */
-static void test_share_of_transactions(void **state)
+UNIT(test_share_of_transactions)
 {
     struct users u;
     struct user *a = one_user(&u, 1000, 1000), *b = user_find(&u, SLICE("b"));
@@ -223,7 +223,7 @@ static void test_share_of_transactions(void **state)
     users_close(&u);
 }
 
-static void test_guesses(void **state)
+UNIT(test_guesses)
 {
     static struct guesses g;
     struct slice here = SLICE("10.0.0.1"), there = SLICE("10.0.0.2"), shop = SLICE("shop"),
@@ -252,7 +252,7 @@ static void test_guesses(void **state)
     assert_true(guess_may(&g, there, shop, now));
 }
 
-static void test_passwords(void **state)
+UNIT(test_passwords)
 {
     char hash[PASSWORD_HASH_BYTES], long_one[PASSWORD_BYTES_MAX + 2];
     struct error e;
@@ -275,7 +275,7 @@ static void test_passwords(void **state)
 
 /* A hash says what it costs, and any stranger may have it verified: the costs that crypt_gensalt(3) makes of 1 to 64 MiB are
  * accepted. The others here cost more, or less, or libcrypt would accept no password for them. */
-static void test_costs(void **state)
+UNIT(test_costs)
 {
     static const char *const good[] = {"$y$j75$" SALT22 "$" DIGEST43, "$y$j7T$" SALT22 "$" DIGEST43,
                                        "$y$j9T$" SALT22 "$" DIGEST43, "$y$jBT$" SALT22 "$" DIGEST43,
@@ -312,16 +312,4 @@ static void test_costs(void **state)
         if (!password_hash_fits(good[i])) fail_msg("refused: %s", good[i]);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (password_hash_fits(bad[i])) fail_msg("taken: %s", bad[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns), cmocka_unit_test(test_a_mean_pattern_is_bounded),
-        cmocka_unit_test(test_commands), cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_share),    cmocka_unit_test(test_share_of_transactions),
-        cmocka_unit_test(test_guesses),  cmocka_unit_test(test_passwords),
-        cmocka_unit_test(test_costs),    cmocka_unit_test(test_an_earlier_look),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

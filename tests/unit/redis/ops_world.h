@@ -1,106 +1,21 @@
-/* redis/ops_world.h - one frame of ops at a time, on a real server: filled by the test, sent, its answers filed. */
+/* redis/ops_world.h - frames of ops: what is put into them, and what their answers are. */
 #ifndef UNIT_REDIS_OPS_WORLD_H
 #define UNIT_REDIS_OPS_WORLD_H
 
-#include "lib/redis_world.h"
-#include "redis/frame_op.h"
+#include "unit/redis/frames_world.h"
 
-#define NOW 1700000000 /* the frame's second; 1699999980 is its minute */
-
-struct got {
-    struct redis_frames frames;
-    struct frame f;
-    struct op_limits limits;
-    struct world *w;
-    int frames_n, values, kept_n;
-    enum frame_outcome outcome;
-};
-static struct got *g; /* of the test that runs */
-
-static inline void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
+/* Returns how much of the last frame failed when it was sent again. */
+static inline uint32_t replay_failed(void)
 {
-    assert_ptr_equal(f, &g->f);
-    g->frames_n++;
-    g->outcome = outcome;
-}
-
-static inline void on_values(void *arg, struct frame *f)
-{
-    g->values++;
-}
-
-static inline void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
-{
-    g->kept_n++;
-    g->outcome = outcome;
-}
-
-static inline int got_open(void **state)
-{
-    g = calloc(1, sizeof *g);
-    g->w = world_open();
-    g->limits = (struct op_limits){.precisions = {1, 60, 3600},
-                                   .precisions_n = 3,
-                                   .samples = 120,
-                                   .timebox_width_s = 60,
-                                   .timebox_keep = 3,
-                                   .uniq_limit = 1000,
-                                   .ahead_s = 60};
-    redis_frames_init(&g->frames, &g->w->link, &g->w->life);
-    g->frames.on_frame = on_frame;
-    g->frames.on_values = on_values;
-    g->frames.on_kept = on_kept;
-    g->frames.arg = g;
-    g->frames.limits = &g->limits;
-    return 0;
-}
-
-static inline int got_close(void **state)
-{
-    world_close(g->w);
-    redis_frames_close(&g->frames);
-    frame_free(&g->f);
-    free(g);
-    return 0;
-}
-
-#define OPS_TEST(f) UNIT_IN(f, got_open, got_close)
-
-static inline void begin(void)
-{
-    frame_reset(&g->f);
-    g->f.dirty_ms = INT64_C(1000) * NOW + 1;
-    g->f.seq++;
-}
-
-static inline void send_and_wait(void)
-{
-    int before = g->frames_n;
-    redis_frames_send(&g->frames, &g->f);
-    WAIT_UNTIL(g->w, g->frames_n == before + 1);
+    struct kept_frame k = kept_again();
+    replay(&k);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    return k.failed;
 }
 
 static inline void send_applied(void)
 {
-    send_and_wait();
-    assert_int_equal(g->outcome, FRAME_APPLIED);
-}
-
-/* Sends the last frame again, as to a Redis that lost it; returns how much of it failed. */
-static inline uint32_t replay_failed(void)
-{
-    const struct frame *f = &g->f;
-    int before = g->kept_n;
-    struct kept_frame k = {.seq = f->seq,
-                           .dirty_ms = f->dirty_ms,
-                           .lines = f->again_lines,
-                           .cells = f->again_cells,
-                           .bytes = f->again};
-    link_forget(&g->w->link);
-    redis_frames_replay(&g->frames, &k);
-    WAIT_UNTIL(g->w, g->kept_n == before + 1);
-    assert_int_equal(g->outcome, FRAME_APPLIED);
-    return k.failed;
+    sent_is(FRAME_APPLIED);
 }
 
 static inline void replay_applied(void)

@@ -3,87 +3,8 @@
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/frame_cell.h"
-#include "lib/redis_fake.h"
 #include "redis/ask.h"
-#include "redis/frame_op.h"
-
-struct got {
-    struct redis_frames frames;
-    struct frame f;
-    struct world *w;
-    int frames_n, claims_n, killed, looks, values, kept_n;
-    enum frame_outcome outcome;
-    int64_t seq;
-    bool stands[4], ours[4];
-};
-static struct got *g; /* of the test that runs */
-
-static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
-{
-    assert_ptr_equal(f, &g->f);
-    g->frames_n++;
-    g->outcome = outcome;
-}
-
-static void on_claim(void *arg, struct claim *c)
-{
-    g->claims_n++;
-}
-
-static void on_killed(void *arg)
-{
-    g->killed++;
-}
-
-static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
-{
-    g->looks++;
-    g->seq = seq;
-    for (uint32_t i = 0; i < g->frames.look_n; i++)
-        g->stands[i] = stands[i];
-    for (uint32_t i = 0; i < g->frames.look_n - g->frames.look_claims; i++)
-        g->ours[i] = ours[i];
-}
-
-static void on_values(void *arg, struct frame *f)
-{
-    g->values++;
-}
-
-static void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
-{
-    g->kept_n++;
-    g->outcome = outcome;
-}
-
-static int got_of(struct world *w)
-{
-    g = calloc(1, sizeof *g);
-    g->w = w;
-    redis_frames_init(&g->frames, &w->link, &w->life);
-    g->frames.on_frame = on_frame;
-    g->frames.on_claim = on_claim;
-    g->frames.on_killed = on_killed;
-    g->frames.on_look = on_look;
-    g->frames.on_values = on_values;
-    g->frames.on_kept = on_kept;
-    g->frames.arg = g;
-    return 0;
-}
-
-static int got_open(void **state)
-{
-    return got_of(world_open());
-}
-
-static int got_close(void **state)
-{
-    world_close(g->w);
-    redis_frames_close(&g->frames);
-    frame_free(&g->f);
-    free(g);
-    return 0;
-}
+#include "unit/redis/frames_world.h"
 
 #define KEY "s1:unique_visitors:daily"
 #define LOCK "s1:unique_visitors:sync"
@@ -108,24 +29,20 @@ static void ask_lock(struct frame_hash *h, const char *lock)
     buf_put(&g->f.bytes, lock, strlen(lock));
 }
 
-static void send_and_wait(void)
+/* Under the next number. */
+static void send_next(void)
 {
-    int before = g->frames_n;
     g->f.seq++;
-    redis_frames_send(&g->frames, &g->f);
-    assert_int_equal(g->frames_n, before);
-    WAIT_UNTIL(g->w, g->frames_n == before + 1);
+    send_and_wait();
 }
 
-#define sent_is(expected) send_and_wait(), assert_int_equal(g->outcome, (expected))
+#define next_is(expected) send_next(), assert_int_equal(g->outcome, (expected))
 
-#define TEST(f) UNIT_IN(f, got_open, got_close)
-
-TEST(test_applied)
+FRAME_TEST(test_applied)
 {
     one_cell(KEY, "20140920", 3);
     ask_lock(&g->f.hashes[0], LOCK);
-    sent_is(FRAME_APPLIED);
+    next_is(FRAME_APPLIED);
     assert_int_equal(g->f.cells[0].value, 3);
     assert_int_equal(g->f.cells[0].error_n, 0);
     assert_true(g->f.hashes[0].fresh);
@@ -141,7 +58,7 @@ TEST(test_applied)
     g->f.hashes[0].zadd = false;
     g->f.cells[0].delta = -1;
     g->f.shares[0].delta = -1;
-    send_and_wait();
+    send_next();
     assert_int_equal(g->f.cells[0].value, 2);
     assert_false(g->f.hashes[0].fresh);
     assert_false(g->f.hashes[0].lock_granted);
@@ -152,28 +69,8 @@ TEST(test_applied)
 
 /* --- a frame that Redis lost --- */
 
-/* As coalesce keeps it; its buffer is the frame's still. */
-static struct kept_frame kept_of(void)
-{
-    const struct frame *f = &g->f;
-    return (struct kept_frame){.seq = f->seq,
-                               .dirty_ms = f->dirty_ms,
-                               .lines = f->again_lines,
-                               .cells = f->again_cells,
-                               .bytes = f->again};
-}
-
-static void replay_and_wait(struct kept_frame *k)
-{
-    int before = g->kept_n;
-    link_forget(&g->w->link);
-    redis_frames_replay(&g->frames, k);
-    assert_int_equal(g->kept_n, before);
-    WAIT_UNTIL(g->w, g->kept_n == before + 1);
-}
-
 /* Under its number, with a ZADD for each hash, and no lock. */
-TEST(test_replayed)
+FRAME_TEST(test_replayed)
 {
     g->frames.keeps = true;
     one_cell(KEY, "20140920", 3);
@@ -181,10 +78,10 @@ TEST(test_replayed)
     one_cell(KEY, "20140921", -5);
     g->f.hashes[0].zadd = false;
     ask_lock(&g->f.hashes[0], LOCK);
-    send_and_wait();
-    struct kept_frame k = kept_of();
+    send_next();
+    struct kept_frame k = kept_again();
     redis_do("FLUSHALL");
-    replay_and_wait(&k);
+    replay(&k);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     assert_int_equal(k.failed, 0);
     redis_has("3", "HGET " KEY " 20140920");
@@ -196,37 +93,37 @@ TEST(test_replayed)
     redis_has("0", "EXISTS " LOCK);
     redis_has("1", "GET tally:seq:shop:%s", g->w->life.id);
     redis_do("CONFIG SET maxmemory 1");
-    replay_and_wait(&k);
+    replay(&k);
     assert_int_equal(g->outcome, FRAME_REFUSED);
     redis_has("3", "HGET " KEY " 20140920");
     redis_do("CONFIG SET maxmemory 0");
     redis_do("DEL " KEY);
     redis_do("SET " KEY " other");
-    replay_and_wait(&k);
+    replay(&k);
     assert_int_equal(k.failed, 2);
 }
 
 /* Its clients were told so. Its share stays, since the next frame takes it back. */
-TEST(test_what_failed_is_not_replayed)
+FRAME_TEST(test_what_failed_is_not_replayed)
 {
     g->frames.keeps = true;
     redis_do("SET " KEY " other");
     one_cell(KEY, "20140920", 3);
     one_cell("s2:unique_visitors:daily", "20140920", 4);
-    send_and_wait();
-    struct kept_frame k = kept_of();
+    send_next();
+    struct kept_frame k = kept_again();
     assert_int_equal(k.cells, 1);
     redis_do("FLUSHALL");
-    replay_and_wait(&k);
+    replay(&k);
     redis_has("0", "EXISTS " KEY);
     redis_has("4", "HGET s2:unique_visitors:daily 20140920");
     redis_has("7", "HGET tally:accepted unique_visitors");
 }
 
-TEST(test_without_keeping_nothing_is_copied)
+FRAME_TEST(test_without_keeping_nothing_is_copied)
 {
     one_cell(KEY, "20140920", 3);
-    send_and_wait();
+    send_next();
     assert_int_equal(g->f.again.n, 0);
 }
 
@@ -244,7 +141,7 @@ static void counting_free(void *arg, void *p)
 }
 
 /* Once warm, a frame there and back allocates nothing of ours. */
-TEST(test_warm)
+FRAME_TEST(test_warm)
 {
     static const struct heap counting = {.realloc = counting_realloc, .free = counting_free};
     char field[16];
@@ -254,16 +151,16 @@ TEST(test_warm)
         frame_add_cell(&g->f, 0, slice_str(field), i);
     }
     for (int i = 0; i < 5; i++)
-        send_and_wait();
+        send_next();
     heap_replace(&counting);
     for (int i = 0; i < 50; i++)
-        send_and_wait();
+        send_next();
     heap_replace(NULL);
     assert_int_equal(allocations, 0);
     assert_int_equal(g->f.cells[999].value, 55 * 999);
 }
 
-TEST(test_many_cells)
+FRAME_TEST(test_many_cells)
 {
     char field[16];
     for (int h = 0; h < 10; h++) {
@@ -275,7 +172,7 @@ TEST(test_many_cells)
             frame_add_cell(&g->f, (uint32_t)h, slice_str(field), h + i);
         }
     }
-    send_and_wait();
+    send_next();
     for (int h = 0; h < 10; h++) {
         for (int i = 1; i < 200; i++)
             assert_int_equal(g->f.cells[h * 200 + i].value, h + i);
@@ -292,7 +189,7 @@ static void cell_error_is(int cell, const char *text)
     assert_memory_equal(got.p, text, got.n);
 }
 
-TEST(test_cell_errors)
+FRAME_TEST(test_cell_errors)
 {
     redis_do("SET s2:unique_visitors:daily x");
     redis_do("HSET s3:unique_visitors:daily full 9223372036854775807 word abc");
@@ -301,7 +198,7 @@ TEST(test_cell_errors)
     one_cell("s3:unique_visitors:daily", "full", 1);
     frame_add_cell(&g->f, 2, SLICE("word"), 1);
     frame_add_cell(&g->f, 0, SLICE("20140921"), 7);
-    sent_is(FRAME_APPLIED);
+    next_is(FRAME_APPLIED);
     assert_int_equal(g->f.cells[0].value, 1);
     cell_error_is(1, "WRONGTYPE Operation against a key holding the wrong kind of value");
     cell_error_is(2, "ERR increment or decrement would overflow");
@@ -319,7 +216,7 @@ static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
     redis_do("HSET tally:accepted unique_visitors %lld", (long long)sum);
     one_cell(KEY, "20140920", delta);
     g->f.seq = 1;
-    sent_is(FRAME_APPLIED);
+    next_is(FRAME_APPLIED);
     assert_int_equal(g->f.cells[0].value, delta);
     assert_true(g->f.shares[0].refused);
     assert_null(memmem(g->f.again.p, g->f.again.n, "accepted", 8));
@@ -327,7 +224,7 @@ static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
     frame_add_share(&g->f, &g->w->all[0], delta);
     frame_add_share(&g->f, &g->w->all[1], 3);
     g->f.seq = 2;
-    send_and_wait();
+    send_next();
     assert_false(g->f.shares[0].refused);
     snprintf(text, sizeof text, "%lld", (long long)rounded);
     redis_has(text, "HGET tally:accepted unique_visitors");
@@ -336,7 +233,7 @@ static void books_go_round(int64_t sum, int64_t delta, int64_t rounded)
     redis_do("HSET tally:accepted unique_visitors 0");
     g->f.shares[0].delta = 1;
     for (int i = 0; i < 2; i++)
-        send_and_wait();
+        send_next();
     assert_null(memmem(g->f.again.p, g->f.again.n, "EVAL", 4));
     got_close(NULL);
 }
@@ -350,38 +247,38 @@ UNIT(test_books_go_round)
     books_go_round(-5, INT64_MIN + 2, INT64_MAX - 2);
 }
 
-TEST(test_refused_when_full)
+FRAME_TEST(test_refused_when_full)
 {
     redis_do("CONFIG SET maxmemory 1");
     one_cell(KEY, "20140920", 1);
-    sent_is(FRAME_REFUSED);
+    next_is(FRAME_REFUSED);
     assert_slice(buf_slice(&g->f.errors), "OOM command not allowed when used memory > 'maxmemory'.");
     redis_has("0", "EXISTS " KEY);
     assert_int_equal(g->w->downs, 0);
     redis_do("CONFIG SET maxmemory 0");
-    sent_is(FRAME_APPLIED);
+    next_is(FRAME_APPLIED);
     assert_int_equal(g->f.errors.n, 0);
 }
 
-TEST(test_refused_by_a_replica)
+FRAME_TEST(test_refused_by_a_replica)
 {
     redis_do("REPLICAOF 127.0.0.1 1");
     one_cell(KEY, "20140920", 1);
-    sent_is(FRAME_REFUSED);
+    next_is(FRAME_REFUSED);
     assert_slice(buf_slice(&g->f.errors), "READONLY You can't write against a read only replica.");
     WAIT_UNTIL(g->w, g->w->downs >= 1);
     assert_true(strncmp(g->w->why, "READONLY", 8) == 0);
     redis_do("REPLICAOF NO ONE");
     WAIT_UNTIL(g->w, g->w->ups == 2);
-    sent_is(FRAME_APPLIED);
+    next_is(FRAME_APPLIED);
 }
 
 /* Its number was touched since the frame before: the server took over other data. */
-TEST(test_not_run_on_other_data)
+FRAME_TEST(test_not_run_on_other_data)
 {
     g->f.seq = 1;
     one_cell(KEY, "20140920", 1);
-    send_and_wait();
+    send_next();
     assert_int_equal(redis_link_number(&g->w->link), g->f.seq);
     redis_do("EXPIRE tally:seq:shop:%s 1000", g->w->life.id);
     redis_frames_send(&g->frames, &g->f);
@@ -390,12 +287,12 @@ TEST(test_not_run_on_other_data)
     assert_int_equal(g->frames_n, 1);
     redis_has("1", "HGET " KEY " 20140920");
     WAIT_UNTIL(g->w, g->w->ups == 2);
-    send_and_wait();
+    send_next();
     redis_has("2", "HGET " KEY " 20140920");
 }
 
 /* On a new link, from the look on. */
-TEST(test_not_run_behind_the_look)
+FRAME_TEST(test_not_run_behind_the_look)
 {
     redis_frames_look(&g->frames, &(struct link_look){0});
     WAIT_UNTIL(g->w, g->looks == 1);
@@ -408,11 +305,11 @@ TEST(test_not_run_behind_the_look)
 }
 
 /* Without hits TIME is read every two seconds, and the number with it. */
-TEST(test_idle_link_looks)
+FRAME_TEST(test_idle_link_looks)
 {
     g->f.seq = 5;
     one_cell(KEY, "20140920", 1);
-    send_and_wait();
+    send_next();
     redis_do("SET tally:seq:shop:%s 4", g->w->life.id);
     WAIT_UNTIL(g->w, g->w->downs == 1);
     assert_non_null(strstr(g->w->why, "another server's data"));
@@ -421,18 +318,9 @@ TEST(test_idle_link_looks)
 /* A server that says this to the frame. */
 static void fake_open(struct fake *f, const char *say)
 {
-    struct world *w = world_empty();
     *f = (struct fake){.say = {say}};
-    fake_start(w, f);
-    world_link_up(w, "frame");
-    got_of(w);
+    got_fake(f);
     one_cell(KEY, "20140920", 1);
-}
-
-static void fake_close(struct fake *f)
-{
-    fake_stop(f);
-    got_close(NULL);
 }
 
 /* Refused at EXEC itself, not at queue time: the text is what EXEC was refused for. */
@@ -450,9 +338,9 @@ UNIT(test_refused_at_exec)
         char say[400];
         snprintf(say, sizeof say, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n%s", says[i][0]);
         fake_open(&f, say);
-        sent_is(FRAME_REFUSED);
+        next_is(FRAME_REFUSED);
         assert_slice(buf_slice(&g->f.errors), says[i][1]);
-        fake_close(&f);
+        got_fake_close(&f);
     }
 }
 
@@ -471,11 +359,11 @@ UNIT(test_no_transaction)
         redis_frames_send(&g->frames, &g->f);
         WAIT_UNTIL(g->w, g->w->downs == 1);
         assert_int_equal(g->frames_n, 0);
-        fake_close(&f);
+        got_fake_close(&f);
     }
 }
 
-TEST(test_cut_in_flight)
+FRAME_TEST(test_cut_in_flight)
 {
     struct claim c = {.counter = &g->w->all[0], .keys = &(struct slice){KEY, strlen(KEY)}, .keys_n = 1};
     batch_id_draw(&c.id);
@@ -521,7 +409,7 @@ TEST(test_cut_in_flight)
     assert_int_equal(g->values, 4);
 }
 
-TEST(test_look_with_nothing)
+FRAME_TEST(test_look_with_nothing)
 {
     struct claim a = {0}, b = {0};
     struct claim *both[] = {&a, &b};
@@ -563,7 +451,7 @@ static const char *hex_of(const struct claim *c)
 
 static const char unpacked[] = "return cjson.encode(cmsgpack.unpack(redis.call('HGET', KEYS[1], 'packed')))";
 
-TEST(test_claim)
+FRAME_TEST(test_claim)
 {
     struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"),
                            SLICE(KEY)};
@@ -595,7 +483,7 @@ TEST(test_claim)
 }
 
 /* A hash with many fields or long ones is renamed, in the same batch; a fresh lock stays unchanged. */
-TEST(test_claim_small_and_large)
+FRAME_TEST(test_claim_small_and_large)
 {
     struct slice keys[] = {SLICE("s1:unique_visitors:daily"), SLICE("s2:unique_visitors:daily"),
                            SLICE("s3:unique_visitors:daily"), SLICE("s4:unique_visitors:daily")};
@@ -631,7 +519,7 @@ TEST(test_claim_small_and_large)
 }
 
 /* A Redis user that may not UNLINK: nothing is packed, so that nothing exists twice. */
-TEST(test_claim_may_not_unlink)
+FRAME_TEST(test_claim_may_not_unlink)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -642,7 +530,7 @@ TEST(test_claim_may_not_unlink)
     redis_has("nil", "HGET tally:batch:%s packed", hex_of(&c));
 }
 
-TEST(test_claim_target_exists)
+FRAME_TEST(test_claim_target_exists)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -659,7 +547,7 @@ TEST(test_claim_target_exists)
 }
 
 /* 1,000 hashes at once, when Redis is full; frames go on being refused. */
-TEST(test_claim_thousand_when_full)
+FRAME_TEST(test_claim_thousand_when_full)
 {
     struct keys *k = malloc(sizeof *k);
     struct claim c = {.counter = &g->w->all[1], .keys = k->all, .keys_n = 1000};
@@ -681,7 +569,7 @@ TEST(test_claim_thousand_when_full)
     free(k);
 }
 
-TEST(test_claim_field_bound)
+FRAME_TEST(test_claim_field_bound)
 {
     struct slice keys[] = {SLICE("s1:product_views"), SLICE("s2:product_views"), SLICE("s3:product_views")};
     struct claim c = {.counter = &g->w->all[1], .keys = keys, .keys_n = 3};
@@ -703,7 +591,7 @@ TEST(test_claim_field_bound)
     assert_int_equal(c.fields, 150000);
 }
 
-TEST(test_claim_refused)
+FRAME_TEST(test_claim_refused)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -725,7 +613,7 @@ TEST(test_claim_refused)
 }
 
 /* Frames and claims down one link run in the order they were sent. */
-TEST(test_order)
+FRAME_TEST(test_order)
 {
     struct slice keys[] = {SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
@@ -736,14 +624,14 @@ TEST(test_order)
     WAIT_UNTIL(g->w, g->claims_n == 1);
     assert_int_equal(g->frames_n, 1);
     assert_int_equal(c.fields, 1);
-    send_and_wait();
+    send_next();
     assert_true(g->f.hashes[0].fresh);
     redis_has("[\"" KEY "\",[\"20140920\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked, hex_of(&c));
 }
 
 /* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran.
  * */
-TEST(test_killed_under_way)
+FRAME_TEST(test_killed_under_way)
 {
     for (int round = 0; round < 5; round++) {
         redis_do("CONFIG SET appendfsync always");

@@ -1,83 +1,12 @@
 /* Journals on a real server: what frames leave of them, which life owns them, and how a dead service's journal is taken over. */
 #include "base/heap.h"
-#include "lib/redis_fake.h"
 #include "redis/ask.h"
 #include "redis/batch.h"
-#include "redis/frame_op.h"
+#include "unit/redis/frames_world.h"
 
-#define NOW 1700000000 /* the frame's second */
 #define PIECE (256 << 10)
 
-struct got {
-    struct redis_frames frames;
-    struct frame f;
-    struct op_limits limits;
-    struct world *w;
-    int frames_n, looks, done;
-    enum frame_outcome outcome;
-    bool ours[4];
-    char mine[64]; /* as tally:journals names us */
-};
-static struct got *g; /* of the test that runs */
-
-static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
-{
-    g->frames_n++;
-    g->outcome = outcome;
-}
-
-static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
-{
-    g->looks++;
-    for (uint32_t i = 0; i < g->frames.look_n - g->frames.look_claims; i++)
-        g->ours[i] = ours[i];
-}
-
-static int got_of(struct world *w)
-{
-    g = calloc(1, sizeof *g);
-    g->w = w;
-    g->limits = (struct op_limits){.precisions = {60}, .precisions_n = 1, .samples = 120};
-    redis_frames_init(&g->frames, &w->link, &w->life);
-    g->frames.on_frame = on_frame;
-    g->frames.on_look = on_look;
-    g->frames.arg = g;
-    g->frames.limits = &g->limits;
-    snprintf(g->mine, sizeof g->mine, "shop:%s", w->life.id);
-    return 0;
-}
-
-static int got_open(void **state)
-{
-    return got_of(world_open());
-}
-
-static int got_close(void **state)
-{
-    world_close(g->w);
-    redis_frames_close(&g->frames);
-    frame_free(&g->f);
-    free(g);
-    return 0;
-}
-
 /* --- frames --- */
-
-static void begin(void)
-{
-    frame_reset(&g->f);
-    g->f.dirty_ms = INT64_C(1000) * NOW;
-}
-
-static void send_and_wait(void)
-{
-    int before = g->frames_n;
-    g->f.seq++;
-    redis_frames_send(&g->frames, &g->f);
-    WAIT_UNTIL(g->w, g->frames_n == before + 1);
-}
-
-#define sent_is(expected) send_and_wait(), assert_int_equal(g->outcome, (expected))
 
 /* One frame that appends this text, and does no more. */
 static void append(const char *name, const char *records, bool opens, bool ends)
@@ -89,9 +18,7 @@ static void append(const char *name, const char *records, bool opens, bool ends)
     send_and_wait();
 }
 
-#define TEST(f) UNIT_IN(f, got_open, got_close)
-
-TEST(a_frame_opens_appends_and_ends)
+FRAME_TEST(a_frame_opens_appends_and_ends)
 {
     append("shop:1", "abc", true, false);
     assert_int_equal(g->outcome, FRAME_APPLIED);
@@ -110,14 +37,14 @@ TEST(a_frame_opens_appends_and_ends)
 }
 
 /* All its ops were taken out before Redis ever got the journal. */
-TEST(what_ends_before_it_began_leaves_nothing)
+FRAME_TEST(what_ends_before_it_began_leaves_nothing)
 {
     append("shop:1", "", true, true);
     assert_int_equal(g->outcome, FRAME_APPLIED);
     redis_has("0", "EXISTS tally:journal:shop:1 tally:journals");
 }
 
-TEST(a_frame_appends_to_many)
+FRAME_TEST(a_frame_appends_to_many)
 {
     append("a", "1", true, false);
     begin();
@@ -140,7 +67,7 @@ static struct frame_op *op(const char *name, int64_t delta)
 }
 
 /* The answers of those with commands go to them alone. */
-TEST(what_is_in_an_append_has_no_command)
+FRAME_TEST(what_is_in_an_append_has_no_command)
 {
     redis_do("SET count:60:taken mine");
     begin();
@@ -155,10 +82,10 @@ TEST(what_is_in_an_append_has_no_command)
     redis_has("bytes", "GET tally:journal:a");
     assert_int_equal(g->f.ops[0].error_n + g->f.ops[2].error_n + g->f.ops[3].error_n, 0);
     assert_true(slice_starts(FRAME_ERROR(&g->f, &g->f.ops[1]), SLICE("WRONGTYPE ")));
-    assert_int_equal(g->f.ops[3].value, 1);
+    assert_int_equal(g->f.ops[3].value, 3);
 }
 
-TEST(a_full_redis_takes_nothing)
+FRAME_TEST(a_full_redis_takes_nothing)
 {
     append("a", "1", true, false);
     redis_do("CONFIG SET maxmemory 1");
@@ -170,7 +97,7 @@ TEST(a_full_redis_takes_nothing)
 }
 
 /* Trouble with a journal's own keys is logged; requests that clients wait for are answered. */
-TEST(keys_of_another_kind_fail_no_client)
+FRAME_TEST(keys_of_another_kind_fail_no_client)
 {
     redis_do("SET tally:journals mine");
     redis_do("HSET tally:journal:a mine 1");
@@ -192,7 +119,7 @@ static void look(struct slice *names, uint32_t n, int looks)
     WAIT_UNTIL(g->w, g->looks == looks);
 }
 
-TEST(a_look_tells_whose_they_are)
+FRAME_TEST(a_look_tells_whose_they_are)
 {
     struct slice names[] = {SLICE("gone"), SLICE("ours"), SLICE("his"), SLICE("like")};
     append("ours", "1", true, false);
@@ -207,7 +134,7 @@ TEST(a_look_tells_whose_they_are)
 }
 
 /* Without an answer nothing may go on. */
-TEST(a_look_that_fails_cuts_the_link)
+FRAME_TEST(a_look_that_fails_cuts_the_link)
 {
     struct slice name = SLICE("a");
     redis_do("SET tally:journals mine");
@@ -221,12 +148,12 @@ TEST(a_look_that_fails_cuts_the_link)
 
 static void on_listed(struct journal_list *list)
 {
-    ((struct got *)list->arg)->done++;
+    g->done++;
 }
 
 static struct journal_list listed(void)
 {
-    struct journal_list list = {.done = on_listed, .arg = g};
+    struct journal_list list = {.done = on_listed};
     int before = g->done;
     redis_journals(&g->w->link, &list);
     assert_int_equal(g->done, before);
@@ -260,7 +187,7 @@ static void another_link(struct world *w, struct redis_link *l, const struct lif
 static const struct life other = {.instance = {"other", 5}, .id = "0123456789abcdef"};
 #define OTHER "other:0123456789abcdef"
 
-TEST(the_list_tells_whose_links_stand)
+FRAME_TEST(the_list_tells_whose_links_stand)
 {
     struct redis_link link;
     another_link(g->w, &link, &other, "sync");
@@ -283,7 +210,7 @@ TEST(the_list_tells_whose_links_stand)
     listed_free(&list);
 }
 
-TEST(an_empty_list_is_none)
+FRAME_TEST(an_empty_list_is_none)
 {
     struct journal_list list = listed();
     assert_false(list.lost);
@@ -291,7 +218,7 @@ TEST(an_empty_list_is_none)
     listed_free(&list);
 }
 
-TEST(a_list_that_fails_is_lost)
+FRAME_TEST(a_list_that_fails_is_lost)
 {
     redis_do("SET tally:journals mine");
     struct journal_list list = listed();
@@ -300,7 +227,7 @@ TEST(a_list_that_fails_is_lost)
     listed_free(&list);
     redis_do("DEL tally:journals");
     redis_do("HSET tally:journals a b");
-    list = (struct journal_list){.done = on_listed, .arg = g};
+    list = (struct journal_list){.done = on_listed};
     redis_journals(&g->w->link, &list);
     redis_link_cut(&g->w->link, "MASTERDOWN for the test");
     WAIT_UNTIL(g->w, g->done == 2);
@@ -312,13 +239,12 @@ TEST(a_list_that_fails_is_lost)
 
 static void on_taken(struct journal_take *t)
 {
-    ((struct got *)t->arg)->done++;
+    g->done++;
 }
 
 static struct journal_take take_of(const char *name, const char *owner)
 {
-    return (struct journal_take){
-        .name = slice_str(name), .owner = slice_str(owner), .done = on_taken, .arg = g};
+    return (struct journal_take){.name = slice_str(name), .owner = slice_str(owner), .done = on_taken};
 }
 
 static void take(struct journal_take *t)
@@ -335,7 +261,7 @@ static void take_free(struct journal_take *t)
     buf_free(&t->owners);
 }
 
-TEST(a_taken_one_is_ours_and_its_owner_has_no_link)
+FRAME_TEST(a_taken_one_is_ours_and_its_owner_has_no_link)
 {
     struct redis_link frame, sync, like;
     static const struct life near = {.instance = {"other", 5}, .id = "0123456789abcdee"};
@@ -366,7 +292,7 @@ TEST(a_taken_one_is_ours_and_its_owner_has_no_link)
     world_link_close(g->w, &like);
 }
 
-TEST(one_whose_owner_changed_is_left_alone)
+FRAME_TEST(one_whose_owner_changed_is_left_alone)
 {
     struct redis_link link;
     another_link(g->w, &link, &other, "frame");
@@ -386,7 +312,7 @@ TEST(one_whose_owner_changed_is_left_alone)
 }
 
 /* The answer was lost, or Redis lost its tail: ours again, and our own links stay. */
-TEST(our_own_is_taken_again)
+FRAME_TEST(our_own_is_taken_again)
 {
     struct redis_link link;
     another_link(g->w, &link, &g->w->life, "sync");
@@ -403,7 +329,7 @@ TEST(our_own_is_taken_again)
 }
 
 /* The one that took it before us died before it had ended the owner's links. Our links stay: we owned it once before. */
-TEST(of_one_taken_twice_all_owners_have_no_link)
+FRAME_TEST(of_one_taken_twice_all_owners_have_no_link)
 {
     struct redis_link first, mine;
     another_link(g->w, &first, &other, "frame");
@@ -429,7 +355,7 @@ TEST(of_one_taken_twice_all_owners_have_no_link)
 }
 
 /* They are written down until they have ended. */
-TEST(a_take_that_is_refused_leaves_its_owners_named)
+FRAME_TEST(a_take_that_is_refused_leaves_its_owners_named)
 {
     redis_do("HSET tally:journals a dead:1");
     redis_do("ACL SETUSER default -client|list");
@@ -448,7 +374,7 @@ TEST(a_take_that_is_refused_leaves_its_owners_named)
     take_free(&t);
 }
 
-TEST(a_long_one_comes_in_pieces)
+FRAME_TEST(a_long_one_comes_in_pieces)
 {
     static const size_t lengths[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5};
     struct buf bytes = {0};
@@ -469,7 +395,7 @@ TEST(a_long_one_comes_in_pieces)
     buf_free(&bytes);
 }
 
-TEST(one_is_taken_of_a_full_redis)
+FRAME_TEST(one_is_taken_of_a_full_redis)
 {
     redis_do("HSET tally:journals a dead:1");
     redis_do("SET tally:journal:a records");
@@ -481,7 +407,7 @@ TEST(one_is_taken_of_a_full_redis)
     take_free(&t);
 }
 
-TEST(a_key_of_another_kind_is_told)
+FRAME_TEST(a_key_of_another_kind_is_told)
 {
     redis_do("HSET tally:journals a dead:1");
     redis_do("HSET tally:journal:a mine 1");
@@ -502,44 +428,30 @@ static const char *const steps[] = {"$7\r\ndead:1 \r\n", CLIENTS, ":1\r\n:1\r\n"
                                     "$7\r\nrecords\r\n"};
 #define STEPS 5
 
-static void fake_open(struct fake *f)
-{
-    struct world *w = world_empty();
-    fake_start(w, f);
-    world_link_up(w, "frame");
-    got_of(w);
-}
-
-static void fake_close(struct fake *f)
-{
-    fake_stop(f);
-    got_close(NULL);
-}
-
 UNIT(a_fake_that_answers_all_is_taken)
 {
     struct fake f = {.say = {steps[0], steps[1], steps[2], steps[3], steps[4]}};
-    fake_open(&f);
+    got_fake(&f);
     struct journal_take t = take_of("a", "dead:1");
     take(&t);
     assert_true(t.taken);
     assert_int_equal(f.reads, 1 + STEPS);
     assert_slice(buf_slice(&t.bytes), "records");
     take_free(&t);
-    fake_close(&f);
+    got_fake_close(&f);
 }
 
 /* Its new owner will have ended our links by the time it reads. */
 UNIT(one_taken_from_us_meanwhile_is_left_alone)
 {
     struct fake f = {.say = {steps[0], steps[1], steps[2], ":0\r\n"}};
-    fake_open(&f);
+    got_fake(&f);
     struct journal_take t = take_of("a", "dead:1");
     take(&t);
     assert_false(t.taken || t.lost);
     assert_int_equal(f.reads, 1 + 4);
     take_free(&t);
-    fake_close(&f);
+    got_fake_close(&f);
 }
 
 UNIT(a_link_lost_at_any_step_is_told_once)
@@ -548,7 +460,7 @@ UNIT(a_link_lost_at_any_step_is_told_once)
         struct fake f = {0};
         for (int i = 0; i < lost; i++)
             f.say[i] = steps[i];
-        fake_open(&f);
+        got_fake(&f);
         struct journal_take t = take_of("a", "dead:1");
         redis_journal_take(&g->w->link, &t);
         WAIT_UNTIL(g->w, f.reads == 1 + lost + 1);
@@ -558,7 +470,7 @@ UNIT(a_link_lost_at_any_step_is_told_once)
         assert_int_equal(g->done, 1);
         assert_true(t.lost && !t.taken);
         take_free(&t);
-        fake_close(&f);
+        got_fake_close(&f);
         assert_int_equal(f.accepts > 0, 1);
     }
 }
@@ -566,7 +478,7 @@ UNIT(a_link_lost_at_any_step_is_told_once)
 UNIT(a_link_lost_between_two_kills_is_told_once)
 {
     struct fake f = {.say = {steps[0], steps[1], ":1\r\n"}};
-    fake_open(&f);
+    got_fake(&f);
     struct journal_take t = take_of("a", "dead:1");
     redis_journal_take(&g->w->link, &t);
     WAIT_UNTIL(g->w, f.reads == 4);
@@ -576,11 +488,11 @@ UNIT(a_link_lost_between_two_kills_is_told_once)
     assert_int_equal(g->done, 1);
     assert_true(t.lost && !t.taken);
     take_free(&t);
-    fake_close(&f);
+    got_fake_close(&f);
 }
 
 /* It is ours by then, and is taken again, whole. */
-TEST(a_link_lost_between_two_pieces_is_told_once)
+FRAME_TEST(a_link_lost_between_two_pieces_is_told_once)
 {
     size_t n = 40 * PIECE + 1;
     redis_do("HSET tally:journals a dead:1");
@@ -610,18 +522,18 @@ UNIT(a_refusal_at_any_step_is_told_once)
         struct fake f = {0};
         for (int i = 0; i <= at; i++)
             f.say[i] = i == at ? noes[i] : steps[i];
-        fake_open(&f);
+        got_fake(&f);
         struct journal_take t = take_of("a", "dead:1");
         take(&t);
         assert_true(t.lost && !t.taken);
         assert_non_null(strstr(t.why, "NOPERM no"));
         assert_int_equal(f.reads, 1 + at + 1); /* nothing more is asked */
         take_free(&t);
-        fake_close(&f);
+        got_fake_close(&f);
     }
 }
 
-TEST(nothing_is_taken_without_a_link)
+FRAME_TEST(nothing_is_taken_without_a_link)
 {
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->w->downs == 1);

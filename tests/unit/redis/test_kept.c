@@ -11,14 +11,6 @@ static struct kept_frame kept_of(bool told)
     return k;
 }
 
-static void replay(struct kept_frame *k)
-{
-    int before = g->kept_n;
-    link_forget(&g->w->link);
-    redis_frames_replay(&g->frames, k);
-    WAIT_UNTIL(g->w, g->kept_n == before + 1);
-}
-
 static struct frame_op *numbered(int64_t at, int64_t number)
 {
     struct frame_op *op = event_op("e", "x");
@@ -29,7 +21,7 @@ static struct frame_op *numbered(int64_t at, int64_t number)
 }
 
 /* Whatever way they went, they go straight now, with their names and places. */
-OPS_TEST(test_sums)
+FRAME_TEST(test_sums)
 {
     begin();
     op_new(OP_SERIES, "hits", NOW, 5)->silent = true;
@@ -54,7 +46,7 @@ OPS_TEST(test_sums)
 }
 
 /* A number above the ticker is free; one of a lease that Redis knows is ours; else another is drawn. */
-OPS_TEST(test_numbers)
+FRAME_TEST(test_numbers)
 {
     begin();
     numbered(NOW, 7)->lease_seq = 4;
@@ -86,7 +78,7 @@ OPS_TEST(test_numbers)
 }
 
 /* Drawn numbers are kept when clients were told of them; own ids stay as they were given. */
-OPS_TEST(test_drawn)
+FRAME_TEST(test_drawn)
 {
     begin();
     struct frame_op *op = event_op("e", "x");
@@ -111,7 +103,7 @@ OPS_TEST(test_drawn)
     buf_free(&lost.records);
 }
 
-OPS_TEST(test_what_was_refused_is_left_out)
+FRAME_TEST(test_what_was_refused_is_left_out)
 {
     redis_do("HSET tally:leased e:x 50");
     begin();
@@ -128,7 +120,7 @@ OPS_TEST(test_what_was_refused_is_left_out)
 }
 
 /* Another tallyd has drawn a lease since, of which the client's own number is one. */
-OPS_TEST(test_what_is_refused_now_is_told)
+FRAME_TEST(test_what_is_refused_now_is_told)
 {
     begin();
     struct frame_op *op = event_op("e", "x");

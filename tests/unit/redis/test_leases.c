@@ -16,7 +16,7 @@ static void number_new(struct frame_op *op, int64_t at, int64_t number)
 
 /* --- leases --- */
 
-OPS_TEST(test_a_lease_is_drawn_with_the_numbers)
+FRAME_TEST(test_a_lease_is_drawn_with_the_numbers)
 {
     begin();
     struct frame_op *op = event_op("e", "x");
@@ -45,7 +45,7 @@ OPS_TEST(test_a_lease_is_drawn_with_the_numbers)
     redis_has("e:x 1036 0", "HGETALL tally:leased");
 }
 
-OPS_TEST(test_no_number_of_a_lease_stands)
+FRAME_TEST(test_no_number_of_a_lease_stands)
 {
     redis_do("ZADD e:x 5 20");
     begin();
@@ -71,7 +71,7 @@ static int64_t draw(const char *name)
 }
 
 /* Of n0 to n9, where n4 has numbers already, and of a second log with n7's ticker. */
-OPS_TEST(test_first_events_of_many_logs_share_commands)
+FRAME_TEST(test_first_events_of_many_logs_share_commands)
 {
     redis_do("SET n4:index 7");
     redis_do("CONFIG RESETSTAT");
@@ -104,7 +104,7 @@ static void own(const char *name, const char *id)
     send_clean();
 }
 
-OPS_TEST(test_a_lease_jumps_over_own_numbers_that_it_was_told_of)
+FRAME_TEST(test_a_lease_jumps_over_own_numbers_that_it_was_told_of)
 {
     assert_int_equal(draw("e"), 1);
     own("e", "50");
@@ -116,7 +116,7 @@ OPS_TEST(test_a_lease_jumps_over_own_numbers_that_it_was_told_of)
     assert_int_equal(draw("f"), 1);
 }
 
-OPS_TEST(test_what_older_versions_left_is_looked_at)
+FRAME_TEST(test_what_older_versions_left_is_looked_at)
 {
     redis_do("HSET tally:leased e:x 33");
     redis_do("SET e:index 33");
@@ -132,7 +132,7 @@ OPS_TEST(test_what_older_versions_left_is_looked_at)
 }
 
 /* Numbers are above 0, and so are those that coalesce takes from a lease: a lower one is Redis' or another program's. */
-OPS_TEST(test_a_ticker_that_somebody_set_below_0)
+FRAME_TEST(test_a_ticker_that_somebody_set_below_0)
 {
     redis_do("SET e:index -1000");
     for (uint32_t lease_n = 0; lease_n <= 32; lease_n += 32) {
@@ -148,7 +148,7 @@ OPS_TEST(test_a_ticker_that_somebody_set_below_0)
     }
 }
 
-OPS_TEST(test_a_log_that_became_somebody_elses_costs_no_number)
+FRAME_TEST(test_a_log_that_became_somebody_elses_costs_no_number)
 {
     assert_int_equal(draw("e"), 1);
     redis_do("SET e:x mine");
@@ -161,7 +161,7 @@ OPS_TEST(test_a_log_that_became_somebody_elses_costs_no_number)
     redis_has("33", "GET e:index");
 }
 
-OPS_TEST(test_an_own_number_that_may_be_leased_is_refused)
+FRAME_TEST(test_an_own_number_that_may_be_leased_is_refused)
 {
     static const char *const ids[] = {"7", "17", "", "34", "mine", "33", "017", "0", "9007199254740993"};
     redis_do("HSET tally:leased e:x 33");
@@ -187,7 +187,7 @@ OPS_TEST(test_an_own_number_that_may_be_leased_is_refused)
     redis_has("17", "ZRANGE e:never 0 -1");
 }
 
-OPS_TEST(test_leases_of_somebody_else)
+FRAME_TEST(test_leases_of_somebody_else)
 {
     redis_do("SET tally:leased x");
     begin();
@@ -201,7 +201,7 @@ OPS_TEST(test_leases_of_somebody_else)
 
 /* --- given --- */
 
-OPS_TEST(test_given)
+FRAME_TEST(test_given)
 {
     redis_do("SET tally:events:gone 7");
     begin();
@@ -227,7 +227,7 @@ OPS_TEST(test_given)
     redis_has("1699999999", "ZSCORE e:x mine");
 }
 
-OPS_TEST(test_given_in_pieces)
+FRAME_TEST(test_given_in_pieces)
 {
     begin();
     struct frame_op *op = given_op("e", "x");
@@ -245,7 +245,7 @@ OPS_TEST(test_given_in_pieces)
 }
 
 /* The first op was drawing when the log was not known yet. */
-OPS_TEST(test_what_draws_runs_first)
+FRAME_TEST(test_what_draws_runs_first)
 {
     begin();
     item_new(given_op("e", "x"), NOW + 1, "mine");
@@ -254,7 +254,7 @@ OPS_TEST(test_what_draws_runs_first)
     redis_has("1700000000", "ZSCORE e:x mine");
 }
 
-OPS_TEST(test_given_errors)
+FRAME_TEST(test_given_errors)
 {
     redis_do("SET a:x x");
     redis_do("SET statcache:z x");
@@ -269,7 +269,7 @@ OPS_TEST(test_given_errors)
     redis_has("2", "EXISTS b:x c:z");
 }
 
-OPS_TEST(test_given_drops_windows)
+FRAME_TEST(test_given_drops_windows)
 {
     redis_do("HSET statcache:x n:windows 5,3600 n:1699999995:5 1 n:1700000000:5 2 n:1699999200:3600 3"
              " n:1699995600:3600 4 m:1700000000:5 5 m:windows 5");

@@ -6,7 +6,7 @@
 
 /* --- series --- */
 
-OPS_TEST(test_series)
+FRAME_TEST(test_series)
 {
     begin();
     op_new(OP_SERIES, "hits", NOW, 5)->known = 7;
@@ -33,7 +33,7 @@ OPS_TEST(test_series)
 }
 
 /* Out of a journal: one HINCRBY a slot, however many of the name's seconds are in it. */
-OPS_TEST(test_series_joined)
+FRAME_TEST(test_series_joined)
 {
     static const int64_t at[] = {NOW, NOW + 1, NOW + 2, NOW + 60};
     begin();
@@ -56,7 +56,7 @@ OPS_TEST(test_series_joined)
 }
 
 /* An owed op is its ZADD alone, also of a time that is not kept any more. */
-OPS_TEST(test_series_owed)
+FRAME_TEST(test_series_owed)
 {
     begin();
     struct frame_op *op = op_new(OP_SERIES, "hits", 1000, 0);
@@ -71,7 +71,7 @@ OPS_TEST(test_series_owed)
     assert_int_equal(g->f.ops[0].value, 0);
 }
 
-OPS_TEST(test_series_errors)
+FRAME_TEST(test_series_errors)
 {
     redis_do("SET count:60:hits x");
     redis_do("HSET count:1:other 1700000000 word");
@@ -89,7 +89,7 @@ OPS_TEST(test_series_errors)
 
 /* --- timeboxes --- */
 
-OPS_TEST(test_box)
+FRAME_TEST(test_box)
 {
     begin();
     op_new(OP_TIMEBOX, "b", 120, 5);
@@ -121,7 +121,7 @@ OPS_TEST(test_box)
 }
 
 /* n0 to n9: n4 is another program's, and n7 has two buckets. */
-OPS_TEST(test_first_hits_of_many_boxes_share_commands)
+FRAME_TEST(test_first_hits_of_many_boxes_share_commands)
 {
     redis_do("SET pv.n4 mine");
     redis_do("CONFIG RESETSTAT");
@@ -146,7 +146,7 @@ OPS_TEST(test_first_hits_of_many_boxes_share_commands)
     redis_has("0", "EXISTS tb.far pv.far");
 }
 
-OPS_TEST(test_box_errors)
+FRAME_TEST(test_box_errors)
 {
     redis_do("SET tb.a x");
     redis_do("SET pv.b x");
@@ -172,7 +172,7 @@ OPS_TEST(test_box_errors)
 }
 
 /* Hits on buckets that are known to exist are sent outside the script of the others. */
-OPS_TEST(test_box_stands)
+FRAME_TEST(test_box_stands)
 {
     begin();
     op_new(OP_TIMEBOX, "b", 60, 5);
@@ -201,7 +201,7 @@ OPS_TEST(test_box_stands)
 }
 
 /* An owed op is the bucket's place alone: when it has hits, and newer ones leave room. */
-OPS_TEST(test_box_owed)
+FRAME_TEST(test_box_owed)
 {
     redis_do("ZADD pv.lost 4 60");
     redis_do("ZADD pv.whole 4 60");
@@ -234,7 +234,7 @@ OPS_TEST(test_box_owed)
 
 /* Hits that are in pv. alone, because a tallyd died before it knew of them, get their place with the next new bucket; or, where
  * newer buckets leave no room, are deleted. A member that is not one of our buckets stays. */
-OPS_TEST(test_box_strays)
+FRAME_TEST(test_box_strays)
 {
     redis_do("ZADD pv.b 4 120");
     redis_do("ZADD pv.old 4 60 1 120 1 180 1 240");
@@ -262,7 +262,7 @@ OPS_TEST(test_box_strays)
 
 /* --- events --- */
 
-OPS_TEST(test_events)
+FRAME_TEST(test_events)
 {
     begin();
     struct frame_op *op = event_op("blob", "submit");
@@ -297,7 +297,7 @@ OPS_TEST(test_events)
 }
 
 /* Ids that clients gave and that are numbers: the ticker skips them, and none is lost. */
-OPS_TEST(test_event_ids_that_are_numbers)
+FRAME_TEST(test_event_ids_that_are_numbers)
 {
     static const char fill[] =
         "for i = 1, 100000 do redis.call('ZADD', KEYS[1], 5, string.format('%.0f', i)) end return 1";
@@ -328,7 +328,7 @@ OPS_TEST(test_event_ids_that_are_numbers)
     assert_in_range(g->f.items[0].value, 100002, 300000); /* it leapt over them, not one by one */
 }
 
-OPS_TEST(test_event_drops_windows)
+FRAME_TEST(test_event_drops_windows)
 {
     redis_do("HSET statcache:x n:windows 5,3600 n:1699999995:5 1 n:1700000000:5 2 n:1699999200:3600 3"
              " n:1699995600:3600 4 m:1700000000:5 5 m:windows 5");
@@ -351,7 +351,7 @@ OPS_TEST(test_event_drops_windows)
     redis_has("1", "HEXISTS statcache:x n:1699999995:5");
 }
 
-OPS_TEST(test_event_errors)
+FRAME_TEST(test_event_errors)
 {
     redis_do("SET a:x x");
     redis_do("SET h:x x");
@@ -415,7 +415,7 @@ static void assert_new(const char *expected)
     assert_string_equal(got, expected);
 }
 
-OPS_TEST(test_visitors)
+FRAME_TEST(test_visitors)
 {
     begin();
     struct frame_op *op = op_new(OP_UNIQ, "u", 20071204, 0);
@@ -437,7 +437,7 @@ OPS_TEST(test_visitors)
     redis_has("0", "EXISTS u_2007_12_05:hll tally:dirty tally:accepted");
 }
 
-OPS_TEST(test_visitors_feed)
+FRAME_TEST(test_visitors_feed)
 {
     for (int round = 0; round < 2; round++) {
         begin();
@@ -456,7 +456,7 @@ OPS_TEST(test_visitors_feed)
 }
 
 /* Of the ops of a frame that Redis lost, visitors alone are sent again. */
-OPS_TEST(test_visitors_replayed)
+FRAME_TEST(test_visitors_replayed)
 {
     g->frames.keeps = true;
     begin();
@@ -476,7 +476,7 @@ OPS_TEST(test_visitors_replayed)
 }
 
 /* Bit, sketch and counter move together or not at all. */
-OPS_TEST(test_visitors_errors)
+FRAME_TEST(test_visitors_errors)
 {
     redis_do("RPUSH a_2014_09_20 x");
     redis_do("SET b_2014_09_20:hll x");
@@ -540,7 +540,7 @@ static struct frame_op *visit_by(const char *user, const char *name, int64_t vis
 
 /* What would pass the bound is refused whole, and nothing else of the frame; bits that are there, and a few more, are
  * anybody's. */
-OPS_TEST(test_bits_of_a_user_grow_so_far)
+FRAME_TEST(test_bits_of_a_user_grow_so_far)
 {
     g->limits.uniq_limit = 1 << 24;
     g->limits.uniq_growth = 10000;
@@ -583,7 +583,7 @@ OPS_TEST(test_bits_of_a_user_grow_so_far)
 }
 
 /* How often Redis is asked: an ADD inside the bits costs no more than a STRLEN. */
-OPS_TEST(test_bits_that_are_there_cost_little)
+FRAME_TEST(test_bits_that_are_there_cost_little)
 {
     g->limits.uniq_growth = 10000;
     for (int round = 0; round < 2; round++) {
@@ -601,7 +601,7 @@ OPS_TEST(test_bits_that_are_there_cost_little)
 /* --- the whole frame --- */
 
 /* All kinds, with cells and locks: each answer finds its place. */
-OPS_TEST(test_mixed)
+FRAME_TEST(test_mixed)
 {
     begin();
     struct frame_hash *h = frame_add_hash(&g->f, NULL, SLICE("s1:unique_visitors:daily"));
@@ -630,7 +630,7 @@ OPS_TEST(test_mixed)
 }
 
 /* Refused at queue time, so nothing of the frame ran; EVALs alone, so that no other command answers for them. */
-OPS_TEST(test_refused)
+FRAME_TEST(test_refused)
 {
     redis_do("CONFIG SET maxmemory 1");
     begin();
@@ -645,7 +645,7 @@ OPS_TEST(test_refused)
 }
 
 /* A frame in doubt without cells has no values to read: it is answered all the same, and not inside the call. */
-OPS_TEST(test_values_of_ops_only)
+FRAME_TEST(test_values_of_ops_only)
 {
     begin();
     op_new(OP_TIMEBOX, "b", 60, 2);

@@ -205,7 +205,7 @@ TEST(a_range_is_a_figure_of_its_own)
 }
 
 /* A server that does not answer: after a second the last totals are told. What is late becomes the last. */
-UNIT(the_last_totals_instead_of_a_long_wait)
+TEST(the_last_totals_instead_of_a_long_wait)
 {
     told("CTR.TOTAL s1:views 7", ASK_DONE, (const int64_t[]){5}, "*2\r\n:5\r\n:0\r\n");
     say(client, "CTR.TOTAL s1:views 7 OR STALE\r\n");

@@ -19,7 +19,21 @@
 #define COLUMNS "    columns: { store: s, field: f, count: n }\n"
 #define TEN "0123456789"
 #define LONG_PATH TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "0123456" /* with its slash 108 bytes */
-#define SECRET "hunter2"                                            /* must never be seen in a message */
+#define NAME_EXPECTED "expected a MySQL name of 1 to 64 letters, digits, '_' or '$'"
+#define URL_EXPECTED                                                                                         \
+    "mysql.url is missing, expected mysql://user[:password]@host:port/database or "                          \
+    "mysql://user@localhost/database?socket=/path"
+#define COUNTERS_EXPECTED                                                                                    \
+    "expected a map with a counter's name at each (`tallyd suggest TABLE` prints what fits a table)"
+#define RESP_EXPECTED                                                                                        \
+    "expected a list of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "              \
+    "\"unix:///run/tallyd/tallyd.sock\""
+#define OPTIONS_EXPECTED                                                                                     \
+    "expected one of listen, http, redis, mysql, instance, ledger, log, limits, stop_timeout, series, "      \
+    "boxes, events, uniques, zone, store_zone, store_names, store_word, tokens, counters, users"
+#define YAML_EXPECTED "expected YAML (are the indents spaces, and the same in one map?)"
+#define NO_PASSWORD "is a file without a password, expected one line of text of at most 1000 bytes"
+#define SECRET "hunter2" /* must never be seen in a message */
 
 static bool parse(const char *text, struct conf *out, struct buf *problems)
 {
@@ -211,10 +225,7 @@ UNIT(test_unknown)
             "t.yaml:2:11: unknown option \"busy\" under limits, expected \"busy_timeout\"?\n"
             "t.yaml:2:21: unknown option \"logins\" under limits, expected \"failed_logins\"?\n");
     refused("frobnicate: 1\n" MYSQL COUNTER,
-            "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
-            "listen, http, redis, mysql, instance, ledger, log, "
-            "limits, stop_timeout, series, boxes, "
-            "events, uniques, zone, store_zone, store_names, store_word, tokens, counters, users\n");
+            "t.yaml:1:1: unknown option \"frobnicate\", " OPTIONS_EXPECTED "\n");
     views_refused("synk: 1", "5: unknown option \"synk\" under counters.views, expected \"sync\"?");
     views_refused("sync: { hit: 1 }",
                   "13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?");
@@ -224,21 +235,15 @@ UNIT(test_unknown)
         "feeds: { uniques: x }",
         "14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, event");
     /* what an older version had */
-    refused("run_as: tallyd\n" MYSQL COUNTER,
-            "t.yaml:1:1: unknown option \"run_as\"; start tallyd as that user instead (systemd: User=; else: "
-            "setpriv --reuid)\n");
+    refused("run_as: tallyd\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"run_as\"; start tallyd as that "
+                                              "user instead (systemd: User=; else: setpriv --reuid)\n");
     option_refused("limits: { run_as: x }",
                    "11: unknown option \"run_as\" under limits, expected one of clients, memory, "
                    "send_timeout, auth_timeout, failed_logins, busy_timeout, hit");
     /* a path is no name */
-    option_refused("redis.replicas: 1",
-                   "1: unknown option \"redis.replicas\", expected one of listen, http, redis, mysql, "
-                   "instance, ledger, log, limits, stop_timeout, series, boxes, events, uniques, zone, "
-                   "store_zone, store_names, store_word, tokens, counters, users");
+    option_refused("redis.replicas: 1", "1: unknown option \"redis.replicas\", " OPTIONS_EXPECTED);
     option_refused("counters.*.key: 1",
-                   "1: unknown option (not shown: it does not look like a name), expected one of listen, "
-                   "http, redis, mysql, instance, ledger, log, limits, stop_timeout, series, boxes, events, "
-                   "uniques, zone, store_zone, store_names, store_word, tokens, counters, users");
+                   "1: unknown option (not shown: it does not look like a name), " OPTIONS_EXPECTED);
 }
 
 UNIT(test_twice)
@@ -255,28 +260,16 @@ UNIT(test_missing)
     refused("", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("~", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused("---\n# nothing\n", "t.yaml:1:1: the file is empty, expected a map of options\n");
-    refused(COUNTER,
-            "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
-            "mysql://user@localhost/database?socket=/path\n");
-    refused("mysql: { writers: 2 }\n" COUNTER,
-            "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
-            "mysql://user@localhost/database?socket=/path\n");
-    refused(MYSQL, "t.yaml:1:1: counters is missing, expected a map with a counter's name at each (`tallyd "
-                   "suggest TABLE` prints what fits a table)\n");
-    refused(MYSQL "counters: {}\n", "t.yaml:2:11: counters is an empty map, expected a map with a counter's "
-                                    "name at each (`tallyd suggest TABLE` prints what fits a table)\n");
+    refused(COUNTER, "t.yaml:1:1: " URL_EXPECTED "\n");
+    refused("mysql: { writers: 2 }\n" COUNTER, "t.yaml:1:8: " URL_EXPECTED "\n");
+    refused(MYSQL, "t.yaml:1:1: counters is missing, " COUNTERS_EXPECTED "\n");
+    refused(MYSQL "counters: {}\n", "t.yaml:2:11: counters is an empty map, " COUNTERS_EXPECTED "\n");
     refused(MYSQL
             "counters:\n  views:\n    key: x\n    field: date\n    table: t\n    columns: { field: f }\n",
-            "t.yaml:3:3: counters.views.columns.count is missing, expected a MySQL name of 1 to 64 letters, "
-            "digits, "
-            "'_' or '$'\n");
+            "t.yaml:3:3: counters.views.columns.count is missing, " NAME_EXPECTED "\n");
     refused(MYSQL "counters:\n  views:\n    key: x\n    field: date\n    table: t\n",
-            "t.yaml:3:3: counters.views.columns.field is missing, expected a MySQL name of 1 to 64 letters, "
-            "digits, "
-            "'_' or '$'\n"
-            "t.yaml:3:3: counters.views.columns.count is missing, expected a MySQL name of 1 to 64 letters, "
-            "digits, "
-            "'_' or '$'\n");
+            "t.yaml:3:3: counters.views.columns.field is missing, " NAME_EXPECTED "\n"
+            "t.yaml:3:3: counters.views.columns.count is missing, " NAME_EXPECTED "\n");
     refused(MYSQL "counters:\n  views:\n    key: \"s<store>:x\"\n    field: date\n    table: t\n"
                   "    columns: { field: f, count: n }\n",
             "t.yaml:3:3: counters.views.columns.store is missing, expected the column of the <store> in the "
@@ -324,14 +317,10 @@ UNIT(test_types)
     option_refused("log: { level: [ info ] }",
                    "15: log.level is a list, expected one of debug, info, warn, error");
     option_refused("log: { level: INFO }", "15: log.level is INFO, expected one of debug, info, warn, error");
-    refused(MYSQL "counters: [ views ]\n",
-            "t.yaml:2:11: counters is a list, expected a map with a counter's name at each (`tallyd suggest "
-            "TABLE` prints what fits a table)\n");
+    refused(MYSQL "counters: [ views ]\n", "t.yaml:2:11: counters is a list, " COUNTERS_EXPECTED "\n");
     refused(MYSQL "? [ a ]\n: 1\n" COUNTER,
             "t.yaml:2:3: there is a list or a map where a name was expected\n");
-    option_refused("listen: { resp: [] }",
-                   "17: listen.resp is an empty list, expected a list of addresses such as "
-                   "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"");
+    option_refused("listen: { resp: [] }", "17: listen.resp is an empty list, " RESP_EXPECTED);
 }
 
 UNIT(test_ranges)
@@ -426,9 +415,7 @@ UNIT(test_names)
         "t.yaml:3:3: a counter's name is \"Views\", expected 1 to 64 lower-case letters, digits or '_'\n");
     refused(MYSQL "counters:\n  v:\n    key: x\n    field: date\n    table: \"a`; DROP TABLE b; --\"\n"
                   "    columns: { field: f, count: n }\n",
-            "t.yaml:6:12: counters.v.table is the text \"a`; DROP TABLE b; --\", expected a MySQL name of 1 "
-            "to 64 "
-            "letters, digits, '_' or '$'\n");
+            "t.yaml:6:12: counters.v.table is the text \"a`; DROP TABLE b; --\", " NAME_EXPECTED "\n");
     refused(MYSQL "counters:\n  v:\n    key: \"a\\tb\"\n    field: date\n    table: t\n"
                   "    columns: { field: f, count: n }\n",
             "t.yaml:4:10: counters.v.key is the text \"a?b\", expected a key such as "
@@ -457,14 +444,11 @@ UNIT(test_lookups)
     views_refused("labels: products",
                   "13: counters.views.labels is products, expected three MySQL names as { table, id, name }");
     views_refused("labels: { table: products, id: product_id }",
-                  "13: counters.views.labels.name is missing, expected a MySQL name of 1 to 64 letters, "
-                  "digits, '_' or '$'");
+                  "13: counters.views.labels.name is missing, " NAME_EXPECTED);
     views_refused("labels: { table: products, id: product_id, name: \"a`b\" }",
-                  "54: counters.views.labels.name is the text \"a`b\", expected a MySQL name of 1 to 64 "
-                  "letters, digits, '_' or '$'");
+                  "54: counters.views.labels.name is the text \"a`b\", " NAME_EXPECTED);
     refused(MYSQL COUNTER "    labels: { table: [t], id: i, name: n, key: k, id: j }\n",
-            "t.yaml:8:22: counters.views.labels.table is a list, expected a MySQL name of 1 to 64 letters, "
-            "digits, '_' or '$'\n"
+            "t.yaml:8:22: counters.views.labels.table is a list, " NAME_EXPECTED "\n"
             "t.yaml:8:43: unknown option \"key\" under counters.views.labels, expected { table, id, name }\n"
             "t.yaml:8:51: \"id\" is given again here, expected once (first at line 8)\n");
 }
@@ -527,9 +511,7 @@ UNIT(test_addresses)
         char text[600], expected[400];
         snprintf(text, sizeof(text), MYSQL "listen: { resp: [ \"tcp://127.0.0.1:1\", \"%s\" ] }\n" COUNTER,
                  cases[i].address);
-        snprintf(expected, sizeof(expected),
-                 "t.yaml:2:40: listen.resp is %s, expected a list of addresses such as "
-                 "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"\n",
+        snprintf(expected, sizeof(expected), "t.yaml:2:40: listen.resp is %s, " RESP_EXPECTED "\n",
                  cases[i].what);
         refused(text, expected);
     }
@@ -537,14 +519,9 @@ UNIT(test_addresses)
 
 UNIT(test_syntax)
 {
-    refused("a: [ 1\nb: 2\n", "t.yaml:2:2: did not find expected ',' or ']', expected YAML (are the indents "
-                              "spaces, and the same in one "
-                              "map?)\n");
-    refused("a:\n\tb: 1\n",
-            "t.yaml:2:1: found character that cannot start any token, expected YAML (are the indents "
-            "spaces, and the same in one map?)\n");
-    refused("redis: *nowhere\n", "t.yaml:1:8: found undefined alias, expected YAML (are the indents spaces, "
-                                 "and the same in one map?)\n");
+    refused("a: [ 1\nb: 2\n", "t.yaml:2:2: did not find expected ',' or ']', " YAML_EXPECTED "\n");
+    refused("a:\n\tb: 1\n", "t.yaml:2:1: found character that cannot start any token, " YAML_EXPECTED "\n");
+    refused("redis: *nowhere\n", "t.yaml:1:8: found undefined alias, " YAML_EXPECTED "\n");
     refused("a: \xff\n", "t.yaml:1:1: bytes that are not UTF-8 text, expected YAML\n");
     refused(MYSQL COUNTER "---\n" MYSQL, "t.yaml:8:1: a second document begins here, expected one\n");
 }
@@ -556,38 +533,30 @@ UNIT(test_all_problems)
             "t.yaml:1:1: unknown option \"lissen\", expected \"listen\"?\n"
             "t.yaml:2:20: redis.replicas is x, expected an integer from 0 to 100\n"
             "t.yaml:4:3: a counter's name is \"V\", expected 1 to 64 lower-case letters, digits or '_'\n"
-            "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
-            "mysql://user@localhost/database?socket=/path\n");
+            "t.yaml:1:1: " URL_EXPECTED "\n");
 }
 
 UNIT(test_secrets_stay)
 {
     refused("mysql: [ \"mysql://u:" SECRET "@h/d\" ]\n" COUNTER,
             "t.yaml:1:8: mysql is a list, expected a map of options\n"
-            "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
-            "mysql://user@localhost/database?socket=/path\n");
+            "t.yaml:1:1: " URL_EXPECTED "\n");
     refused("mysql: { \"mysql://u:" SECRET "@h/d\" }\n" COUNTER,
             "t.yaml:1:10: unknown option (not shown: it does not look like a name) under mysql, expected one "
-            "of url, "
-            "password_file, writers, durability, time_zone, timeout, keep, tls\n"
-            "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
-            "mysql://user@localhost/database?socket=/path\n");
+            "of url, password_file, writers, durability, time_zone, timeout, keep, tls\n"
+            "t.yaml:1:8: " URL_EXPECTED "\n");
     refused(MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
             "t.yaml:2:8: redis.url is another text (not shown), expected "
-            "redis://[user:password@]host:port[,host:port...]/db, "
-            "rediss:// for TLS, or unix:///path?db=0\n");
+            "redis://[user:password@]host:port[,host:port...]/db, rediss:// for TLS, or unix:///path?db=0\n");
     refused(MYSQL "instance: redis://:" SECRET "@h/0\n" COUNTER,
             "t.yaml:2:11: instance is another text (not shown), expected 1 to 64 letters, digits, '.', '_' "
             "or '-'\n");
     refused(MYSQL "redis: { password_file: " SECRET " }\n" COUNTER,
             "t.yaml:2:25: redis.password_file is a file that cannot be read (No such file or directory), "
-            "expected one "
-            "that tallyd's user may read\n");
+            "expected one that tallyd's user may read\n");
     refused(MYSQL "listen: { resp: \"tcp://:" SECRET "@127.0.0.1:1\" }\n" COUNTER,
-            "t.yaml:2:17: listen.resp is an address without an IP address (127.0.0.1, 0.0.0.0, [::1]), "
-            "expected a list "
-            "of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "
-            "\"unix:///run/tallyd/tallyd.sock\"\n");
+            "t.yaml:2:17: listen.resp is an address without an IP address (127.0.0.1, 0.0.0.0, "
+            "[::1]), " RESP_EXPECTED "\n");
 }
 
 /* A password file next to a configuration file, both in a fresh directory. */
@@ -636,20 +605,15 @@ UNIT_IN(test_password_file, files_make, files_remove)
         {SECRET "\n", 0400, SECRET, NULL},
         {SECRET "\r\n", 0600, SECRET, NULL},
         {" a b ", 0600, " a b ", NULL},
-        {"", 0600, NULL, "is a file without a password, expected one line of text of at most 1000 bytes"},
-        {"\n", 0600, NULL, "is a file without a password, expected one line of text of at most 1000 bytes"},
-        {SECRET "\nmore\n", 0600, NULL,
-         "is a file without a password, expected one line of text of at most 1000 bytes"},
+        {"", 0600, NULL, NO_PASSWORD},
+        {"\n", 0600, NULL, NO_PASSWORD},
+        {SECRET "\nmore\n", 0600, NULL, NO_PASSWORD},
         {SECRET, 0640, NULL,
          "is a file that users other than its owner may read or change (mode 640), expected mode 600 or 400: "
-         "run "
-         "chmod 600 "
-         "on it"},
+         "run chmod 600 on it"},
         {SECRET, 0604, NULL,
          "is a file that users other than its owner may read or change (mode 604), expected mode 600 or 400: "
-         "run "
-         "chmod 600 "
-         "on it"},
+         "run chmod 600 on it"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         put_file(f->secret, cases[i].text, cases[i].mode);
@@ -716,13 +680,10 @@ UNIT(test_instance_environment)
         "listen: { resp: \"unix:///run/<instance>.sock\", http: \"tcp://127.0.0.1:738<instance>\" }\n"
         "instance: of-the-file\n" MYSQL COUNTER;
     refused(text, "t.yaml:1:17: listen.resp is an address with <instance>, which nothing names (put "
-                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a "
-                  "list of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "
-                  "\"unix:///run/tallyd/tallyd.sock\"\n"
+                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), " RESP_EXPECTED "\n"
                   "t.yaml:1:54: listen.http is an address with <instance>, which nothing names (put "
-                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a "
-                  "list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "
-                  "\"unix:///run/tallyd/http.sock\"\n");
+                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a list of addresses such as \"tcp://127.0.0.1:7371\", "
+                  "\"tls://0.0.0.0:7381\" or \"unix:///run/tallyd/http.sock\"\n");
     setenv("TALLYD_INSTANCE", "2", 1);
     accepted(text);
     assert_string_equal(c.listen_resp.all[0].path, "/run/2.sock");
@@ -730,8 +691,7 @@ UNIT(test_instance_environment)
     assert_string_equal(c.instance, "2");
     setenv("TALLYD_INSTANCE", "a b", 1);
     refused(MYSQL COUNTER, "t.yaml:1:1: TALLYD_INSTANCE in the environment is \"a b\", expected 1 to 64 "
-                           "letters, digits, '.', '_' "
-                           "or '-'\n");
+                           "letters, digits, '.', '_' or '-'\n");
     setenv("TALLYD_INSTANCE", "", 1); /* empty: as if not set */
     accepted("instance: of-the-file\n" MYSQL COUNTER);
     assert_string_equal(c.instance, "of-the-file");
@@ -790,9 +750,8 @@ UNIT(test_no_file)
     assert_string_equal(e.text, "/nowhere/t.yaml: cannot be read (No such file or directory), expected the "
                                 "configuration: give its path with -c FILE");
     assert_int_equal(load("/"), ERR_CONFIG);
-    assert_string_equal(e.text,
-                        "/: cannot be read (Is a directory), expected the configuration: give its path with "
-                        "-c FILE");
+    assert_string_equal(
+        e.text, "/: cannot be read (Is a directory), expected the configuration: give its path with -c FILE");
 }
 
 UNIT(test_where)
@@ -830,15 +789,15 @@ UNIT(test_write)
 {
     struct conf a, b;
     struct buf text = {0}, names = {0};
-    accepted_as(
-        "listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
-        "warn }\n"
-        "ledger: { keep: 90m }\nlimits: { memory: 10MiB, failed_logins: 7 }\nredis: { timeout: 1500ms "
-        "}\n" MYSQL COUNTER "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
-        "    feeds: { event: \"s<store>:view\" }\n"
-        "series: { precisions: [60, 5] }\nevents: { windows: \"90s 1d\" }\n"
-        "uniques: { feeds: { counter: views } }\n",
-        &a);
+    accepted_as("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { "
+                "level: warn }\n"
+                "ledger: { keep: 90m }\nlimits: { memory: 10MiB, failed_logins: 7 }\nredis: { timeout: "
+                "1500ms }\n" MYSQL COUNTER
+                "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
+                "    feeds: { event: \"s<store>:view\" }\n"
+                "series: { precisions: [60, 5] }\nevents: { windows: \"90s 1d\" }\n"
+                "uniques: { feeds: { counter: views } }\n",
+                &a);
     conf_write(&a, &text);
     buf_put_char(&text, '\0');
     accepted_as(text.p, &b);

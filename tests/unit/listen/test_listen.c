@@ -1,111 +1,14 @@
-/* Connections over real sockets, with a toy protocol of lines:
- *   say <text>   answers the text           big <n>   answers n bytes of 'x'
- *   wait         pauses the session         owe       one more answer is owed (outlet.waiting)
- *   hold         holds the connection       finish    the last word
- *   drop         closes at once
- * Client and server are one thread: `until` turns the loop, a client's socket does not block. */
+/* Connections over real sockets: pieces, pauses, ends, slow readers, bounds. */
 #include "lib/child.h"
-#include "lib/unit.h"
+#include "unit/listen/world.h"
 
-#include "base/clock.h"
-#include "base/heap.h"
-#include "base/slice.h"
-#include "base/stats.h"
-#include "listen/listen.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
-#include <uv.h>
 
-struct toy {
-    struct conn *conn;
-    size_t lines;
-    bool paused;
-};
-
-static uv_loop_t loop;
-static uv_check_t turn_end;
-static struct listen *set;
 static struct listen_limits limits;
 static char dir[64], socket_url[128], tcp_url[128];
-static struct conn *last; /* opened last */
-static unsigned opened, closed_n;
-static bool stopped, unwelcome; /* a session drops its connection as it opens */
-static size_t heap_live;        /* bytes */
-
-/* ---- the toy ---- */
-
-static void toy_open(void *session, struct conn *conn, void *arg)
-{
-    struct toy *t = session;
-    assert_ptr_equal(arg, &loop);
-    assert_null(t->conn);
-    t->conn = last = conn;
-    opened++;
-    if (unwelcome) conn_drop(conn);
-}
-
-static void toy_close(void *session)
-{
-    closed_n++;
-}
-
-static void toy_line(struct toy *t, struct slice line)
-{
-    struct outlet *o = conn_outlet(t->conn);
-    uint64_t n;
-    t->lines++;
-    if (slice_starts(line, SLICE("say "))) {
-        buf_put(&o->out, line.p + 4, line.n - 4);
-    } else if (slice_starts(line, SLICE("big "))) {
-        assert_true(num_parse_u64(slice_of(line.p + 4, line.n - 4), &n));
-        memset(buf_reserve(&o->out, n), 'x', n);
-        o->out.n += n;
-    } else if (slice_eq(line, SLICE("wait"))) {
-        t->paused = true;
-        conn_pause(t->conn);
-    } else if (slice_eq(line, SLICE("owe"))) {
-        o->waiting++;
-    } else if (slice_eq(line, SLICE("hold"))) {
-        conn_hold(t->conn);
-    } else if (slice_eq(line, SLICE("finish"))) {
-        t->paused = true; /* takes no more of what it was offered */
-        conn_finish(t->conn);
-    } else {
-        assert_true(slice_eq(line, SLICE("drop")));
-        t->paused = true;
-        conn_drop(t->conn);
-    }
-}
-
-static size_t toy_bytes(void *session, struct slice in)
-{
-    struct toy *t = session;
-    size_t used = 0;
-    while (!t->paused && conn_outlet(t->conn)->out.n < OUTLET_FULL) {
-        const char *lf = memchr(in.p + used, '\n', in.n - used);
-        if (lf == NULL) break;
-        struct slice line = slice_of(in.p + used, (size_t)(lf - in.p) - used);
-        used += line.n + 1;
-        toy_line(t, line);
-    }
-    return used;
-}
-
-static void toy_resume(struct conn *c)
-{
-    ((struct toy *)conn_session(c))->paused = false;
-    conn_resume(c);
-}
+static size_t heap_live; /* bytes */
 
 static void answer_owed(struct conn *c, const char *text)
 {
@@ -116,15 +19,6 @@ static void answer_owed(struct conn *c, const char *text)
 }
 
 /* ---- the world ---- */
-
-static void on_turn_end(uv_check_t *check)
-{
-    listen_turn(set);
-    listen_flush_all(set);
-}
-
-static const struct listen_handler handler = {sizeof(struct toy), toy_open,     toy_bytes,
-                                              toy_close,          "too many\n", &loop};
 
 static enum err listen_at(const char *url, struct error *e)
 {
@@ -138,21 +32,15 @@ static enum err listen_at(const char *url, struct error *e)
 static int world_open_for(uint32_t linger_ms)
 {
     struct error e;
-    opened = closed_n = 0;
-    last = NULL;
-    stopped = false;
     snprintf(dir, sizeof(dir), "/tmp/tallyd-listen-XXXXXX");
     assert_non_null(mkdtemp(dir));
     snprintf(socket_url, sizeof(socket_url), "unix://%s/s", dir);
-    assert_int_equal(uv_loop_init(&loop), 0);
-    uv_check_init(&loop, &turn_end);
-    uv_check_start(&turn_end, on_turn_end);
     limits = listen_limits_default;
     limits.clients_max = 20;
     limits.unread = 1 << 18;
     limits.stall_ms = 30000;
     limits.linger_ms = linger_ms;
-    set = listen_create(&loop, &limits);
+    world_begin(&limits);
     char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
     assert_int_equal(listen_add(set, &(struct address){.text = text, .host = host}, &handler, &e), ERR_NONE);
     assert_int_equal(listen_at(socket_url, &e), ERR_NONE);
@@ -170,47 +58,16 @@ static int world_open_brief(void **state)
     return world_open_for(100);
 }
 
-static int turns; /* of the loop */
-
-static bool turn(uint64_t until_ms)
-{
-    uv_run(&loop, UV_RUN_NOWAIT);
-    turns++;
-    return mono_ms() < until_ms;
-}
-
 static void some_turns(void)
 {
     for (int i = 0; i < 20; i++)
         turn(UINT64_MAX);
 }
 
-#define until(condition)                                                                                     \
-    do {                                                                                                     \
-        uint64_t until_ms_ = mono_ms() + 600000;                                                             \
-        while (!(condition))                                                                                 \
-            assert_true(turn(until_ms_));                                                                    \
-    } while (0)
-
-static void on_stopped(void *arg)
-{
-    assert_ptr_equal(arg, &stopped);
-    stopped = true;
-}
-
 static int world_close(void **state)
 {
     char path[128];
-    if (!stopped) {
-        listen_stop(set, on_stopped, &stopped);
-        listen_drop_all(set);
-        until(stopped);
-    }
-    uv_close((uv_handle_t *)&turn_end, NULL);
-    listen_destroy(&set);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&loop), 0);
-    assert_int_equal(opened, closed_n);
+    world_end();
     snprintf(path, sizeof(path), "%s/s", dir);
     assert_int_equal(access(path, F_OK), -1); /* removed at stop */
     assert_int_equal(rmdir(dir), 0);
@@ -226,9 +83,9 @@ static struct sockaddr_un address_of(const char *name)
     return sun;
 }
 
-static int client_unix(void)
+static int client_of(const char *name)
 {
-    struct sockaddr_un sun = address_of("s");
+    struct sockaddr_un sun = address_of(name);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
@@ -236,14 +93,14 @@ static int client_unix(void)
     return fd;
 }
 
+static int client_unix(void)
+{
+    return client_of("s");
+}
+
 static int client_tcp(void)
 {
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    sin.sin_port = htons((uint16_t)atoi(strrchr(tcp_url, ':') + 1));
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    return fd;
+    return client_at(tcp_url);
 }
 
 static void put(int fd, const char *text)
@@ -702,23 +559,37 @@ TEST(a_stranger_may_leave_little_unread)
     close(fd);
 }
 
+static struct listen *first;
+
+/* Another set, with these limits, at the socket s2. */
+static void second_set(const struct listen_limits *other)
+{
+    struct error e;
+    char url[160];
+    first = set;
+    set = listen_create(&loop, other);
+    snprintf(url, sizeof(url), "%s2", socket_url);
+    assert_int_equal(listen_at(url, &e), ERR_NONE);
+}
+
+static void second_set_ends(void)
+{
+    listen_stop(set, on_stopped, &stopped);
+    until(stopped);
+    listen_destroy(&set);
+    set = first;
+    stopped = false;
+}
+
 /* listen_limits.unread_all is shared out: the first has half of it, the next half of the rest. */
 TEST(those_who_read_nothing_share_the_limit)
 {
     struct listen_limits few = limits;
-    struct listen *other = set;
-    struct error e;
-    char url[160];
     few.unread = few.unread_all = 4 << 20;
-    set = listen_create(&loop, &few);
-    snprintf(url, sizeof(url), "%s2", socket_url);
-    assert_int_equal(listen_at(url, &e), ERR_NONE);
+    second_set(&few);
     int fds[3], taken[3];
     for (int i = 0; i < 3; i++) {
-        struct sockaddr_un sun = address_of("s2");
-        fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
-        assert_int_equal(connect(fds[i], (struct sockaddr *)&sun, sizeof(sun)), 0);
-        assert_int_equal(fcntl(fds[i], F_SETFL, O_NONBLOCK), 0);
+        fds[i] = client_of("s2");
         taken[i] = lines_taken_of(fds[i], 100, 100000);
     }
     assert_in_range(taken[0], 20, 26);
@@ -728,34 +599,19 @@ TEST(those_who_read_nothing_share_the_limit)
         assert_int_equal(read_all(fds[i], 100 * 100000), 100 * 100000);
         close(fds[i]);
     }
-    listen_stop(set, on_stopped, &stopped);
-    until(stopped);
-    listen_destroy(&set);
-    set = other;
-    stopped = false;
+    second_set_ends();
 }
 
 TEST(one_that_reads_nothing_is_closed)
 {
     struct listen_limits few = limits;
-    struct listen *quick = set;
-    struct error e;
-    char url[160];
     few.stall_ms = 50;
-    set = listen_create(&loop, &few);
-    snprintf(url, sizeof(url), "%s2", socket_url);
-    assert_int_equal(listen_at(url, &e), ERR_NONE);
-    struct sockaddr_un sun = address_of("s2");
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    second_set(&few);
+    int fd = client_of("s2");
     put(fd, "big 3000000\n");
     until(closed_n == 1);
     close(fd);
-    listen_stop(set, on_stopped, &stopped);
-    until(stopped);
-    listen_destroy(&set);
-    set = quick;
-    stopped = false;
+    second_set_ends();
 }
 
 /* ---- too many ---- */

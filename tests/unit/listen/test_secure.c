@@ -1,92 +1,15 @@
-/* Connections with TLS over real sockets: the same toy of lines, the same promises about pieces, pauses, slow readers and
- * ends. Client and server are one thread: `until` turns the loop.
- *   say <text>   answers the text      big <n>   answers n bytes of 'x'      wait   pauses the session
- *   finish       the last word         drop      closes at once */
+/* Connections with TLS over real sockets: the same promises about pieces, pauses, slow readers and ends. */
 #include "lib/certificates.h"
 #include "lib/tls.h"
+#include "unit/listen/world.h"
 
-#include "base/clock.h"
-#include "base/heap.h"
-#include "base/slice.h"
-#include "base/stats.h"
-#include "listen/listen.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include <uv.h>
 
-struct toy {
-    struct conn *conn;
-    bool paused;
-};
-
-static uv_loop_t loop;
-static uv_check_t turn_end;
-static struct listen *set;
-static struct conn *last;
-static unsigned opened, closed_n;
-static bool stopped;
 static char dir[] = "/tmp/tly-secure-XXXXXX";
 static struct certificate ca, pair;
 static struct tls_context *door, *trust;
 
-/* --- the toy --- */
-
-static void toy_open(void *session, struct conn *conn, void *arg)
-{
-    ((struct toy *)session)->conn = last = conn;
-    opened++;
-}
-
-static void toy_close(void *session)
-{
-    closed_n++;
-}
-
-static void toy_line(struct toy *t, struct slice line)
-{
-    struct buf *out = &conn_outlet(t->conn)->out;
-    uint64_t n;
-    if (slice_starts(line, SLICE("say "))) {
-        buf_put(out, line.p + 4, line.n - 4);
-    } else if (slice_starts(line, SLICE("big "))) {
-        assert_true(num_parse_u64(slice_of(line.p + 4, line.n - 4), &n));
-        memset(buf_reserve(out, n), 'x', n);
-        out->n += n;
-    } else {
-        t->paused = true;
-        if (slice_eq(line, SLICE("wait"))) conn_pause(t->conn);
-        if (slice_eq(line, SLICE("finish"))) conn_finish(t->conn);
-        if (slice_eq(line, SLICE("drop"))) conn_drop(t->conn);
-    }
-}
-
-static size_t toy_bytes(void *session, struct slice in)
-{
-    struct toy *t = session;
-    size_t used = 0;
-    while (!t->paused && used < in.n && conn_outlet(t->conn)->out.n < OUTLET_FULL) {
-        const char *lf = memchr(in.p + used, '\n', in.n - used);
-        if (lf == NULL) break;
-        struct slice line = slice_of(in.p + used, (size_t)(lf - in.p) - used);
-        used += line.n + 1;
-        toy_line(t, line);
-    }
-    return used;
-}
-
 /* --- the world --- */
-
-static void on_turn_end(uv_check_t *check)
-{
-    listen_turn(set);
-    listen_flush_all(set);
-}
 
 static int files_make(void **state)
 {
@@ -116,21 +39,14 @@ static int files_remove(void **state)
 
 static int world_open_for(uint32_t greeting_ms, uint32_t handshakes_percent)
 {
-    static const struct listen_handler handler = {sizeof(struct toy), toy_open, toy_bytes,
-                                                  toy_close,          "full\n", NULL};
     struct listen_limits limits = listen_limits_default;
     struct error e;
-    opened = closed_n = 0;
-    stopped = false;
     limits.greeting_ms = greeting_ms;
     limits.handshakes_percent = handshakes_percent;
     limits.stall_ms = greeting_ms < 10000 ? 200 : 30000;
     limits.linger_ms = 600000; /* however slowly a client here goes on to write */
     limits.clients_max = handshakes_percent == 1 ? MANY + 5 : 20;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    uv_check_init(&loop, &turn_end);
-    uv_check_start(&turn_end, on_turn_end);
-    set = listen_create(&loop, &limits);
+    world_begin(&limits);
     listen_secure(set, door);
     char text[] = "tls://127.0.0.1:0", host[] = "127.0.0.1";
     const struct address any = {.text = text, .host = host, .tls = true};
@@ -153,30 +69,9 @@ static int world_open_tight(void **state)
     return world_open_for(1000, 1);
 }
 
-#define until(condition)                                                                                     \
-    do {                                                                                                     \
-        uint64_t until_ms_ = mono_ms() + 600000;                                                             \
-        while (!(condition)) {                                                                               \
-            uv_run(&loop, UV_RUN_NOWAIT);                                                                    \
-            assert_true(mono_ms() < until_ms_);                                                              \
-        }                                                                                                    \
-    } while (0)
-
-static void on_stopped(void *arg)
-{
-    stopped = true;
-}
-
 static int world_close(void **state)
 {
-    if (!stopped) listen_stop(set, on_stopped, NULL);
-    listen_drop_all(set);
-    until(stopped);
-    uv_close((uv_handle_t *)&turn_end, NULL);
-    listen_destroy(&set);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&loop), 0);
-    assert_int_equal(opened, closed_n);
+    world_end();
     return 0;
 }
 
@@ -191,12 +86,7 @@ struct client {
 
 static int socket_open(void)
 {
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    sin.sin_port = htons((uint16_t)atoi(strrchr(listen_url(set, 0), ':') + 1));
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof sin), 0);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    return fd;
+    return client_at(listen_url(set, 0));
 }
 
 static void client_send(struct client *c, size_t most)
@@ -309,8 +199,7 @@ IN(keeps_what_comes_in_a_pause, world_open)
         uv_run(&loop, UV_RUN_NOWAIT);
     client_step(&c);
     assert_int_equal(c.text.n, 0);
-    ((struct toy *)conn_session(last))->paused = false;
-    conn_resume(last);
+    toy_resume(last);
     expect(&c, "bc");
     client_close(&c);
 }
@@ -470,7 +359,7 @@ IN(stops_in_the_middle_of_handshakes, world_open)
     say(&c, "say here\n");
     expect(&c, "here");
     until(opened == 2);
-    listen_stop(set, on_stopped, NULL);
+    listen_stop(set, on_stopped, &stopped);
     until(client_step(&c) && stopped);
     until(client_step(&c) && c.at_end);
     assert_int_equal(tls_session_state(c.tls), TLS_ENDED);

@@ -4,7 +4,6 @@
 
 #include "coalesce/inside.h"
 
-#define NOW INT64_C(1700000000) /* the world's */
 #define FIRST "unit:0123456789abcdef:1"
 #define SECOND "unit:0123456789abcdef:2"
 
@@ -12,17 +11,6 @@
 static void bounds(uint32_t least, uint32_t lines)
 {
     reopen_with(config.journal_least = least, config.checkpoint_lines = lines);
-}
-
-static void series_at(char letter, const char *name, int64_t n, int64_t at)
-{
-    struct coalesce_op o = {.kind = OP_SERIES, .name = slice_str(name), .n = n, .at = at};
-    assert_int_equal(coalesce_op(world->c, &client(letter)->o, &o), ADD_OK);
-}
-
-static void series(char letter, const char *name, int64_t n)
-{
-    series_at(letter, name, n, NOW);
 }
 
 static int64_t home(const char *name)
@@ -33,7 +21,7 @@ static int64_t home(const char *name)
 /* One op that goes directly to its key, so that later ones may wait. */
 static void known(const char *name)
 {
-    series('z', name, 1);
+    series('z', name, 1, NOW);
     turn_applied();
     buf_reset(&client('z')->o.out);
     forget_did();
@@ -59,7 +47,7 @@ static bool went_straight(const char *name)
 /* One that goes into the journal. */
 static void journaled(const char *name, int64_t n)
 {
-    series('z', name, n);
+    series('z', name, n, NOW);
     turn();
     assert_false(went_straight(name));
     frame_applied();
@@ -123,7 +111,7 @@ static int open_journals(void **state)
 
 JOURNALS_TEST(the_first_op_of_a_name_goes_straight)
 {
-    series('a', "s", 5);
+    series('a', "s", 5, NOW);
     turn();
     assert_true(went_straight("s"));
     assert_int_equal(world->frame->appends_n, 0);
@@ -135,9 +123,9 @@ JOURNALS_TEST(the_first_op_of_a_name_goes_straight)
 JOURNALS_TEST(later_ones_go_into_the_journal)
 {
     known("s");
-    series('a', "s", 5);
-    series('b', "s", 2);
-    series_at('b', "s", 1, NOW - 200);
+    series('a', "s", 5, NOW);
+    series('b', "s", 2, NOW);
+    series('b', "s", 1, NOW - 200);
     turn();
     assert_false(went_straight("s"));
     assert_int_equal(world->frame->appends_n, 1);
@@ -147,7 +135,7 @@ JOURNALS_TEST(later_ones_go_into_the_journal)
     assert_told('b', ":2\r\n:1\r\n"); /* how many precisions keep it */
     assert_int_equal(home("s"), 1);
     assert_int_equal(waits_in(FIRST, "s"), 8);
-    series('a', "s", 1);
+    series('a', "s", 1, NOW);
     turn();
     assert_false(world->frame->appends[0].opens);
     frame_applied();
@@ -160,15 +148,15 @@ JOURNALS_TEST(few_ops_go_straight)
     known("s");
     known("t");
     known("u");
-    series('a', "s", 1);
-    series('a', "t", 1);
-    series('a', "new", 1); /* does not count */
+    series('a', "s", 1, NOW);
+    series('a', "t", 1, NOW);
+    series('a', "new", 1, NOW); /* does not count */
     turn();
     assert_true(went_straight("s") && went_straight("t"));
     frame_applied();
-    series('a', "s", 1);
-    series('a', "t", 1);
-    series('a', "u", 1);
+    series('a', "s", 1, NOW);
+    series('a', "t", 1, NOW);
+    series('a', "u", 1, NOW);
     turn();
     assert_false(went_straight("s") || went_straight("t") || went_straight("u"));
     frame_applied();
@@ -214,26 +202,15 @@ JOURNALS_TEST(feeds_go_into_it_at_once)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-static void box_of(const char *name, char letter, int64_t n)
-{
-    struct coalesce_op o = {.kind = OP_TIMEBOX, .name = slice_str(name), .n = n, .at = NOW};
-    assert_int_equal(coalesce_op(world->c, &client(letter)->o, &o), ADD_OK);
-}
-
-static void box(char letter, int64_t n)
-{
-    box_of("b", letter, n);
-}
-
 /* The first hit on it goes directly, and so its hits become known; the second waits. */
 static void box_waits(void)
 {
-    box('a', 1);
+    box('a', "b", 1, NOW);
     turn();
     assert_true(went_straight("b"));
     frame_applied();
-    box('a', 10);
-    box('b', 100);
+    box('a', "b", 10, NOW);
+    box('b', "b", 100, NOW);
     turn();
     assert_false(went_straight("b"));
 }
@@ -251,17 +228,17 @@ JOURNALS_TEST(hits_that_go_straight_count_those_that_wait)
 {
     bounds(2, 500);
     for (int i = 0; i < 2; i++) {
-        box('a', 1);
-        box_of("c", 'a', 1);
+        box('a', "b", 1, NOW);
+        box('a', "c", 1, NOW);
         turn_applied();
     }
     assert_int_equal(waits_in(FIRST, "b"), 1);
-    box('b', 10); /* alone: too few for the journal */
+    box('b', "b", 10, NOW); /* alone: too few for the journal */
     turn();
     assert_true(went_straight("b"));
     frame_applied();
     assert_told('b', ":12\r\n");
-    box('b', 100);
+    box('b', "b", 100, NOW);
     tick_after(500); /* what waits comes home in the same frame */
     turn_applied();
     assert_told('b', ":112\r\n");
@@ -276,7 +253,7 @@ JOURNALS_TEST(hits_of_others_show_when_ours_come_home)
     snprintf(bucket, sizeof bucket, "%lld", (long long)(NOW - NOW % 60));
     row_of(SLICE("b"), slice_str(bucket))->value += 5000;
     frame_applied();
-    box('c', 1);
+    box('c', "b", 1, NOW);
     turn_applied();
     assert_told('c', ":5112\r\n");
 }
@@ -285,7 +262,7 @@ JOURNALS_TEST(a_name_with_too_many_times_goes_straight)
 {
     known("s");
     for (int64_t i = 0; i <= JOURNAL_TIMES_MAX; i++)
-        series_at('a', "s", 1, NOW - i);
+        series('a', "s", 1, NOW - i);
     turn();
     uint32_t straight = 0;
     for (uint32_t i = 0; i < world->frame->ops_n; i++)
@@ -302,7 +279,7 @@ JOURNALS_TEST(a_sum_that_does_not_fit_goes_straight)
     known("s");
     for (int i = 0; i < 511; i++)
         journaled("s", INT64_C(1) << 53);
-    series('a', "s", INT64_C(1) << 53);
+    series('a', "s", INT64_C(1) << 53, NOW);
     turn();
     assert_true(went_straight("s"));
     frame_applied();
@@ -316,10 +293,10 @@ JOURNALS_TEST(a_full_journal_is_followed_by_another)
                 config.checkpoint_lines = 2); /* a name a frame */
     for (char name[] = "s"; name[0] <= 'w'; name[0]++)
         known(name);
-    series('a', "s", 1);
-    series('a', "t", 1);
+    series('a', "s", 1, NOW);
+    series('a', "t", 1, NOW);
     turn_applied();
-    series('a', "u", 1);
+    series('a', "u", 1, NOW);
     turn();
     assert_true(coalesce_has_journal(world->c, SLICE(FIRST)) &&
                 coalesce_has_journal(world->c, SLICE(SECOND)));
@@ -328,7 +305,7 @@ JOURNALS_TEST(a_full_journal_is_followed_by_another)
     frame_applied();
     assert_int_equal(waits_in(FIRST, "t") + waits_in(SECOND, "u"), 2);
     assert_int_equal(waits_in(FIRST, "s"), 0);
-    series('a', "v", 1);
+    series('a', "v", 1, NOW);
     turn_applied();
     assert_true(journal_of(FIRST) == NULL);
     assert_int_equal(waits_in(SECOND, "v"), 1);
@@ -341,14 +318,14 @@ JOURNALS_TEST(two_full_journals_take_no_more)
     for (char name[] = "s"; name[0] <= 'v'; name[0]++)
         known(name);
     for (char name[] = "s"; name[0] <= 'u'; name[0]++)
-        series('a', name, 1);
+        series('a', name, 1, NOW);
     turn(); /* all three go into the first, which is then full */
     frame_applied();
-    series('a', "v", 1);
+    series('a', "v", 1, NOW);
     turn();
     assert_false(went_straight("v"));
     frame_applied();
-    series('a', "s", 1);
+    series('a', "s", 1, NOW);
     turn();
     assert_true(went_straight("s"));
     frame_applied();
@@ -368,12 +345,12 @@ static void two_journals(uint32_t ops_max, uint32_t lines)
     for (int i = 0; i < 100; i++)
         snprintf(name, sizeof name, "s%d", i), known(name);
     for (int i = 0; i < 100; i++)
-        snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
+        snprintf(name, sizeof name, "s%d", i), series('a', name, 1, NOW);
     turn_applied();
     assert_int_equal(checkpoint_price(world->c), 0); /* none waits */
     tick_after(500);
     for (int i = 0; i < 50; i++)
-        snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
+        snprintf(name, sizeof name, "s%d", i), series('a', name, 1, NOW);
     turn_applied();
 }
 
@@ -416,12 +393,12 @@ JOURNALS_TEST(a_transaction_that_was_given_room_is_taken_whole)
     char name[16];
     two_journals(240, 1);
     for (int i = 0; i < 60; i++) /* 16 cells each */
-        snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
+        snprintf(name, sizeof name, "s%d", i), series('a', name, 1, NOW);
     uint32_t cells = coalesce_op_cells(world->c, OP_SERIES) + 1, n = 30 / cells;
     assert_true(n > 3 && coalesce_room(world->c, n * cells, 1000, &never));
     coalesce_transaction(world->c, true);
     for (uint32_t i = 0; i < n; i++)
-        snprintf(name, sizeof name, "s%u", 60 + i), series('b', name, 1);
+        snprintf(name, sizeof name, "s%u", 60 + i), series('b', name, 1, NOW);
     coalesce_transaction(world->c, false);
 }
 
@@ -432,9 +409,9 @@ JOURNALS_TEST(the_seconds_of_a_name_come_out_together)
     bounds(1, 1);
     known("s");
     known("t");
-    series_at('a', "s", 1, NOW);
-    series_at('a', "t", 1, NOW);
-    series_at('a', "s", 2, NOW + 1);
+    series('a', "s", 1, NOW);
+    series('a', "t", 1, NOW);
+    series('a', "s", 2, NOW + 1);
     turn_applied();
     tick_after(500);
     turn();
@@ -477,7 +454,7 @@ JOURNALS_TEST(a_frame_brings_so_much_home)
     for (int i = 0; i < 5; i++)
         known(names[i]);
     for (int i = 0; i < 5; i++)
-        series('a', names[i], 2);
+        series('a', names[i], 2, NOW);
     turn_applied();
     comes_out();
     for (uint32_t left = 5; left > 0; left -= left < 2 ? left : 2) {
@@ -501,7 +478,7 @@ JOURNALS_TEST(it_comes_out_beside_what_clients_send)
     known("s");
     journaled("s", 5);
     tick_after(500);
-    series('a', "s", 2);
+    series('a', "s", 2, NOW);
     turn();
     assert_int_equal(world->frame->ops_n, 2);
     frame_applied();
@@ -534,13 +511,13 @@ JOURNALS_TEST(what_opened_a_journal_and_was_refused_opens_it_again)
     bounds(2, 500);
     known("s");
     known("t");
-    series('a', "s", 1);
-    series('a', "t", 1);
+    series('a', "s", 1, NOW);
+    series('a', "t", 1, NOW);
     turn();
     assert_true(world->frame->appends[0].opens);
     frame_refused("OOM full");
-    series('a', "s", 2);
-    series('a', "t", 3);
+    series('a', "s", 2, NOW);
+    series('a', "t", 3, NOW);
     turn();
     assert_true(world->frame->appends[0].opens);
     frame_applied();
@@ -553,7 +530,7 @@ JOURNALS_TEST(what_opened_a_journal_and_was_refused_opens_it_again)
 JOURNALS_TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again)
 {
     known("s");
-    series('a', "s", 5);
+    series('a', "s", 5, NOW);
     turn_cut();
     assert_true(none_stands());
     up_again();
@@ -575,7 +552,7 @@ JOURNALS_TEST(what_was_on_its_way_into_it_goes_into_another)
 {
     known("s");
     journaled("s", 5);
-    series('a', "s", 7);
+    series('a', "s", 7, NOW);
     turn_cut();
     world->others = true;
     up_again();
@@ -596,7 +573,7 @@ JOURNALS_TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him)
     known("s");
     journaled("s", 5);
     tick_after(500);
-    series('a', "t", 3); /* of a client, in the same frame */
+    series('a', "t", 3, NOW); /* of a client, in the same frame */
     turn();
     assert_true(went_straight("s"));
     cut();
@@ -734,7 +711,7 @@ JOURNALS_TEST(all_times_of_the_name_come_out)
     struct reading one = reading("s");
     known("s");
     for (int64_t i = 0; i < 5; i++)
-        series_at('a', "s", 1, NOW - i);
+        series('a', "s", 1, NOW - i);
     turn_applied();
     assert_true(coalesce_settle(world->c, &one.settle));
     turn();
@@ -752,7 +729,7 @@ JOURNALS_TEST(what_goes_in_and_comes_home_in_one_frame_counts_once)
     struct reading one = reading("b");
     one.settle.kind = OP_TIMEBOX;
     assert_true(coalesce_settle(world->c, &one.settle));
-    box('c', 1000);
+    box('c', "b", 1000, NOW);
     turn_cut();
     up_again();
     for (; world->frame != NULL; turn())
@@ -774,7 +751,7 @@ JOURNALS_TEST(what_came_home_from_a_journal_that_never_was_forgets_it)
     comes_out();
     assert_true(coalesce_settle(world->c, &one.settle));
     frame_applied();
-    box('c', 1000);
+    box('c', "b", 1000, NOW);
     turn();
     assert_int_equal(world->frame->ops_n, 2);
     for (int i = 0; i < 3; i++) {
@@ -997,8 +974,8 @@ JOURNALS_TEST(after_an_error_the_next_op_of_that_name_goes_straight)
     comes_out();
     frame_applied_but_op("s", "WRONGTYPE not mine");
     assert_true(none_stands());
-    series('a', "s", 1);
-    series('b', "t", 1);
+    series('a', "s", 1, NOW);
+    series('b', "t", 1, NOW);
     turn();
     assert_true(went_straight("s"));
     assert_false(went_straight("t"));

@@ -4,14 +4,6 @@
 
 #include "coalesce/inside.h"
 
-/* A new link to the same server: the old one is killed, then the server is asked. */
-static void back_up(int64_t id)
-{
-    link_up(RUN_A, id);
-    coalesce_on_killed(world->c);
-    look_answered(NULL);
-}
-
 /* --- who hears what --- */
 
 TEST(what_was_not_sent_fails_at_once_and_definitely)

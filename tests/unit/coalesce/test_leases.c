@@ -5,11 +5,7 @@
 #include "coalesce/inside.h"
 #include "series/frame.h"
 
-#define NOW INT64_C(1700000000) /* the world's */
-#define FIRST 32                /* numbers of a first lease */
-#define LOST                                                                                                 \
-    "-ERR counted, but the answer was lost with the link to Redis, as an error would be: a key of another "  \
-    "type, an id that is refused\r\n"
+#define FIRST 32 /* numbers of a first lease */
 
 static enum add_result add(char letter, const char *name, const char *id)
 {

@@ -4,26 +4,6 @@
 
 #include "coalesce/inside.h"
 
-#define NOW INT64_C(1700000000) /* the world's */
-#define LOST                                                                                                 \
-    "-ERR counted, but the answer was lost with the link to Redis, as an error would be: a key of another "  \
-    "type, an id that is refused\r\n"
-
-static enum add_result op(char letter, const struct coalesce_op *o)
-{
-    return coalesce_op(world->c, &client(letter)->o, o);
-}
-
-static void series(char letter, const char *name, int64_t n, int64_t at)
-{
-    struct coalesce_op o = {.kind = OP_SERIES, .name = slice_str(name), .n = n, .at = at};
-    assert_int_equal(op(letter, &o), ADD_OK);
-}
-static void box(char letter, const char *name, int64_t n, int64_t at)
-{
-    struct coalesce_op o = {.kind = OP_TIMEBOX, .name = slice_str(name), .n = n, .at = at};
-    assert_int_equal(op(letter, &o), ADD_OK);
-}
 static void event(char letter, const char *name, const char *type, const char *id, int64_t at)
 {
     struct coalesce_op o = {

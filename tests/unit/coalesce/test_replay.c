@@ -122,9 +122,7 @@ TEST(cut_meanwhile_it_knows_no_more_leases)
     kept_ran(3);
     world->kept = NULL;
     cut();
-    link_up(RUN_B, 9);
-    coalesce_on_killed(world->c);
-    look_answered(NULL);
+    back_up_on(RUN_B, 9);
     assert_int_equal(world->kept->seq, 4);
     assert_int_equal(world->kept->found, 1);
     kept_ran(4);
@@ -289,9 +287,7 @@ TEST(what_was_given_up_is_not_kept)
     turn_ran_cut();
     tick_after(coalesce_config_default.doubt_ms);
     forget_did();
-    link_up(RUN_A, 8);
-    coalesce_on_killed(world->c);
-    look_answered(NULL);
+    back_up(8);
     values_read();
     forget_did();
     back_behind(RUN_B, 0);

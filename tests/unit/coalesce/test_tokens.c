@@ -9,13 +9,6 @@ static enum add_result token(char letter, const char *key, const char *field, in
 
 #define TOKEN(letter, key, field, delta, id) assert_int_equal(token(letter, key, field, delta, id), ADD_OK)
 
-static void back_up(int64_t id)
-{
-    link_up(RUN_A, id);
-    coalesce_on_killed(world->c);
-    look_answered(NULL);
-}
-
 TEST(its_key_names_the_store_and_the_id)
 {
     TOKEN('a', "s12:v", "20140920", 5, "order:7");

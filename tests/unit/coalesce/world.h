@@ -24,6 +24,10 @@
 #define UNKNOWN                                                                                              \
     "-ERR outcome unknown: the link to Redis was lost before its answer; the increment may or may not have " \
     "been counted\r\n"
+#define LOST                                                                                                 \
+    "-ERR counted, but the answer was lost with the link to Redis, as an error would be: a key of another "  \
+    "type, an id that is refused\r\n"
+#define NOW INT64_C(1700000000) /* Redis' second */
 #define RUN_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define RUN_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
@@ -242,6 +246,23 @@ static inline struct client *client(char letter)
 static inline enum add_result hit(char letter, const char *key, const char *field, int64_t delta)
 {
     return coalesce_add(world->c, &client(letter)->o, slice_str(key), slice_str(field), delta);
+}
+
+static inline enum add_result op(char letter, const struct coalesce_op *o)
+{
+    return coalesce_op(world->c, &client(letter)->o, o);
+}
+
+static inline void series(char letter, const char *name, int64_t n, int64_t at)
+{
+    struct coalesce_op o = {.kind = OP_SERIES, .name = slice_str(name), .n = n, .at = at};
+    assert_int_equal(op(letter, &o), ADD_OK);
+}
+
+static inline void box(char letter, const char *name, int64_t n, int64_t at)
+{
+    struct coalesce_op o = {.kind = OP_TIMEBOX, .name = slice_str(name), .n = n, .at = at};
+    assert_int_equal(op(letter, &o), ADD_OK);
 }
 
 #define HIT(letter, key, field, delta) assert_int_equal(hit(letter, key, field, delta), ADD_OK)
@@ -637,7 +658,7 @@ static inline void world_make_of(const struct coalesce_config *config, const str
     heap_replace(&counting_heap);
     world = calloc(1, sizeof *world);
     world->mono_ms = 1000000;
-    world->redis_ms = 1700000000000;
+    world->redis_ms = NOW * 1000;
     world->seq = -1;
     world->pttl_ms = 60000;
     for (int i = 0; i < 26; i++) {
@@ -668,6 +689,19 @@ static inline void link_ready(const char *run_id, int64_t id)
 {
     link_up(run_id, id);
     look_answered(NULL);
+}
+
+/* The same server again: the old link is killed first. */
+static inline void back_up_on(const char *run_id, int64_t id)
+{
+    link_up(run_id, id);
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+}
+
+static inline void back_up(int64_t id)
+{
+    back_up_on(RUN_A, id);
 }
 
 /* A link that is ready, with nothing sent yet. */

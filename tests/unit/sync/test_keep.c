@@ -27,11 +27,6 @@ static void mysql_away_and_back(void)
     sync_mysql(world->s, true);
 }
 
-static void scan_and_fence(uint32_t rows)
-{
-    scan_fenced(rows);
-}
-
 #define KEPT(f) UNIT_IN(f, kept_open, world_close)
 
 KEPT(a_kept_batch_holds_nothing_up)
@@ -86,7 +81,7 @@ KEPT(without_other_merges_it_is_asked_for_again)
     tick_after(1000);
     tick();
     assert_did("SF");
-    scan_and_fence(1);
+    scan_fenced(1);
     merge_answered(MERGE_ALREADY);
     assert_did("MD");
     discard_answered(true);
@@ -101,7 +96,7 @@ KEPT(what_another_mysql_lacks_is_merged_and_kept_again)
     assert_int_equal(STAT_GET(batches_kept), 0);
     tick();
     assert_did("SF");
-    scan_and_fence(1);
+    scan_fenced(1);
     merge_answered(MERGE_DONE);
     assert_did("M");
     assert_int_equal(STAT_GET(batches_kept), 1);
@@ -159,42 +154,43 @@ KEPT(one_that_is_too_old_is_let_go)
     assert_false(adopt_known(world->s, &(struct batch_id){{1}}));
 }
 
+static struct sync_wait waiting;
+static bool waited;
+
 static void on_waited(struct sync_wait *w)
 {
-    *(bool *)w->arg = true;
+    waited = true;
+}
+
+/* For p1, whose batch is kept. */
+static void wait_for_kept(void)
+{
+    waited = false;
+    waiting = (struct sync_wait){.key = {"p1", 2}, .done = on_waited};
+    merge_whole(1);
+    sync_wait_for(world->s, &waiting);
+    tick_after(200);
+    tick_after(200);
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    ticks(2);
+    standing_answered(1, 0);
 }
 
 KEPT(who_waits_does_not_wait_for_what_is_kept)
 {
-    static bool waited;
-    static struct sync_wait w = {.key = {"p1", 2}, .done = on_waited, .arg = &waited};
-    merge_whole(1);
-    sync_wait_for(world->s, &w);
-    tick_after(200);
-    tick_after(200);
-    claim_answered(CLAIM_EMPTY, 0, 0);
-    ticks(2);
-    standing_answered(1, 0);
+    wait_for_kept();
     tick();
     assert_true(waited);
-    assert_int_equal(w.outcome, ASK_DONE);
+    assert_int_equal(waiting.outcome, ASK_DONE);
 }
 
 KEPT(who_waits_is_told_that_mysql_went)
 {
-    static bool waited;
-    static struct sync_wait w = {.key = {"p1", 2}, .done = on_waited, .arg = &waited};
-    merge_whole(1);
-    sync_wait_for(world->s, &w);
-    tick_after(200);
-    tick_after(200);
-    claim_answered(CLAIM_EMPTY, 0, 0);
-    ticks(2);
-    standing_answered(1, 0);
+    wait_for_kept();
     mysql_away_and_back();
     tick();
     assert_true(waited);
-    assert_int_equal(w.outcome, ASK_MYSQL_DOWN);
+    assert_int_equal(waiting.outcome, ASK_MYSQL_DOWN);
 }
 
 TEST(what_was_discarded_is_known_by_its_gen)

@@ -497,44 +497,45 @@ TEST(stopped_it_claims_no_more_but_goes_on)
     assert_true((sync_quiet(world->s) && list_empty(&world->s->runs)));
 }
 
-/* At step n of the way the machine is abandoned: teardown shows that it asks for nothing and is quiet. */
+static void merges_end(void)
+{
+    while (world->merges.n > 0)
+        merge_answered(MERGE_DONE);
+}
+
+/* So many steps of the way are gone, each of which succeeds. */
+static void gone_so_far(int steps)
+{
+    reopen(&sync_config_default);
+    due(VIEWS, "p1");
+    if (steps > 0) tick();
+    if (steps > 1) claim_answered(CLAIM_STANDS, 20000, 0);
+    if (steps > 2) scan_sealed(20000);
+    if (steps > 3) fence_answered(true, RUN_A);
+    if (steps > 4) merge_answered(MERGE_DONE);
+    if (steps > 5) merges_end();
+}
+
+/* Teardown, which is in reopen(), shows that the machine asks for nothing and is quiet. */
 TEST(abandoned_at_each_step)
 {
     for (int steps = 0; steps < 8; steps++) {
-        reopen(&sync_config_default);
-        due(VIEWS, "p1");
-        if (steps > 0) tick();
-        if (steps > 1) claim_answered(CLAIM_STANDS, 20000, 0);
-        if (steps > 2) scan_sealed(20000);
-        if (steps > 3) fence_answered(true, RUN_A);
-        if (steps > 4) merge_answered(MERGE_DONE);
-        if (steps > 5)
-            while (world->merges.n > 0)
-                merge_answered(MERGE_DONE);
+        gone_so_far(steps);
         if (steps > 6) discard_answered(false);
     }
 }
 
-/* The same, but what is out succeeds after all: it goes no further. */
+/* What is out when it is abandoned succeeds after all: it goes no further. */
 TEST(abandoned_what_succeeds_late_goes_no_further)
 {
     for (int steps = 1; steps < 7; steps++) {
-        reopen(&sync_config_default);
-        due_now(VIEWS, "p1");
-        if (steps > 1) claim_answered(CLAIM_STANDS, 20000, 0);
-        if (steps > 2) scan_sealed(20000);
-        if (steps > 3) fence_answered(true, RUN_A);
-        if (steps > 4) merge_answered(MERGE_DONE);
-        if (steps > 5)
-            while (world->merges.n > 0)
-                merge_answered(MERGE_DONE);
+        gone_so_far(steps);
         sync_abandon(world->s);
         forget_did();
         if (world->claims.n > 0) claim_answered(CLAIM_STANDS, 20000, 0);
         if (world->scans.n > 0) scan_sealed(20000);
         if (world->fences.n > 0) fence_answered(true, RUN_A);
-        while (world->merges.n > 0)
-            merge_answered(MERGE_DONE);
+        merges_end();
         if (world->discards.n > 0) discard_answered(true);
         assert_did("");
     }

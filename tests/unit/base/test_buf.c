@@ -2,7 +2,6 @@
 #include "lib/unit.h"
 
 #include "base/heap.h"
-#include "base/slice.h"
 #include "lib/dice.h"
 
 UNIT(puts_and_prints)

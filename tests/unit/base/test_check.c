@@ -6,8 +6,6 @@
 #include "base/sm.h"
 #include "lib/child.h"
 
-#include <signal.h>
-
 static void break_precondition(void *arg)
 {
     PRE(arg != NULL);

@@ -5,7 +5,6 @@
 #include "lib/child.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 struct plan {
     const char *asked;

@@ -1,7 +1,6 @@
 /* Numbers: exactly the strictness of Redis, checked against libc; hex. */
 #include "lib/unit.h"
 
-#include "base/slice.h"
 #include "lib/dice.h"
 
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 /* Slices: comparing, and showing bytes of others in texts of ours. */
 #include "lib/unit.h"
 
-#include "base/slice.h"
-
 UNIT(compares)
 {
     struct slice nothing = {NULL, 0};

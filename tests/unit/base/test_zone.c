@@ -2,7 +2,6 @@
  * changes and around them, and far beyond; damaged files; and names of no zone. */
 #include "lib/unit.h"
 
-#include "base/slice.h"
 #include "base/zone.h"
 
 #include <stdio.h>

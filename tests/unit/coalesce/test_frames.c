@@ -1,8 +1,6 @@
 /* test_frames.c - hits into frames and out of them: running values, order, ZADDs, locks, dues, errors. */
 #include "unit/coalesce/world.h"
 
-#include "base/stats.h"
-
 #include "coalesce/inside.h"
 
 /* --- running values and order --- */

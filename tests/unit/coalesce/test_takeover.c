@@ -1,8 +1,6 @@
 /* test_takeover.c - which journals are taken over, and when it is looked for them again. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/coalesce.h"
-
 #define EVERY_MS 10000
 #define MINE "unit:0123456789abcdef"
 

@@ -4,7 +4,6 @@
 #include "mysql/ledger.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 static struct error e;
 

@@ -1,5 +1,4 @@
 /* The fast parser of a hit must see exactly what the general parser sees, or nothing. */
-#include "base/slice.h"
 #include "lib/dice.h"
 #include "lib/unit.h"
 #include "protocol/request.h"

@@ -1,6 +1,5 @@
 /* Requests by format have the bytes that the pieces have, and answers are taken apart. */
 #include "lib/redis_world.h"
-#include "redis/ask.h"
 #include <inttypes.h>
 
 static void assert_same(struct buf *a, struct buf *b)

@@ -2,7 +2,6 @@
 #include "base/heap.h"
 #include "lib/redis_world.h"
 #include "redis/batch.h"
-#include "redis/check_op.h"
 #include "redis/index.h"
 
 #define ID(n) "0000000000000000000000000000000" #n

@@ -1,6 +1,5 @@
 /* The cleaner's requests on a real server, with times around Redis' own now. */
 #include "base/heap.h"
-#include "base/slice.h"
 #include "lib/child.h"
 #include "lib/dice.h"
 #include "lib/redis_world.h"

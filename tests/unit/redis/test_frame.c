@@ -3,7 +3,6 @@
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/frame_cell.h"
-#include "redis/ask.h"
 #include "unit/redis/frames_world.h"
 
 #define KEY "s1:unique_visitors:daily"

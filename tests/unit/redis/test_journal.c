@@ -1,6 +1,5 @@
 /* Journals on a real server: what frames leave of them, which life owns them, and how a dead service's journal is taken over. */
 #include "base/heap.h"
-#include "redis/ask.h"
 #include "redis/batch.h"
 #include "unit/redis/frames_world.h"
 

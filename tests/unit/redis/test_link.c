@@ -2,7 +2,6 @@
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/redis_fake.h"
-#include "redis/ask.h"
 #include <netdb.h>
 
 struct asked { /* what became of a request */

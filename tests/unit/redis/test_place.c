@@ -1,7 +1,6 @@
 /* Which server is Redis: one server for all links, whichever comes up where, and what an answer says of it. */
 #include "lib/redis_world.h"
 
-#include "redis/ask.h"
 #include "redis/link_in.h"
 #include "redis/reader.h"
 

@@ -1,7 +1,6 @@
 /* Reads of series, timeboxes, events and visitors on a real server: what they answer, also in many pieces and while
  * others write between them; what is cached, and what is not. */
 #include "base/heap.h"
-#include "base/slice.h"
 #include "lib/redis_world.h"
 #include "redis/query_op.h"
 #include "series/names.h"

@@ -2,13 +2,10 @@
  * came. */
 #include "lib/unit.h"
 
-#include "base/clock.h"
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/dice.h"
 #include "series/batch.h"
-
-#include <signal.h>
 
 #define MODEL_HASHES 12
 #define MODEL_ROWS 300

@@ -7,8 +7,6 @@
 #include "lib/dice.h"
 #include "series/counter.h"
 
-#include <signal.h>
-
 #define HEX "00112233445566778899aabbccddeeff"
 #define CLAIMED_END "_00112233445566778899aabbccddeeff"
 #define CLAIMED "x_00112233445566778899aabbccddeeff"

@@ -4,9 +4,6 @@
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/frame_cell.h"
-#include "series/frame.h"
-
-#include <signal.h>
 
 static struct counter counters[3];
 static size_t allocations;

@@ -4,8 +4,6 @@
 #include "lib/dice.h"
 #include "series/counter.h"
 
-#include <stdio.h>
-
 static struct value_type type_of(const char *text)
 {
     struct value_type t;

@@ -1,7 +1,6 @@
 /* Slots as a cluster has them, and the tags of lanes. */
 #include "lib/unit.h"
 
-#include "base/slice.h"
 #include "series/names.h"
 
 #include <stdio.h>

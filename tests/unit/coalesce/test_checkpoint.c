@@ -504,27 +504,6 @@ JOURNALS_TEST(stopping_brings_home_at_once)
     nothing_goes();
 }
 
-/* --- refused --- */
-
-JOURNALS_TEST(what_opened_a_journal_and_was_refused_opens_it_again)
-{
-    bounds(2, 500);
-    known("s");
-    known("t");
-    series('a', "s", 1, NOW);
-    series('a', "t", 1, NOW);
-    turn();
-    assert_true(world->frame->appends[0].opens);
-    frame_refused("OOM full");
-    series('a', "s", 2, NOW);
-    series('a', "t", 3, NOW);
-    turn();
-    assert_true(world->frame->appends[0].opens);
-    frame_applied();
-    assert_int_equal(waits_in(FIRST, "s"), 2);
-    assert_int_equal(waits_in(FIRST, "t"), 3);
-}
-
 /* --- cut --- */
 
 JOURNALS_TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again)

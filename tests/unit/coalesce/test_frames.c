@@ -77,25 +77,6 @@ TEST(a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once)
     assert_true(coalesce_idle(world->c));
 }
 
-TEST(one_frame_is_out_and_the_next_collects)
-{
-    hit_goes('a', "p1", "5", 1);
-    HIT('b', "p1", "5", 1);
-    hit_goes('c', "p1", "6", 1);
-    turn();
-    assert_did("F");
-    frame_applied();
-    assert_told('a', ":1\r\n");
-    assert_told('b', "");
-    turn();
-    assert_did("aF");
-    assert_int_equal(world->frame->cells_n, 2);
-    assert_int_equal(world->frame->seq, 2);
-    frame_applied();
-    assert_told('b', ":2\r\n");
-    assert_told('c', ":1\r\n");
-}
-
 TEST(who_has_gone_is_told_nothing_and_owes_nothing)
 {
     HIT('a', "p1", "5", 1);
@@ -458,23 +439,6 @@ TEST(counted_are_hits_that_were)
     hit_goes('a', "p1", "6", 3);
     frame_refused("OOM full");
     assert_int_equal(client('a')->o.counted, 2);
-}
-
-TEST(a_refused_correction_is_carried_over)
-{
-    hit_goes('a', "p1", "5", 5);
-    frame_applied_but("5", "WRONGTYPE no hash");
-    HIT('a', "p1", "6", 3);
-    hit_goes('a', "s1:v", "20140920", 11);
-    assert_int_equal(share("views"), -2);
-    assert_int_equal(share("visitors"), 11);
-    frame_refused("OOM full");
-    world->mono_ms += 1000;
-    turn();
-    assert_int_equal(share("views"), -5);
-    assert_int_equal(share("visitors"), 0);
-    frame_applied();
-    assert_int_equal(world->accepted, 0);
 }
 
 /* --- the heap and the numbers --- */

@@ -447,13 +447,6 @@ static bool stands(const char *name, int64_t n, int64_t at)
     return alone;
 }
 
-static bool has_place(const char *name, const char *bucket)
-{
-    char field[32];
-    snprintf(field, sizeof field, "tb %s", bucket);
-    return row(name, field) != 0;
-}
-
 TEST(a_bucket_that_stood_is_hit_alone)
 {
     assert_false(stands("b", 1, NOW));
@@ -502,17 +495,6 @@ TEST(an_error_forgets_that_a_bucket_stands)
     assert_false(stands("b", 1, NOW));
 }
 
-/* Another program deletes both keys between two hits. */
-static void deleted(void)
-{
-    stands("b", 1, NOW);
-    world->rows_n = 0;
-    assert_true(stands("b", 5, NOW));
-    assert_false(has_place("b", "1699999980"));
-    assert_false(coalesce_idle(world->c));
-    forget_did();
-}
-
 /* --- cuts --- */
 
 static void sent_all_kinds(void)
@@ -550,33 +532,6 @@ TEST(so_has_one_without_cells)
     assert_did("Lab");
     assert_told('a', LOST);
     assert_told('b', ":1\r\n");
-    assert_true(coalesce_idle(world->c));
-}
-
-TEST(an_owed_place_in_a_frame_given_up_is_owed_again)
-{
-    deleted();
-    buf_reset(&client('a')->o.out);
-    box('a', "c", 1, NOW);
-    turn();
-    assert_true(sent_at("b", BUCKET)->owed);
-    cut();
-    tick_after(5000);
-    assert_told('a', UNKNOWN);
-    link_ready(RUN_B, 8);
-    turn();
-    assert_int_equal(world->frame->ops_n, 1);
-    assert_true(sent_at("b", BUCKET)->owed);
-}
-
-TEST(ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again)
-{
-    box('a', "b", 1, NOW);
-    turn_cut();
-    tick_after(5000);
-    assert_told('a', UNKNOWN);
-    link_ready(RUN_B, 8);
-    nothing_goes();
     assert_true(coalesce_idle(world->c));
 }
 

@@ -149,16 +149,6 @@ TEST(missing_fields_hold_the_batch_and_are_looked_at_again)
 
 /* --- FENCE --- */
 
-TEST(a_lost_fence_goes_back_to_scan)
-{
-    run_to_scan(1);
-    scan_sealed(1);
-    fence_answered(false, RUN_A);
-    assert_did("CSF");
-    tick_after(5000);
-    assert_did("SF");
-}
-
 TEST(a_fence_of_another_process_than_was_scanned_does_not_count)
 {
     run_to_scan(1);

@@ -215,13 +215,3 @@ TEST(refused_nothing_is_taken_back)
     assert_did("");
     assert_true(coalesce_idle(world->c));
 }
-
-TEST(what_was_not_sent_fails_at_once)
-{
-    TOKEN('a', "p1", "5", 3, "x");
-    cut();
-    assert_told('a', REFUSED "\r\n");
-    link_ready(RUN_A, 8);
-    nothing_goes();
-    assert_true(coalesce_idle(world->c));
-}

@@ -8,6 +8,21 @@
 
 static int answers;
 
+/* The callback of such a request. */
+#define COUNTS(name, type)                                                                                   \
+    static void name(struct type *request)                                                                   \
+    {                                                                                                        \
+        answers++;                                                                                           \
+    }
+
+/* Until it is answered. */
+#define ANSWERED(call)                                                                                       \
+    do {                                                                                                     \
+        int before_ = answers;                                                                               \
+        call;                                                                                                \
+        WAIT_UNTIL(world, answers == before_ + 1);                                                           \
+    } while (0)
+
 static void batch_make(struct world *w, const char *id, const char *owner, const char *counter,
                        int64_t age_ms)
 {
@@ -16,24 +31,19 @@ static void batch_make(struct world *w, const char *id, const char *owner, const
     redis_do("ZADD tally:batches %lld %s", (long long)(wall_ms() - age_ms), id);
 }
 
-static void on_adopt(struct adopt *a)
-{
-    answers++;
-}
+COUNTS(on_adopt, adopt)
 
 /* Adopts, and says which, as a word of the last digits of the ids. */
 static const char *adopt(struct world *w, enum adopt_mode mode, bool dry, struct adopt *a)
 {
     static char digits[16];
-    int before = answers;
     *a = (struct adopt){.mode = mode,
                         .stale_ms = 60000,
                         .limit = a->limit > 0 ? a->limit : 100,
                         .dry_run = dry,
                         .counters = &w->counters,
                         .done = on_adopt};
-    redis_adopt(&w->link, a);
-    WAIT_UNTIL(w, answers == before + 1);
+    ANSWERED(redis_adopt(&w->link, a));
     assert_true(a->ids_n < sizeof digits);
     memset(digits, 0, sizeof digits);
     for (uint32_t i = 0; i < a->ids_n && i < sizeof digits; i++)
@@ -119,24 +129,18 @@ WORLD_TEST(test_adopt_dead)
     assert_true(a.lost);
 }
 
-static void on_standing(struct standing *s)
-{
-    answers++;
-}
+COUNTS(on_standing, standing)
 
 WORLD_TEST(test_standing)
 {
     struct standing s = {.done = on_standing};
     five_batches(world);
     redis_do("HSET tally:batch:" ID(2) " =s77:product_views 1");
-    answers = 0;
-    redis_standing(&world->link, &s);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_standing(&world->link, &s));
     assert_int_equal(s.ids_n, 5);
     heap_free(s.ids);
     s.key = SLICE("s77:product_views");
-    redis_standing(&world->link, &s);
-    WAIT_UNTIL(world, answers == 2);
+    ANSWERED(redis_standing(&world->link, &s));
     assert_int_equal(s.ids_n, 1);
     assert_int_equal(s.ids[0].bytes[15], 2);
     assert_false(s.lost);
@@ -145,8 +149,7 @@ WORLD_TEST(test_standing)
         "EVAL %s 1 tally:batch:" ID(4),
         "return redis.call('HSET', KEYS[1], 'packed', cmsgpack.pack({'s78:product_views', {'1', '2'}}))");
     s.key = SLICE("s78:product_views");
-    redis_standing(&world->link, &s);
-    WAIT_UNTIL(world, answers == 3);
+    ANSWERED(redis_standing(&world->link, &s));
     assert_int_equal(s.ids_n, 1);
     assert_int_equal(s.ids[0].bytes[15], 4);
     heap_free(s.ids);
@@ -157,24 +160,19 @@ WORLD_TEST(test_standing_history)
 {
     struct standing s = {.done = on_standing};
     redis_do("SET tally:seq:shop:%s 7", world->life.id);
-    answers = 0;
     redis_link_numbered(&world->link, 7);
-    redis_standing(&world->link, &s);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_standing(&world->link, &s));
     assert_false(s.lost);
     assert_int_equal(strlen(s.replid), 40);
     heap_free(s.ids);
     redis_link_numbered(&world->link, 8);
-    redis_standing(&world->link, &s);
-    WAIT_UNTIL(world, answers == 2 && world->downs == 1);
+    ANSWERED(redis_standing(&world->link, &s));
+    WAIT_UNTIL(world, world->downs == 1);
     assert_true(s.lost);
     assert_non_null(strstr(world->why, "another server's data"));
 }
 
-static void on_instance(struct redis_instance *i)
-{
-    answers++;
-}
+COUNTS(on_instance, redis_instance)
 
 WORLD_TEST(test_beat_and_instance)
 {
@@ -186,9 +184,7 @@ WORLD_TEST(test_beat_and_instance)
     assert_true(batch_id_read(SLICE(ID(3)), &ids[0]));
     assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not exist: is not added */
     redis_beat(&world->link, &world->life, SLICE("web1"), ids, 2);
-    answers = 0;
-    redis_instance(&world->link, &i);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_instance(&world->link, &i));
     assert_false(i.taken);
     assert_true(slice_ends(slice_str(i.holder), SLICE("|web1")));
     assert_true(wall_ms() - atoll(redis_do("ZSCORE tally:batches " ID(3))) < 5000);
@@ -196,14 +192,12 @@ WORLD_TEST(test_beat_and_instance)
     assert_in_range(atoll(redis_do("TTL tally:instance:shop")), 20, 30);
     life_init(&other, SLICE("shop"));
     i.life = &other;
-    redis_instance(&world->link, &i);
-    WAIT_UNTIL(world, answers == 2);
+    ANSWERED(redis_instance(&world->link, &i));
     assert_true(i.taken);
     assert_true(i.linked); /* world->link itself carries that life's name */
     redis_has("OK", "CONFIG SET maxmemory 0");
     redis_has("OK", "SET tally:instance:shop fedcba9876543210|web1");
-    redis_instance(&world->link, &i);
-    WAIT_UNTIL(world, answers == 3);
+    ANSWERED(redis_instance(&world->link, &i));
     assert_true(i.taken);
     assert_false(i.linked);
 }
@@ -212,13 +206,11 @@ WORLD_TEST(test_beat_and_instance)
 WORLD_TEST(test_beat_ends_ttls)
 {
     struct redis_instance i = {.life = &world->life, .done = on_instance};
-    int before = answers;
     redis_do("HSET s1:product_views 1 1");
     redis_do("ZADD tally:dirty 7 s1:product_views 8 s2:product_views");
     redis_do("EXPIRE s1:product_views 1000");
     redis_beat(&world->link, &world->life, SLICE("web1"), NULL, 0);
-    redis_instance(&world->link, &i);
-    WAIT_UNTIL(world, answers == before + 1);
+    ANSWERED(redis_instance(&world->link, &i));
     redis_has("-1", "TTL s1:product_views");
 }
 
@@ -233,46 +225,30 @@ static void on_batch(void *arg, const struct batch_seen *b)
     ++*(int *)arg;
 }
 
-static void on_list(struct batch_list *b)
-{
-    answers++;
-}
+COUNTS(on_list, batch_list)
 
 WORLD_TEST(test_list)
 {
     int n = 0;
     struct batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
     five_batches(world);
-    answers = 0;
-    redis_batch_list(&world->link, &b);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_batch_list(&world->link, &b));
     assert_int_equal(n, 5);
     assert_false(b.lost);
 }
 
 /* --- the indexes --- */
 
-static void on_due(struct due_poll *d)
-{
-    answers++;
-}
+COUNTS(on_due, due_poll)
 
-static void on_restore(struct redis_restore *r)
-{
-    answers++;
-}
+COUNTS(on_restore, redis_restore)
 
-static void on_state(struct dirty_state *d)
-{
-    answers++;
-}
+COUNTS(on_state, dirty_state)
 
 static void due(struct world *w, struct due_poll *d)
 {
-    int before = answers;
     d->done = on_due;
-    redis_due(&w->link, d);
-    WAIT_UNTIL(w, answers == before + 1);
+    ANSWERED(redis_due(&w->link, d));
 }
 
 static void due_free(struct due_poll *d)
@@ -324,41 +300,31 @@ WORLD_TEST(test_held)
     }
     redis_do("CONFIG SET maxmemory 1");
     redis_hold_names(&world->link, names, 1200);
-    answers = 0;
-    redis_dirty_state(&world->link, &d);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_dirty_state(&world->link, &d));
     assert_int_equal(d.dirty, 0);
     assert_int_equal(d.held, 1200);
     assert_int_equal(d.lowest_ms, INT64_MAX);
-    redis_restore(&world->link, &r);
-    WAIT_UNTIL(world, answers == 2);
+    ANSWERED(redis_restore(&world->link, &r));
     assert_int_equal(r.restored, 600);
     assert_false(r.lost);
-    redis_dirty_state(&world->link, &d);
-    WAIT_UNTIL(world, answers == 3);
+    ANSWERED(redis_dirty_state(&world->link, &d));
     assert_int_equal(d.dirty, 600);
     assert_int_equal(d.held, 600);
     assert_int_equal(d.lowest_ms, 5000);
-    redis_restore(&world->link, &r);
-    WAIT_UNTIL(world, answers == 4);
+    ANSWERED(redis_restore(&world->link, &r));
     assert_int_equal(r.restored, 0);
 }
 
-static void on_gen(struct gen_read *g)
-{
-    answers++;
-}
+COUNTS(on_gen, gen_read)
 
 WORLD_TEST(test_gen)
 {
     static const struct {
         uint64_t least, gen;
     } steps[] = {{0, 0}, {5, 5}, {3, 5}, {0, 5}};
-    answers = 0;
     for (int i = 0; i < 4; i++) {
         struct gen_read g = {.accept = i > 0, .least = steps[i].least, .realm = {{7}}, .done = on_gen};
-        redis_gen(&world->link, &g);
-        WAIT_UNTIL(world, answers == i + 1);
+        ANSWERED(redis_gen(&world->link, &g));
         assert_false(g.lost);
         assert_int_equal(g.gen, steps[i].gen);
         assert_int_equal(g.realm.bytes[0], i > 0 ? 7 : 0);
@@ -367,10 +333,7 @@ WORLD_TEST(test_gen)
 
 /* --- other lives, and what is fit --- */
 
-static void on_kill(struct redis_kill *k)
-{
-    answers++;
-}
+COUNTS(on_kill, redis_kill)
 
 WORLD_TEST(test_kill_lives)
 {
@@ -383,9 +346,7 @@ WORLD_TEST(test_kill_lives)
         clients[i] = redisConnectUnix(world->server.socket);
         freeReplyObject(redisCommand(clients[i], "CLIENT SETNAME %s", names[i]));
     }
-    answers = 0;
-    redis_kill_lives(&world->link, &k);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_kill_lives(&world->link, &k));
     assert_false(k.lost);
     assert_int_equal(k.killed, 2);
     for (int i = 0; i < 5; i++) {
@@ -394,8 +355,7 @@ WORLD_TEST(test_kill_lives)
         if (r != NULL) freeReplyObject(r);
         redisFree(clients[i]);
     }
-    redis_kill_lives(&world->link, &k);
-    WAIT_UNTIL(world, answers == 2);
+    ANSWERED(redis_kill_lives(&world->link, &k));
     assert_int_equal(k.killed, 0);
     assert_int_equal(world->downs, 0);
 }
@@ -408,48 +368,45 @@ UNIT(test_check)
                                             .policy = "noeviction",
                                             .appendfsync = "everysec",
                                             .version_text = "7.0.15"};
-    struct redis_facts f = good;
-    struct error e;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
-    strcpy(f.policy, "volatile-ttl");
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "maxmemory-policy is volatile-ttl"));
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_NONE);
-    f = good;
-    f.aof_on = false;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "CONFIG SET appendonly yes"));
-    f = good;
-    strcpy(f.appendfsync, "no");
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "CONFIG SET appendfsync everysec"));
-    f.appendfsync[0] = '\0';
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "redis.durability: replicas"));
-    f.version = REDIS_WAITAOF_TRUE;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
-    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "tallyd cannot read appendfsync"));
-    f.aof_on = false;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_REPLICAS, &e), ERR_NONE);
-    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_REPLICAS), "a failover loses"));
-    strcpy(f.policy, "volatile-lru");
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_REPLICAS, &e), ERR_CONFIG);
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_NONE);
-    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_NOTHING), "count twice"));
-    f = good;
-    f.version = 60214;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);
-    f = good;
-    f.cluster = true;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);
-    f = good;
-    f.policy[0] = '\0';
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    f = good;
-    f.master = false;
-    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);
-    assert_non_null(strstr(redis_check_promise(&good, REDIS_KEEPS_DISK), "2 s"));
+    enum { NO_AOF = 1, CLUSTER, REPLICA };
+    static const struct {
+        const char *policy, *appendfsync;
+        int version, but;
+        enum redis_keeps keeps;
+        const char *refused; /* NULL: it is fit */
+        const char *promise; /* NULL: not asked */
+    } rows[] = {
+        {"noeviction", "everysec", 70015, 0, REDIS_KEEPS_DISK, NULL, "2 s"},
+        {"volatile-ttl", "everysec", 70015, 0, REDIS_KEEPS_DISK, "maxmemory-policy is volatile-ttl", NULL},
+        {"volatile-ttl", "everysec", 70015, 0, REDIS_KEEPS_NOTHING, NULL, NULL},
+        {"noeviction", "everysec", 70015, NO_AOF, REDIS_KEEPS_DISK, "CONFIG SET appendonly yes", NULL},
+        {"noeviction", "no", 70015, 0, REDIS_KEEPS_DISK, "CONFIG SET appendfsync everysec", NULL},
+        {"noeviction", "", 70015, 0, REDIS_KEEPS_DISK, "redis.durability: replicas", NULL},
+        {"noeviction", "", REDIS_WAITAOF_TRUE, 0, REDIS_KEEPS_DISK, NULL, "tallyd cannot read appendfsync"},
+        {"noeviction", "", REDIS_WAITAOF_TRUE, NO_AOF, REDIS_KEEPS_DISK, "", NULL},
+        {"noeviction", "", REDIS_WAITAOF_TRUE, NO_AOF, REDIS_KEEPS_REPLICAS, NULL, "a failover loses"},
+        {"volatile-lru", "", REDIS_WAITAOF_TRUE, NO_AOF, REDIS_KEEPS_REPLICAS, "", NULL},
+        {"volatile-lru", "", REDIS_WAITAOF_TRUE, NO_AOF, REDIS_KEEPS_NOTHING, NULL, "count twice"},
+        {"noeviction", "everysec", 60214, 0, REDIS_KEEPS_NOTHING, "", NULL},
+        {"noeviction", "everysec", 70015, CLUSTER, REDIS_KEEPS_NOTHING, "", NULL},
+        {"", "everysec", 70015, 0, REDIS_KEEPS_DISK, "", NULL},
+        {"noeviction", "everysec", 70015, REPLICA, REDIS_KEEPS_NOTHING, "", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct redis_facts f = good;
+        struct error e = {0};
+        strcpy(f.policy, rows[i].policy);
+        strcpy(f.appendfsync, rows[i].appendfsync);
+        f.version = rows[i].version;
+        f.aof_on = rows[i].but != NO_AOF;
+        f.cluster = rows[i].but == CLUSTER;
+        f.master = rows[i].but != REPLICA;
+        enum err expected = rows[i].refused == NULL ? ERR_NONE : ERR_CONFIG;
+        assert_int_equal(redis_check_facts(&f, rows[i].keeps, &e), expected);
+        if (rows[i].refused != NULL) assert_non_null(strstr(e.text, rows[i].refused));
+        if (rows[i].promise != NULL)
+            assert_non_null(strstr(redis_check_promise(&f, rows[i].keeps), rows[i].promise));
+    }
 }
 
 UNIT(test_advice)

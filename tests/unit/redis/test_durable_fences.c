@@ -63,6 +63,14 @@ static int got_close(void **state)
     return 0;
 }
 
+static bool passes(struct fence *f)
+{
+    int before = g->answers;
+    redis_fence(&g->fs, f);
+    WAIT_UNTIL(g->w, g->answers == before + 1);
+    return f->passed;
+}
+
 /* A child that never ends while nothing is synced beside one: no timed fence passes. */
 static void fences_stall(struct world *w)
 {
@@ -110,9 +118,7 @@ ALWAYS_TEST(test_nothing_is_synced)
 {
     fences_stall(world);
     g->fs.wait_ms = 300;
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(world, g->answers == 1);
-    assert_false(g->f[0].passed);
+    assert_false(passes(&g->f[0]));
     assert_non_null(strstr(g->f[0].text, "CONFIG SET no-appendfsync-on-rewrite no"));
     g->fs.wait_ms = 10000;
     redis_fence(&g->fs, &g->f[1]);
@@ -134,28 +140,20 @@ ALWAYS_TEST(test_always_and_nothing)
     redis_do("CONFIG SET appendonly no");
     redis_link_cut(&world->link, "for the test");
     WAIT_UNTIL(world, world->ups == 2);
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(world, g->answers == 4);
-    assert_false(g->f[0].passed);
+    assert_false(passes(&g->f[0]));
     assert_non_null(strstr(g->f[0].text, "CONFIG SET appendonly yes"));
     g->fs.keeps = REDIS_KEEPS_NOTHING;
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(world, g->answers == 5);
-    assert_true(g->f[0].passed);
+    assert_true(passes(&g->f[0]));
 }
 
 /* A fence that would pass does not pass while a failover is under way; after it, it does. */
 ALWAYS_TEST(test_held)
 {
     place_hold(&world->place, true);
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(world, g->answers == 1);
-    assert_false(g->f[0].passed);
+    assert_false(passes(&g->f[0]));
     assert_string_equal(g->f[0].text, "a failover is under way");
     place_hold(&world->place, false);
-    redis_fence(&g->fs, &g->f[1]);
-    WAIT_UNTIL(world, g->answers == 2);
-    assert_true(g->f[1].passed);
+    assert_true(passes(&g->f[1]));
 }
 
 /* It reads the number, too: a lower number than before means other data. */
@@ -164,9 +162,7 @@ TEST(test_other_data)
     g->fs.keeps = REDIS_KEEPS_NOTHING;
     redis_do("SET tally:seq:shop:%s 7", g->w->life.id);
     redis_link_numbered(&g->w->link, 7);
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(g->w, g->answers == 1);
-    assert_true(g->f[0].passed);
+    assert_true(passes(&g->f[0]));
     redis_link_numbered(&g->w->link, 8);
     redis_fence(&g->fs, &g->f[1]);
     WAIT_UNTIL(g->w, g->answers == 2 && g->w->downs == 1);
@@ -191,9 +187,7 @@ TEST(test_replicas_missing)
     world_timed(g->w);
     g->fs.replicas = 1;
     g->fs.wait_ms = 1500;
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(g->w, g->answers == 1);
-    assert_false(g->f[0].passed);
+    assert_false(passes(&g->f[0]));
     assert_non_null(strstr(g->f[0].text, "redis.replicas"));
     assert_true(mono_ms() - g->from_ms >= 1500);
 }
@@ -215,9 +209,7 @@ TEST(test_replica_there)
     g->fs.replicas = 1;
     g->fs.keeps = REDIS_KEEPS_REPLICAS;
     g->fs.wait_ms = 15000;
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(g->w, g->answers == 1);
-    assert_true(g->f[0].passed);
+    assert_true(passes(&g->f[0]));
     redis_server_stop(&replica);
 }
 
@@ -266,9 +258,7 @@ static void wait_answer_and_more(enum redis_keeps keeps, const char *answer, con
     g->fs.keeps = keeps;
     g->fs.replicas = 2;
     g->fs.wait_ms = 0; /* asked once */
-    redis_fence(&g->fs, &g->f[0]);
-    WAIT_UNTIL(g->w, g->answers == 1);
-    assert_int_equal(g->f[0].passed, passed);
+    assert_int_equal(passes(&g->f[0]), passed);
     assert_string_equal(g->f[0].replid, "abc");
     fake_stop(&f);
     got_close(NULL);
@@ -328,9 +318,7 @@ UNIT(test_next_link)
     redis_fence(&g->fs, &g->f[1]);
     WAIT_UNTIL(w, redis_link_is_up(&link));
     for (int i = 2; i < 4; i++) {
-        redis_fence(&g->fs, &g->f[i]);
-        WAIT_UNTIL(w, g->answers == i - 1);
-        assert_true(g->f[i].passed);
+        assert_true(passes(&g->f[i]));
     }
     assert_true(g->fs.mark.n == 1 && next.mark.n == 2);
     assert_memory_equal(next.mark.key.p + next.mark.key.n - 2, ":1", 2);

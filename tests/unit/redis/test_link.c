@@ -429,10 +429,7 @@ WORLD_TEST(test_big)
 static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
-    if (r == NULL)
-        a->nulls++;
-    else
-        a->answers++;
+    on_answer(l, a, r, at);
     if (a->answers + a->nulls < 20) {
         request_words(redis_link_begin(l), "PING");
         redis_link_expect(l, 1, ask_in_callback, a);
@@ -479,11 +476,7 @@ UNIT(test_close_unstarted_and_waiting)
 
 static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct asked *a = arg;
-    if (r == NULL)
-        a->nulls++;
-    else
-        a->answers++;
+    on_answer(l, arg, r, at);
     redis_link_cut(l, "READONLY for the test");
 }
 

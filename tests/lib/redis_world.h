@@ -61,6 +61,25 @@ static inline void world_closed(struct redis_link *l)
         }                                                                                                    \
     } while (0)
 
+static int answers; /* that callbacks of COUNTS() have had in this world */
+
+/* The callback of such a request. */
+#define COUNTS(name, type)                                                                                   \
+    static void name(struct type *request)                                                                   \
+    {                                                                                                        \
+        (void)request;                                                                                       \
+        answers++;                                                                                           \
+    }
+
+/* Asks, and waits for one answer. */
+#define ANSWERED(call)                                                                                       \
+    do {                                                                                                     \
+        int before_ = answers;                                                                               \
+        call;                                                                                                \
+        assert_int_equal(answers, before_); /* never from inside the call */                                 \
+        WAIT_UNTIL(world, answers == before_ + 1);                                                           \
+    } while (0)
+
 static inline void world_counters(struct world *w)
 {
     w->all[0] = (struct counter){.name = SLICE("unique_visitors"),
@@ -101,6 +120,7 @@ static inline void world_link_up(struct world *w, const char *role)
 static inline struct world *world_empty(void)
 {
     struct world *w = world = calloc(1, sizeof *w);
+    answers = 0;
     uv_loop_init(&w->loop);
     uv_timer_init(&w->loop, &w->pulse);
     uv_timer_start(&w->pulse, world_pulse, 10, 10);

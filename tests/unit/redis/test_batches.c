@@ -6,23 +6,6 @@
 
 #define ID(n) "0000000000000000000000000000000" #n
 
-static int answers;
-
-/* The callback of such a request. */
-#define COUNTS(name, type)                                                                                   \
-    static void name(struct type *request)                                                                   \
-    {                                                                                                        \
-        answers++;                                                                                           \
-    }
-
-/* Until it is answered. */
-#define ANSWERED(call)                                                                                       \
-    do {                                                                                                     \
-        int before_ = answers;                                                                               \
-        call;                                                                                                \
-        WAIT_UNTIL(world, answers == before_ + 1);                                                           \
-    } while (0)
-
 static void batch_make(struct world *w, const char *id, const char *owner, const char *counter,
                        int64_t age_ms)
 {

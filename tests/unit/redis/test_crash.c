@@ -14,8 +14,6 @@ struct plan { /* what the child does; the server is the parent's */
     struct batch_id id;
 };
 
-static int answers;
-
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
     answers++;
@@ -24,18 +22,9 @@ static void on_claim(void *arg, struct claim *c)
 {
     answers++;
 }
-static void on_scan(struct scan *s)
-{
-    answers++;
-}
-static void on_fence(struct fence *f)
-{
-    answers++;
-}
-static void on_discard(struct discard *d)
-{
-    answers++;
-}
+COUNTS(on_scan, scan)
+COUNTS(on_fence, fence)
+COUNTS(on_discard, discard)
 
 /* A frame, its claim, scan, fence and discard, one after the other. */
 static void whole_way(void *arg)
@@ -69,17 +58,12 @@ static void whole_way(void *arg)
     WAIT_UNTIL(w, w->ups == 1);
     frame_add_hash(&f, NULL, key)->zadd = true;
     frame_add_cell(&f, 0, SLICE("20140920"), 3);
-    redis_frames_send(&frames, &f);
-    WAIT_UNTIL(w, answers == 1);
-    redis_frames_claim(&frames, &claim);
-    WAIT_UNTIL(w, answers == 2);
+    ANSWERED(redis_frames_send(&frames, &f));
+    ANSWERED(redis_frames_claim(&frames, &claim));
     batch_init(&batch, &plan->id);
-    redis_scan(&scans, &scan);
-    WAIT_UNTIL(w, answers == 3);
-    redis_fence(&fences, &fence);
-    WAIT_UNTIL(w, answers == 4);
-    redis_discard(&w->link, &discard);
-    WAIT_UNTIL(w, answers == 5);
+    ANSWERED(redis_scan(&scans, &scan));
+    ANSWERED(redis_fence(&fences, &fence));
+    ANSWERED(redis_discard(&w->link, &discard));
 }
 
 /* Waits for it: what the socket took is run by Redis, whether we live or not. */

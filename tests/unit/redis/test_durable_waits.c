@@ -7,13 +7,10 @@ static struct world *w;
 static struct redis_link wait_link;
 static struct redis_waits waits;
 static struct redis_durable all[3];
-static int answers, ends;
+static int ends;
 static bool everybody_left;
 
-static void on_durable(struct redis_durable *d)
-{
-    answers++;
-}
+COUNTS(on_durable, redis_durable)
 
 static bool on_left(struct redis_durable *d)
 {
@@ -35,7 +32,7 @@ static int begin(void **state)
     w = world_open(); /* its link says where the server is */
     world_link(w, &wait_link, "wait");
     redis_waits_init(&waits, &wait_link, &w->life, false);
-    answers = ends = 0;
+    ends = 0;
     everybody_left = false;
     for (int i = 0; i < 3; i++)
         all[i] = (struct redis_durable){.left = on_left, .done = on_durable};
@@ -213,9 +210,7 @@ static int end_fences(void **state)
 
 static void a_round(void)
 {
-    int before = answers;
-    ask(0, 0, 0);
-    WAIT_UNTIL(w, answers == before + 1);
+    ANSWERED(ask(0, 0, 0));
 }
 
 /* Its write is done, and no look is under way. */

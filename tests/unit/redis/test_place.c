@@ -174,14 +174,14 @@ static void answer_ignored(struct redis_link *l, void *arg, const struct redis_a
     ++*(int *)arg;
 }
 
-static void script(struct redis_link *l, const char *text, int *answers)
+static void script(struct redis_link *l, const char *text, int *told)
 {
     struct buf *out = redis_link_begin(l);
     request_array(out, 3);
     REQUEST_LIT(out, "EVAL");
     request_text(out, text);
     REQUEST_LIT(out, "0");
-    redis_link_expect(l, 1, answer_ignored, answers);
+    redis_link_expect(l, 1, answer_ignored, told);
     redis_link_flush(l);
 }
 
@@ -194,12 +194,12 @@ UNIT(an_answer_that_says_elsewhere_dooms_all_links)
     redis_link_start(&second);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
-        int answers = 0, downs = w->downs;
+        int told = 0, downs = w->downs;
         char text[100];
         snprintf(text, sizeof text, "return {1, {redis.error_reply('%s')}}", words[i]);
-        script(&second, text, &answers);
+        script(&second, text, &told);
         WAIT_UNTIL(w, w->downs == downs + 2);
-        assert_int_equal(answers, 1);
+        assert_int_equal(told, 1);
         assert_string_equal(w->why, words[i]);
     }
     WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
@@ -209,14 +209,14 @@ UNIT(an_answer_that_says_elsewhere_dooms_all_links)
 UNIT(other_errors_leave_the_link)
 {
     struct world *w = two_links();
-    int answers = 0;
-    script(&w->link, "return redis.error_reply('MOVEDON x')", &answers);
-    script(&w->link, "return redis.error_reply('OOM x')", &answers);
-    script(&w->link, "return 'MOVED 1 a:1'", &answers);
-    WAIT_UNTIL(w, answers == 3);
+    int told = 0;
+    script(&w->link, "return redis.error_reply('MOVEDON x')", &told);
+    script(&w->link, "return redis.error_reply('OOM x')", &told);
+    script(&w->link, "return 'MOVED 1 a:1'", &told);
+    WAIT_UNTIL(w, told == 3);
     assert_int_equal(doubts, 0);
-    script(&w->link, "return redis.error_reply('NOREPLICAS x')", &answers);
-    WAIT_UNTIL(w, answers == 4);
+    script(&w->link, "return redis.error_reply('NOREPLICAS x')", &told);
+    WAIT_UNTIL(w, told == 4);
     assert_int_equal(doubts, 1);
     assert_true(redis_link_is_up(&w->link));
     two_end(w);

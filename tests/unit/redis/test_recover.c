@@ -6,8 +6,6 @@
 
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-static int answers;
-
 struct seen {
     int leftovers, with_id;
     char names[512];
@@ -24,17 +22,11 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
              SLICE_ARG(key), SLICE_ARG(pending), SLICE_ARG(c->name));
 }
 
-static void on_walk(struct redis_walk *w)
-{
-    answers++;
-}
+COUNTS(on_walk, redis_walk)
 
 static void walk(struct world *w, struct redis_walk *k)
 {
-    int before = answers;
-    redis_walk(&w->link, k);
-    assert_int_equal(answers, before);
-    WAIT_UNTIL(w, answers == before + 1);
+    ANSWERED(redis_walk(&w->link, k));
 }
 
 WORLD_TEST(test_walk_restores)
@@ -113,22 +105,17 @@ WORLD_TEST(test_walk_stopped)
 
 /* --- leftovers --- */
 
-static void on_claimed(struct redis_leftover *o)
-{
-    answers++;
-}
+COUNTS(on_claimed, redis_leftover)
 
 static const char *claim(struct world *w, struct redis_leftover *o)
 {
     static char hex[33];
-    int before = answers;
     o->done = on_claimed;
     o->counter = &w->all[1];
     o->life = &w->life;
     batch_id_draw(&o->id);
     batch_id_hex(&o->id, hex);
-    redis_leftover(&w->link, o);
-    WAIT_UNTIL(w, answers == before + 1);
+    ANSWERED(redis_leftover(&w->link, o));
     return hex;
 }
 
@@ -203,10 +190,7 @@ static void total_claimed(void *arg, const struct batch_id *id, uint32_t field, 
     if (value.n > 0) s->claimed += number(value) * (field + 1);
 }
 
-static void on_total(struct total_read *t)
-{
-    answers++;
-}
+COUNTS(on_total, total_read)
 
 WORLD_TEST(test_total)
 {
@@ -220,37 +204,31 @@ WORLD_TEST(test_total)
                            .done = on_total,
                            .arg = &s};
     books_make(world);
-    answers = 0;
-    redis_total(&world->link, &t);
-    WAIT_UNTIL(world, answers == 1);
+    ANSWERED(redis_total(&world->link, &t));
     assert_false(t.lost);
     assert_int_equal(t.gen, 7);
     assert_int_equal(s.pending, 10 + 20 * 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
     books_pack(world);
     s = (struct sums){0};
-    redis_total(&world->link, &t);
-    WAIT_UNTIL(world, answers == 2);
+    ANSWERED(redis_total(&world->link, &t));
     assert_int_equal(s.claimed, 70 + 5 * 3);
     t.key = SLICE("s1:product"); /* its bytes are in the packed text, but not as a hash */
-    redis_total(&world->link, &t);
-    WAIT_UNTIL(world, answers == 3);
+    ANSWERED(redis_total(&world->link, &t));
     assert_int_equal(s.claimed, 70 + 5 * 3);
     redis_do("SET s3:product_views word");
     t.key = SLICE("s3:product_views");
-    redis_total(&world->link, &t);
-    WAIT_UNTIL(world, answers == 4);
+    ANSWERED(redis_total(&world->link, &t));
     assert_true(t.lost && !t.cut);
     assert_string_equal(t.text, "WRONGTYPE Operation against a key holding the wrong kind of value");
     redis_link_numbered(&world->link, 1); /* but the server has none */
     t.key = SLICE("s1:product_views");
-    redis_total(&world->link, &t);
-    WAIT_UNTIL(world, answers == 5 && world->ups == 2);
+    ANSWERED(redis_total(&world->link, &t));
+    WAIT_UNTIL(world, world->ups == 2);
     assert_true(t.lost && t.cut);
     redis_link_numbered(&world->link, 0);
     redis_server_kill(&world->server);
-    redis_total(&world->link, &t);
-    WAIT_UNTIL(world, answers == 6);
+    ANSWERED(redis_total(&world->link, &t));
     assert_true(t.lost && t.cut);
 }
 
@@ -283,9 +261,7 @@ static struct hash_read hash_read(struct world *w, const char *key, const char *
 {
     struct hash_read g = {
         .h = {.key = slice_str(key), .bytes_max = 1 << 22, .came = on_hash}, .w = w, .between = between};
-    answers = 0;
-    redis_hash(&w->link, &g.h);
-    WAIT_UNTIL(w, answers == 1);
+    ANSWERED(redis_hash(&w->link, &g.h));
     return g;
 }
 
@@ -326,8 +302,7 @@ WORLD_TEST(test_hash_in_pieces)
     g = (struct hash_read){.h = {.key = SLICE("s1:product_views"), .bytes_max = 100000, .came = on_hash},
                            .w = world};
     redis_do("EVAL %s 0", MANY);
-    redis_hash(&world->link, &g.h);
-    WAIT_UNTIL(world, answers == 2);
+    ANSWERED(redis_hash(&world->link, &g.h));
     assert_int_equal(g.n, -2);
     assert_non_null(strstr(g.h.text, "ERR more than 100000 bytes are pending"));
 }

@@ -455,27 +455,6 @@ UNIT(test_lookups)
 
 #define BAD_MODE "an address whose mode is not that of a socket (an octal number such as 0600, 0660 or 0666)"
 
-UNIT(test_address_parts)
-{
-    struct conf of;
-    struct buf problems = {0};
-    assert_true(conf_parse("t.yaml",
-                           SLICE(MYSQL "listen: { resp: [ \"tls://[::1]:7380\", \"unix:///a\", "
-                                       "\"unix:///b?mode=0600&group=www-data\" ] }\n" COUNTER),
-                           NULL, &of, &problems));
-    const struct address *a = of.listen_resp.all;
-    assert_true(a[0].tls);
-    assert_string_equal(a[0].host, "::1");
-    assert_int_equal(a[0].port, 7380);
-    assert_false(a[1].tls);
-    assert_int_equal(a[1].mode, 0);
-    assert_string_equal(a[1].group, "");
-    assert_string_equal(a[2].path, "/b");
-    assert_int_equal(a[2].mode, 0600);
-    assert_string_equal(a[2].group, "www-data");
-    conf_free(&of);
-}
-
 UNIT(test_addresses)
 {
     static const struct {

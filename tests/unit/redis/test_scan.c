@@ -83,6 +83,13 @@ static void scan(void)
     WAIT_UNTIL(g->w, g->scanned == before + 1);
 }
 
+static void discard(void)
+{
+    int before = g->discards;
+    redis_discard(&g->w->link, &g->d);
+    WAIT_UNTIL(g->w, g->discards == before + 1);
+}
+
 #define scan_is(expected) scan(), assert_int_equal(g->s.outcome, (expected))
 
 #define TEST(f) UNIT_IN(f, got_open, got_close)
@@ -118,8 +125,7 @@ TEST(test_many_hashes)
     scan_is(SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 600);
     assert_int_equal(g->b.hashes_n, 300);
-    redis_discard(&g->w->link, &g->d);
-    WAIT_UNTIL(g->w, g->discards == 1);
+    discard();
     assert_true(g->d.done_ok);
     redis_has("0", "DBSIZE");
 }
@@ -150,8 +156,7 @@ TEST(test_packed)
     assert_int_equal(batch_field(&g->b, &g->b.rows[11]).n, 0);
     assert_slice(batch_value(&g->b, &g->b.rows[11]), "9223372036854775807");
     assert_memory_equal(batch_field(&g->b, &g->b.rows[12]).p, "a\0b\377", 4);
-    redis_discard(&g->w->link, &g->d);
-    WAIT_UNTIL(g->w, g->discards == 1);
+    discard();
     redis_has("0", "DBSIZE");
 }
 
@@ -326,8 +331,7 @@ TEST(test_when_full)
     redis_do("CONFIG SET maxmemory 1");
     scan_is(SCAN_SEALED);
     for (int i = 1; i <= 2; i++) { /* the second finds nothing, and says that it is done */
-        redis_discard(&g->w->link, &g->d);
-        WAIT_UNTIL(g->w, g->discards == i);
+        discard();
         assert_true(g->d.done_ok);
     }
     redis_has("0", "DBSIZE");
@@ -338,13 +342,11 @@ TEST(test_discard_refused)
     make(20, 5);
     scan();
     redis_do("REPLICAOF 127.0.0.1 1");
-    redis_discard(&g->w->link, &g->d);
-    WAIT_UNTIL(g->w, g->discards == 1);
+    discard();
     assert_false(g->d.done_ok);
     assert_true(strncmp(g->d.text, "READONLY", 8) == 0);
     redis_do("REPLICAOF NO ONE");
     redis_server_kill(&g->w->server);
-    redis_discard(&g->w->link, &g->d);
-    WAIT_UNTIL(g->w, g->discards == 2);
+    discard();
     assert_false(g->d.done_ok);
 }

@@ -343,21 +343,6 @@ TEST(another_server_process_needs_no_kill)
     assert_told('a', ":1\r\n");
 }
 
-TEST(the_old_link_is_remembered_while_another_server_answers_for_a_moment)
-{
-    HIT('a', "p1", "5", 1);
-    turn_cut();
-    link_up(RUN_B, 8);
-    cut(); /* before it said anything */
-    forget_did();
-    link_up(RUN_A, 9);
-    assert_did("K");
-    assert_int_equal(world->killed, 7);
-    coalesce_on_killed(world->c);
-    look_answered(NULL);
-    frame_applied();
-}
-
 TEST(a_cut_while_values_are_read_reads_them_again)
 {
     HIT('a', "p1", "5", 1);

@@ -104,18 +104,6 @@ KEPT(what_another_mysql_lacks_is_merged_and_kept_again)
     assert_did("");
 }
 
-KEPT(chunks_of_two_servers_are_merged_again)
-{
-    run_to_merge(1001);
-    forget_did();
-    merge_answered(MERGE_DONE);
-    mysql_away_and_back();
-    merge_answered(MERGE_DONE);
-    assert_int_equal(STAT_GET(batches_kept), 0);
-    tick_after(5000);
-    assert_did("SF");
-}
-
 KEPT(nothing_is_discarded_while_mysql_is_away)
 {
     merge_whole(1);

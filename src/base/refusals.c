@@ -36,38 +36,47 @@ static void reason_of(struct slice error, char *out, size_t size)
     if (n == 0 || strcmp(out, "err") == 0) snprintf(out, size, "other");
 }
 
-static struct refused *refusal_known(const char *reason, const char *beginning)
+static struct refused *refusal_known(const char *reason, const char *fault)
 {
     for (uint32_t i = 0; i < REFUSALS_MAX; i++)
-        if (strcmp(all[i].reason, reason) == 0 && strcmp(all[i].beginning, beginning) == 0) return &all[i];
+        if (strcmp(all[i].reason, reason) == 0 && strcmp(all[i].fault, fault) == 0) return &all[i];
     return NULL;
 }
 
-static void beginning_of(const char *reason, struct slice key, char *out, size_t size)
+/* Of one of the first REFUSAL_FAULTS of its reason and kind; empty: of any other. */
+static void refusal_fault(const char *reason, struct slice error, struct slice key, char *out, size_t size)
 {
-    uint32_t known = 0;
-    size_t n = 0;
-    for (uint32_t i = 0; i < REFUSALS_MAX; i++)
-        known += all[i].beginning[0] != '\0';
-    for (; n < key.n && n + 1 < size && (key.p[n] < '0' || key.p[n] > '9'); n++)
-        out[n] = key.p[n];
+    static const struct slice mark = {"take the prefix '", 17};
+    const char *at = memmem(error.p, error.n, mark.p, mark.n), *end = error.p + error.n;
+    struct slice of = at != NULL ? slice_of(at + mark.n, (size_t)(end - at) - mark.n) : key;
+    size_t n = 0, known = 0;
+    out[n++] = at != NULL ? 'p' : 'k';
+    for (size_t i = 0; i < of.n && n + 1 < size && (at == NULL || of.p[i] != '\''); i++) {
+        char c = at == NULL && of.p[i] >= '0' && of.p[i] <= '9' ? '#' : of.p[i];
+        if (c != '#' || out[n - 1] != '#') out[n++] = c;
+    }
     out[n] = '\0';
-    if (strcmp(reason, "no_counter") != 0 ||
-        (known == REFUSAL_BEGINNINGS && refusal_known(reason, out) == NULL))
-        out[0] = '\0';
+    for (uint32_t i = 0; i < REFUSALS_MAX; i++)
+        known += strcmp(all[i].reason, reason) == 0 && all[i].fault[0] == out[0];
+    if (known == REFUSAL_FAULTS && refusal_known(reason, out) == NULL) out[0] = '\0';
+}
+
+static bool has_faults(const char *reason)
+{
+    return strcmp(reason, "no_counter") == 0 || strcmp(reason, "field") == 0 || strcmp(reason, "noperm") == 0;
 }
 
 /* The last place is for "other", unless it has one. */
-static struct refused *refusal_of(const char *reason, struct slice key)
+static struct refused *refusal_of(const char *reason, struct slice error, struct slice key)
 {
-    char beginning[sizeof all->beginning];
-    beginning_of(reason, key, beginning, sizeof beginning);
-    struct refused *r = refusal_known(reason, beginning), *free = refusal_known("", "");
+    char fault[sizeof all->fault] = "";
+    if (has_faults(reason)) refusal_fault(reason, error, key, fault, sizeof fault);
+    struct refused *r = refusal_known(reason, fault), *free = refusal_known("", "");
     if (r != NULL) return r;
     if (free == NULL) return refusal_known("other", "");
     bool is_other = free == &all[REFUSALS_MAX - 1] && refusal_known("other", "") == NULL;
     snprintf(free->reason, sizeof free->reason, "%s", is_other ? "other" : reason);
-    if (!is_other) memcpy(free->beginning, beginning, sizeof beginning);
+    if (!is_other) memcpy(free->fault, fault, sizeof fault);
     return free;
 }
 
@@ -79,7 +88,7 @@ void refusals_add(uint64_t n, struct slice error, struct slice key, const char *
     const char *end = memchr(error.p, '\r', error.n);
     if (end != NULL) error.n = (size_t)(end - error.p);
     reason_of(error, reason, sizeof reason);
-    struct refused *r = refusal_of(reason, key);
+    struct refused *r = refusal_of(reason, error, key);
     uint64_t now_ms = mono_ms(), part = now_ms / PART_MS;
     if (r->minute[part % REFUSAL_MINUTE_PARTS].part != part) r->minute[part % REFUSAL_MINUTE_PARTS].n = 0;
     r->minute[part % REFUSAL_MINUTE_PARTS].part = part;

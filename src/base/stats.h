@@ -112,18 +112,18 @@ struct latencies {
 };
 extern struct latencies latencies;
 
-/* --- hits that were refused, by reason: an app that looks at no reply loses them, so status, panel, log and metrics say so. Keys
- * without a counter are told apart by how they begin, since each beginning is another app's fault. Of the loop alone; the one set
- * of its process, as stats. --- */
+/* --- hits that were refused, by reason: an app that looks at no reply loses them, so status, panel, log and metrics say so. A wrong
+ * key, a wrong field and a missing right are told apart further, since each is another app's fault: by the prefix that the error
+ * names, else by the key with '#' for its digits. Of the loop alone; the one set of its process, as stats. --- */
 
-#define REFUSALS_MAX 16         /* the last one is all other reasons together */
-#define REFUSAL_BEGINNINGS 4    /* keys that begin in another way share a place */
+#define REFUSALS_MAX 32         /* the last one is all other reasons together */
+#define REFUSAL_FAULTS 4        /* prefixes, and other keys, of a reason; the others share a place */
 #define REFUSAL_MINUTE_PARTS 12 /* of 5 s each */
 
 struct refused {
-    char reason[24];    /* no_counter, field, value, or the first word of the error: oom, noperm, busy ... */
-    char beginning[24]; /* with no_counter: what such keys have before their first digit; empty: any */
-    char text[400];     /* one of the last second: the error as the client got it, its key, and the client */
+    char reason[24]; /* no_counter, field, value, or the first word of the error: oom, noperm, busy ... */
+    char fault[40];  /* 'p' and a prefix, 'k' and a key; empty: all others */
+    char text[400];  /* one of the last second: the error as the client got it, its key, and the client */
     uint64_t all, told_at_ms, logged_at_ms, not_logged;
     struct {
         uint64_t part, n; /* n of that part of the clock */

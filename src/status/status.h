@@ -33,7 +33,7 @@ struct redisContext;
 #define STATUS_REPLICAS 8
 #define STATUS_SENTINELS 16
 #define STATUS_MEMORY_PERCENT 90 /* of its maxmemory, from which on a Redis is nearly full */
-#define STATUS_REFUSALS 16
+#define STATUS_REFUSALS 32
 #define STATUS_DIRTY_LOOKED 20000 /* hashes that are counted by counter */
 
 struct status_how {

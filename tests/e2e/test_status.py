@@ -361,16 +361,21 @@ def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redi
     assert [one for one in web.get("/api/status")["problems"] if "hits are refused" in one["what"]]
 
 
-def test_each_wrong_beginning_is_told(make_daemon, redis):
-    """An app whose rare hits are refused is named beside those that send all the time; the rest of the kinds share one place."""
+def test_each_fault_is_told(make_daemon, redis):
+    """An app whose rare hits are refused is named beside those that send all the time; what is beyond the places shares one."""
     daemon, web = with_web(make_daemon, redis)
-    wrong = ["laravel_database_s%d:product_views", "staging_s%d:product_views", "view:%d", "s%d:product_view", "old_s%d:views", "cart:%d"]
+    prefixed = [f"{prefix}s%d:product_views" for prefix in ("laravel_database_", "shop1_", "shop2_", "shop3_")]
+    wrong = prefixed + ["product:%d:likes", "product:%d:view", "old_s%d:views", "cart:%d"]
+    more = ["shop4_s7:product_views", "0123456789abcdef7", "limit:7"]
     with daemon.client() as client:
-        client.pipeline([("HINCRBY", wrong[0] % i, 1, 1) for i in range(100)] + [("HINCRBY", key % 7, 1, 1) for key in wrong[1:]])
+        client.pipeline([("HINCRBY", key % i, 1, 1) for i in range(100) for key in (wrong[0], wrong[4])] +
+                        [("HINCRBY", key % 7, 1, 1) for key in wrong] + [("HINCRBY", key, 1, 1) for key in more] +
+                        [("HINCRBY", f"s1:{counter}", "x", 1) for counter in ("product_views", "unique_visitors:daily")])
     seen = json.loads(daemon.verb("status", "--json").stdout)
     refused = seen["service"]["refused"]
-    assert sorted(one["all"] for one in refused) == [1, 1, 1, 2, 100] and {one["reason"] for one in refused} == {"no_counter"}
-    for begins in wrong[:5]:
-        assert f"key '{begins % 7 if begins != wrong[0] else begins % 0}'" in problems(seen)
-        assert begins.split("%")[0] in daemon.log()
-    assert web.metrics()['tallyd_hits_refused_by_reason_total{reason="no_counter"}'] == 105
+    assert sorted((one["all"], one["reason"]) for one in refused) == \
+        [(1, "field")] * 2 + [(1, "no_counter")] * 6 + [(3, "no_counter")] + [(101, "no_counter")] * 2
+    for key in wrong:
+        assert f"key '{key % (0 if key in (wrong[0], wrong[4]) else 7)}'" in problems(seen)
+        assert key.split("%")[0] in daemon.log()
+    assert web.metrics()['tallyd_hits_refused_by_reason_total{reason="no_counter"}'] == 211

@@ -661,7 +661,8 @@ UNIT(test_instance_environment)
     refused(text, "t.yaml:1:17: listen.resp is an address with <instance>, which nothing names (put "
                   "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), " RESP_EXPECTED "\n"
                   "t.yaml:1:54: listen.http is an address with <instance>, which nothing names (put "
-                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a list of addresses such as \"tcp://127.0.0.1:7371\", "
+                  "TALLYD_INSTANCE=1 before the command for the unit tallyd@1), expected a list of addresses "
+                  "such as \"tcp://127.0.0.1:7371\", "
                   "\"tls://0.0.0.0:7381\" or \"unix:///run/tallyd/http.sock\"\n");
     setenv("TALLYD_INSTANCE", "2", 1);
     accepted(text);

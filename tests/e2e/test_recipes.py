@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import pymysql
 import pytest
 
 from harness.daemon import yaml_of
@@ -183,6 +184,18 @@ def test_recipes(reader, mysql):
     assert reader.run("php", reader.head + sums) == "4"
     assert len(done) == 5
     reader.daemon.verify()
+
+
+def test_yesterday_of_any_zone(reader):
+    """complete_until is in UTC and the zone tables are empty: today is complete up to midnight of the session's zone, tomorrow is not."""
+    reader.selects("Yesterday, complete, for a nightly job")
+    with pytest.raises(pymysql.err.OperationalError, match="time zone"):
+        reader.mysql.query_bare("SET time_zone = 'Europe/Berlin'")
+    sql = re.findall(r"^(SELECT complete_until .*); -- 1$", reader.recipe["Yesterday, complete, for a nightly job"][-1][1], re.M)[0]
+    for zone in ("SYSTEM", "-12:00", "+13:00"):
+        asked = lambda *more: reader.mysql.query_bare(sql, None, "USE shop", f"SET time_zone = '{zone}'", *more)
+        wait_until(lambda: asked() == ((1,),), 60, f"complete in {zone}")
+        assert asked("SET timestamp = UNIX_TIMESTAMP() + 86400") == ((0,),), zone
 
 
 def assert_sent_again(reader, languages):

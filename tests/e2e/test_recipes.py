@@ -229,6 +229,28 @@ def test_sent_again(reader):
     assert_sent_again(reader, ["php", "python", "ruby"])
 
 
+def test_queued(reader):
+    """No try has an answer, so the hit is queued; sent again from there it is known. CTR.HIT is another request than CTR.INCRBY."""
+    lost = []
+
+    def lose(link, way, data):
+        if way == "down" and data.startswith(b":") and len(lost) < 3:
+            lost.append(link)
+            return link.end() or b""
+        return data
+
+    reader.proxy.filter = lose
+    (code,) = [code for language, code in reader.recipe[AGAIN] if language == "php"]
+    assert reader.run("php", code + "foreach ($queue as $hit) echo send($hit) ? 'counted' : 'refused';") == "counted"
+    assert len(lost) == 3
+    reader.daemon.sync_all()
+    assert reader.told("SELECT views FROM product_days WHERE product_id = 43") == "1"
+    with reader.daemon.client() as client:
+        assert client.call("CTR.HIT", "product:43:views", "TOKEN", "visit") == 1
+        day, _ = client.call("CTR.PENDING", "product:43:views")
+        assert "came with another increment before" in client.call("CTR.INCRBY", "product:43:views", day, 1, "TOKEN", "visit")
+
+
 def test_sent_again_by_node(reader, node_modules):
     assert_sent_again(reader, ["js"])
 

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import pymysql
 import pytest
@@ -145,14 +146,14 @@ class Reader:
 
 
 @pytest.fixture
-def reader(make_daemon, make_proxy, redis, mysql):
+def reader(make_daemon, make_proxy, redis, mysql, free_port):
     """With every `counters:` of the page in one configuration."""
     recipe = recipes()
     texts = [text for blocks in recipe.values() for language, text in blocks if language == "yaml"]
     assert len(texts) >= 3 and all(text.startswith("counters:\n") for text in texts)
     counters = "".join(re.match(r"counters:\n((?: .*\n)+)", text)[1] for text in texts)
     others = "".join(re.sub(r"counters:\n(?: .*\n)+", "", text) for text in texts)
-    daemon = make_daemon(redis, start=False)
+    daemon = make_daemon(redis, start=False, tcp_port=free_port)
     del daemon.config["counters"]
     with open(daemon.config_path, "w", encoding="utf-8") as out:
         out.write(f"{yaml_of(daemon.config)}counters:\n{counters}{others}")
@@ -253,6 +254,48 @@ def test_queued(reader):
 
 def test_sent_again_by_node(reader, node_modules):
     assert_sent_again(reader, ["js"])
+
+
+def test_node_goes_on(reader, node_modules, free_port):
+    """node-redis: a hit ends soon while tallyd is away or stands still, also when the app starts first; hits count once tallyd is back."""
+    (code,) = [code for language, code in reader.recipe[AGAIN] if language == "js" and "createClient" in code]
+    app = code[:code.rindex("shop.once(")].replace("7370", str(free_port)) + """
+require("readline").createInterface({ input: process.stdin }).on("line", () =>
+  hit("product:43:views").then(() => "counted", () => "lost").then(said => console.log(said))).on("close", () => shop.destroy());
+console.log("here");"""
+    reader.daemon.kill9()
+    said = []
+    with subprocess.Popen(["node", "-e", app], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "NODE_PATH": node_modules}) as node:
+        def hit():
+            began = time.monotonic()
+            node.stdin.write("\n")
+            node.stdin.flush()
+            said.append(node.stdout.readline().strip())
+            assert time.monotonic() - began < patience(5)  # two seconds on a quiet machine
+            return said[-1]
+
+        def goes_on():
+            wait_until(lambda: hit() == "counted", 60, "node-redis counts again")
+
+        assert node.stdout.readline() == "here\n"
+        assert hit() == "lost"  # nobody was ever there
+        reader.daemon.start()
+        goes_on()
+        reader.daemon.kill9()
+        assert hit() == "lost"
+        reader.daemon.start()
+        goes_on()
+        reader.daemon.pause()
+        assert hit() == "lost"
+        reader.daemon.resume()
+        goes_on()
+        node.stdin.close()
+        assert node.wait(patience(60)) == 0
+    reader.daemon.sync_all()
+    (views,), = reader.mysql.query("SELECT views FROM product_days WHERE product_id = 43")
+    assert said.count("counted") + 1 <= views <= len(said) - 2  # the one of the stop counted, those of the two kills did not
+    reader.daemon.verify()
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="no Go: tests/compat/clients.sh installs it")

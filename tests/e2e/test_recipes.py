@@ -33,7 +33,7 @@ class Redis {
         $config = [CONNECTION][$name];
         $options = array_merge(['prefix' => 'laravel_database_'], $config['options'] ?? []);
         $client = new \\Redis();
-        $client->connect($config['host'], $config['port']);
+        $client->connect($config['host'], $config['port'], $config['timeout'] ?? 0.0, null, 0, $config['read_timeout'] ?? 0.0);
         if (!empty($options['prefix'])) $client->setOption(\\Redis::OPT_PREFIX, $options['prefix']);
         if (!empty($config['database'])) $client->select($config['database']);
         return $client;
@@ -328,17 +328,40 @@ def test_spring(java):
     java.daemon.verify()
 
 
+def assert_ends(reader, code, said):
+    """Within seconds, also when tallyd stands still."""
+    reader.daemon.pause()
+    began = time.monotonic()
+    assert reader.run("php", code) == said
+    assert time.monotonic() - began < patience(10)
+    reader.daemon.resume()
+
+
+def row_of(app):
+    """Of the table of apps in the other page."""
+    with open(os.path.join(os.path.dirname(PAGE), "README.md"), encoding="utf-8") as file:
+        (row,) = re.findall(rf"^\| {app} .*", file.read(), re.M)
+    return row
+
+
 def test_laravel(reader):
     """The connection of the page drops prefix and database; without its options the hit would be refused."""
     ((_, connection), (_, hit), _) = reader.recipe["Laravel"]
-    with open(os.path.join(os.path.dirname(PAGE), "README.md"), encoding="utf-8") as file:
-        (row,) = re.findall(r"^\| Laravel .*", file.read(), re.M)
+    row = row_of("Laravel")
     assert f"`{connection.strip().rstrip(',')}`" in row and "`key: \"product:<product>:views\"`" in row  # both pages say the same
     assert reader.run("php", LARAVEL.replace("CONNECTION", connection) + hit) == ""
     reader.selects("Laravel")
+    patient = LARAVEL.replace("CONNECTION", connection) + f"try {{ {hit} }} catch (\\RedisException $away) {{ echo 'away'; }}"
+    assert_ends(reader, patient, "away")
     bare = re.sub(r", 'options' => \[.*?\]", "", connection)
     assert bare != connection
     assert reader.run("php", LARAVEL.replace("CONNECTION", bare) + "var_dump(" + hit.strip().rstrip(";") + ");") == "bool(false)\n"
+
+
+def test_wordpress_row(reader):
+    """The plugin of the other page, on which a tallyd that stands still costs two seconds and no page."""
+    (code,) = re.findall(r"^\| WordPress \| [^`]*`(.*?)`", row_of("WordPress"))
+    assert_ends(reader, "$post_id = 7; " + code, "")
 
 
 def test_frameworks(reader):

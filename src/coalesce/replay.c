@@ -126,9 +126,11 @@ void replay_tick(struct coalesce *c)
 static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames)
 {
     STAT_ADD(frames_lost, frames);
-    log_event(LOG_ERROR, "frames_lost", "answered=%llu found=%llu lost=%llu next=%s",
-              (unsigned long long)c->replay.answered, (unsigned long long)found, (unsigned long long)frames,
-              LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
+    log_event(
+        LOG_ERROR, "frames_lost", "answered=%llu found=%llu lost=%llu next=%s",
+        (unsigned long long)c->replay.answered, (unsigned long long)found, (unsigned long long)frames,
+        LOGQ("Redis lost answered frames; what was merged before is in MySQL. Compare its appendfsync and "
+             "failovers; `tallyd verify` says what is missing"));
 }
 
 /* How many lost frames are not logged yet. Those logged last are consecutive, from named_from on. */

@@ -163,6 +163,8 @@ static void probe_now(struct status_cache *c, struct redisContext *service, bool
     c->last.batches = figure_of(s.redis.up, (int64_t)s.batches_n);
     c->last.replicas = figure_of(s.redis.up, s.redis.replicas);
     c->last.behind_bytes = figure_of(s.redis.up && s.redis.replica_n > 0, behind_bytes(&s.redis));
+    c->last.memory_bytes = figure_of(s.redis.up, s.redis.memory_bytes);
+    c->last.memory_most_bytes = figure_of(s.redis.up, s.redis.memory_most_bytes);
     c->last.moved_s = figure_of(s.service.redis_moved_ms.known, s.service.redis_moved_ms.value / 1000);
     c->last.refusal_n = s.service.up ? s.service.refusal_n : 0;
     memcpy(c->last.refusal, s.service.refusal, sizeof c->last.refusal);

@@ -76,6 +76,7 @@ struct status_figures {
     struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: all are */
     struct figure batches;   /* standing */
     struct figure replicas, behind_bytes, moved_s;  /* Redis', the worst of them; since the links moved */
+    struct figure memory_bytes, memory_most_bytes;  /* Redis'; most 0: no limit */
     struct status_refusal refusal[STATUS_REFUSALS]; /* hits that were refused, by reason */
     size_t refusal_n;
     struct figure sentinels, sentinels_up; /* known, answering; unknown: Redis has none */

@@ -38,6 +38,8 @@
     M(tallyd_stores_waiting, gauge, known(STAT_GET(stores_waiting)), "Stores that wait: MySQL refused too many of their rows, or some are locked")       \
     M(tallyd_rejects, gauge, v->seen->rejects, "Rows that wait in tally_rejects")                                                   \
     M(tallyd_redis_up, gauge, known(v->beat.redis_up), "1: the links to Redis are up")                                              \
+    M(tallyd_redis_memory_bytes, gauge, v->seen->memory_bytes, "What Redis uses (used_memory)")                                     \
+    M(tallyd_redis_memory_most_bytes, gauge, v->seen->memory_most_bytes, "What it may use (maxmemory); 0: no limit")                \
     M(tallyd_redis_replicas, gauge, v->seen->replicas, "Replicas that Redis has") \
     M(tallyd_redis_replica_behind_bytes, gauge, v->seen->behind_bytes, "How far the slowest replica is behind") \
     M(tallyd_redis_moved_seconds, gauge, v->seen->moved_s, "Time since the links to Redis moved to another server; left out: never") \

@@ -322,10 +322,9 @@ static void column_check(struct table_judging *j, const struct need *n)
                       count ? SLICE("none, so it is no counter table: its rows have no integer to add to")
                             : SLICE("none"));
     finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
-                "column " SLICE_FMT "." SLICE_FMT
-                " is %s, which does not hold %s%s. Columns that do for %s: " SLICE_FMT,
-                SLICE_ARG(j->c->table), SLICE_ARG(n->column), col == NULL ? "missing" : col->type,
-                n->kind_text,
+                "column " SLICE_FMT "." SLICE_FMT " is %s%s %s%s. Columns that do for %s: " SLICE_FMT,
+                SLICE_ARG(j->c->table), SLICE_ARG(n->column), col == NULL ? "missing: it is for" : col->type,
+                col == NULL ? "" : ", which does not hold", n->kind_text,
                 col == NULL || !col->generated
                     ? ""
                     : " that tallyd writes: it is generated (MySQL error 3105, in MariaDB 1906: \"The value "

@@ -110,10 +110,12 @@ static const struct {
     {"value", "the app sends no integer, or one above limits.hit"},
     {"oom", "give Redis more memory (maxmemory), or delete what is not tallyd's"},
     {"noperm",
-     "give the app's user its keys (users.*), or tallyd's in Redis (`redis-cli ACL LOG` names them)"},
+     "give the app's user its keys and commands (users.*), or tallyd's in Redis (`redis-cli ACL LOG` names "
+     "them)"},
     {"noauth", "give the app the name and password of its user (users.*)"},
     {"readonly", "redis.url leads to a replica: name the primary, or its sentinels"},
     {"wrongtype", "another program uses that key: give tallyd keys, or a database, of its own"},
+    {"other", "the error says what the app should send"},
     {"busy", "Redis does not keep up: see its slow log and its processor"},
 };
 
@@ -215,7 +217,8 @@ static void counter_judge(struct judging *j, const struct status_counter *c)
               SLICE_FMT ": stores wait: %s", SLICE_ARG(name), c->stores_wait);
     int64_t most_ms = (int64_t)c->counter->every_s * 1000 * LATE_TIMES + LATE_MS;
     if (c->rejects.known && c->rejects.value > 0)
-        found(j, ERR_FAILED, "`tallyd rejects list` says why; mend it, then `tallyd rejects replay --all`",
+        found(j, ERR_FAILED,
+              "`tallyd rejects list` says why; mend it, then `tallyd rejects replay --all`, or `drop`",
               SLICE_FMT ": MySQL refused %" PRId64 " row%s", SLICE_ARG(name), c->rejects.value,
               c->rejects.value == 1 ? "" : "s");
     if (c->oldest_ms.known && c->oldest_ms.value > most_ms)

@@ -13,7 +13,8 @@
  *
  * Beside these: tallyd_oldest_unmerged_seconds (age of the oldest hit that is not in MySQL; 0: all are),
  * tallyd_chunk_retries_total{class="deadlock|link|size|other"}, tallyd_books_difference{counter=}, tallyd_lane_up,
- * tallyd_lane_held and tallyd_lane_oldest_pending_seconds{lane=} (with several lanes), tallyd_build_info{version=}, and
+ * tallyd_lane_held and tallyd_lane_oldest_pending_seconds{lane=} (with several lanes), tallyd_build_info{version=},
+ * tallyd_hits_refused_by_reason_total{reason=}, tallyd_hits_refused_prefix{prefix=,pattern=} (while hits of such a key are refused), and
  * a histogram tallyd_<name>_seconds for each line of base/stats.h: hit, frame, scan, barrier, merge. */
 /* clang-format off */
 #define METRICS(M)                                                                                                                  \
@@ -186,6 +187,38 @@ static void refusals_metrics(const struct values *v)
     }
 }
 
+/* What stands in text between `begins` and the next `end`, as a label's value. False: it has none. */
+static bool label_put(const char *text, const char *begins, char end, struct buf *out)
+{
+    const char *at = strstr(text, begins);
+    if (at == NULL || strchr(at + strlen(begins), end) == NULL) return false;
+    for (at += strlen(begins); *at != end; at++) {
+        if (*at == '\\' || *at == '"') buf_put_char(out, '\\');
+        buf_put_char(out, *at);
+    }
+    return true;
+}
+
+/* No two have one prefix, and there are few of them (base/refusals.c). */
+static void prefixes_metrics(const struct values *v)
+{
+    head_put(
+        v->out, "tallyd_hits_refused_prefix", "gauge",
+        "Increments refused in the last minute, whose keys have a prefix that the counter's pattern has not");
+    for (size_t i = 0; i < v->seen->refusal_n; i++) {
+        const struct status_refusal *r = &v->seen->refusal[i];
+        struct buf prefix = {0}, pattern = {0};
+        if (r->minute > 0 && label_put(r->why, "take the prefix '", '\'', &prefix) &&
+            label_put(r->why, ", but \"", '"', &pattern))
+            buf_printf(v->out,
+                       "tallyd_hits_refused_prefix{prefix=\"" SLICE_FMT "\",pattern=\"" SLICE_FMT
+                       "\"} %lld\n",
+                       SLICE_ARG(buf_slice(&prefix)), SLICE_ARG(buf_slice(&pattern)), (long long)r->minute);
+        buf_free(&prefix);
+        buf_free(&pattern);
+    }
+}
+
 static void metrics_put(void *arg, const struct status_figures *seen)
 {
     struct values *v = arg;
@@ -204,6 +237,7 @@ static void metrics_put(void *arg, const struct status_figures *seen)
     differences_put(v);
     lanes_metrics(v);
     refusals_metrics(v);
+    prefixes_metrics(v);
 }
 
 #define SEEN_AGE_MS 1000

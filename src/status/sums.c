@@ -336,10 +336,10 @@ static void advice_print(const struct sum *s, bool left, struct buf *out)
         buf_printf(
             out,
             "%s does not balance: Redis knows of %s accepted hits, and %s more are in the books. Next: "
-            "see whether its data are gone (FLUSHALL, FLUSHDB, an empty server, an older copy), and with "
-            "them what was pending: `tallyd recover --help` (--accept-rollback); then whether another "
-            "program writes its pending hashes in Redis or its row in tally_counters, or tally_ledger "
-            "was dropped (`tallyd migrate --help`).\n",
+            "see whether another program writes its pending hashes in Redis or its row in tally_counters, "
+            "or tally_ledger was dropped (`tallyd migrate --help`); then whether Redis' data are gone "
+            "(FLUSHALL, FLUSHDB, an empty server, an older copy), and with them what was pending: `tallyd "
+            "recover --help` (--accept-rollback).\n",
             s->name, accepted, text);
     if (s->broken > 0)
         buf_printf(out,

@@ -359,6 +359,9 @@ def test_refused_hits_are_told(reason, key, field, make, told, make_daemon, redi
     assert (reason == "oom") == ("% of its memory" in what)
     assert web.metrics()[f'tallyd_hits_refused_by_reason_total{{reason="{reason}"}}'] == 3
     assert [one for one in web.get("/api/status")["problems"] if "hits are refused" in one["what"]]
+    named = {name: n for name, n in web.metrics().items() if name.startswith("tallyd_hits_refused_prefix")}
+    assert named == ({'tallyd_hits_refused_prefix{prefix="laravel_database_",pattern="s<store>:product_views"}': 3}
+                     if key.startswith("laravel") else {})
 
 
 def test_each_fault_is_told(make_daemon, redis):

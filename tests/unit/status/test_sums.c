@@ -171,7 +171,7 @@ TEST(test_too_many)
     sums_stored(&sums, &books);
     says(2, "visitors does not balance: Redis knows of 0 accepted hits, and 7 more are in the books. ");
     says(2, "views does not balance: Redis knows of 1 accepted hits, and 9223372036854775806 more are in the "
-            "books. Next: see whether its data are gone (FLUSHALL, FLUSHDB");
+            "books. Next: see whether another program writes its pending hashes");
 }
 
 /* All sums are equal, and one lane's Redis is not what MySQL was merged for. */

@@ -405,6 +405,7 @@ static bool files_readable(const struct passwd *user, const struct conf *c)
                                  c->mysql_tls_ca};
     bool all = initgroups(user->pw_name, user->pw_gid) == 0 && setgid(user->pw_gid) == 0 &&
                setuid(user->pw_uid) == 0;
+    if (!all) fprintf(stderr, "What user " UNIT_USER " can read is not known: %s.\n", strerror(errno));
     for (size_t i = 0; all && i < sizeof files / sizeof *files; i++) {
         char *path = files[i] == NULL || i == 0 ? NULL : conf_beside(c, files[i]);
         const char *at = path != NULL ? path : files[i];
@@ -427,7 +428,7 @@ static enum err check_readable(const struct call *call, const struct conf *c)
     if (user == NULL) return ERR_NONE;
     pid_t child = fork();
     if (child == 0) _exit(files_readable(user, c) ? 0 : 1);
-    int status = 1;
+    int status = 0;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
     return status == 0 ? ERR_NONE : ERR_CONFIG;

@@ -239,11 +239,11 @@ static uint64_t big_endian(const char *p, size_t n)
 /* A header at the front of *rest, which it takes off. */
 static bool header_take(struct slice *rest, struct counts *c)
 {
-    uint32_t *const all[] = {&c->utc, &c->standard, &c->leap, &c->time, &c->type, &c->characters};
+    uint32_t *const each[] = {&c->utc, &c->standard, &c->leap, &c->time, &c->type, &c->characters};
     if (rest->n < HEADER_BYTES || memcmp(rest->p, "TZif", 4) != 0 || rest->p[4] < '2') return false;
     for (size_t i = 0; i < 6; i++) {
-        *all[i] = (uint32_t)big_endian(rest->p + 20 + 4 * i, 4);
-        if (*all[i] > FILE_BYTES_MAX) return false;
+        *each[i] = (uint32_t)big_endian(rest->p + 20 + 4 * i, 4);
+        if (*each[i] > FILE_BYTES_MAX) return false;
     }
     *rest = slice_of(rest->p + HEADER_BYTES, rest->n - HEADER_BYTES);
     return true;

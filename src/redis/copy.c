@@ -9,7 +9,7 @@
 
 #define COPY_PAGE 500
 #define MEMBERS 5000 /* of a page of them: some hundred for each lane */
-#define PIECE_BYTES (8 << 20)
+#define COPY_BYTES (8 << 20)
 #define TOKEN_ROUNDS 12 /* frame_tokens.lua */
 #define TOKEN_SECONDS_MAX 64
 #define FEW_NAMES 2000 /* that take a tenth of a second */
@@ -222,7 +222,7 @@ static bool piece_copy(struct copy *c)
                                   1 + n, 2 * n + 1);
     for (uint32_t i = c->item_at; i < c->items_n; i++)
         request_key(out, redis_tag(c->from), item_name(c, &c->items[i]));
-    request_int(out, PIECE_BYTES);
+    request_int(out, COPY_BYTES);
     for (uint32_t i = c->item_at; i < c->items_n; i++)
         request_text(out, c->items[i].key.type);
     const struct redis_answer *r = redis_answered(c->from);

@@ -92,7 +92,7 @@ static bool packed_file(struct batch *b, struct slice text, struct map *seen)
  * fine) or has lost some (SHORT: hold it). One link, so the order of the answers is the order of the reads. --- */
 
 #define HSCAN_COUNT 1000
-#define PIECE_LEAST 250
+#define HSCAN_LEAST 250
 #define REST_US_MAX 1000
 #define PIECE_US 500
 
@@ -390,7 +390,7 @@ static void on_registry(struct redis_link *l, void *arg, const struct redis_answ
 
 void redis_scans_init(struct redis_scans *ss, struct redis_link *link)
 {
-    *ss = (struct redis_scans){.link = link, .piece = {HSCAN_COUNT, PIECE_LEAST, HSCAN_COUNT, PIECE_US, 0}};
+    *ss = (struct redis_scans){.link = link, .piece = {HSCAN_COUNT, HSCAN_LEAST, HSCAN_COUNT, PIECE_US, 0}};
     list_init(&ss->resting);
     uv_timer_init(link->loop, &ss->rest);
     ss->rest.data = ss;

@@ -363,7 +363,7 @@ static uint64_t all_of(const struct guesses *g, struct slice address)
 }
 
 /* NULL: it has none. */
-static struct guess *slot_find(struct guesses *g, uint64_t who)
+static struct wrong_guesses *slot_find(struct guesses *g, uint64_t who)
 {
     for (unsigned i = 0; i < WAYS; i++)
         if (g->slots[(who + i) % GUESSES_SLOTS].who == who) return &g->slots[(who + i) % GUESSES_SLOTS];
@@ -371,21 +371,21 @@ static struct guess *slot_find(struct guesses *g, uint64_t who)
 }
 
 /* A new entry takes the slot that expires first. */
-static struct guess *guess_slot_take(struct guesses *g, uint64_t who)
+static struct wrong_guesses *guess_slot_take(struct guesses *g, uint64_t who)
 {
-    struct guess *mildest = slot_find(g, who);
+    struct wrong_guesses *mildest = slot_find(g, who);
     if (mildest != NULL) return mildest;
     mildest = &g->slots[who % GUESSES_SLOTS];
     for (unsigned i = 1; i < WAYS; i++)
         if (g->slots[(who + i) % GUESSES_SLOTS].until_ms < mildest->until_ms)
             mildest = &g->slots[(who + i) % GUESSES_SLOTS];
-    *mildest = (struct guess){.who = who};
+    *mildest = (struct wrong_guesses){.who = who};
     return mildest;
 }
 
 static bool may(struct guesses *g, uint64_t who, uint64_t now_ms, struct guess_limit limit)
 {
-    const struct guess *at = slot_find(g, who);
+    const struct wrong_guesses *at = slot_find(g, who);
     return at == NULL || at->until_ms <= now_ms + (limit.at_once - UINT64_C(1)) * limit.gap_ms;
 }
 
@@ -395,7 +395,7 @@ bool guess_may(struct guesses *g, struct slice address, struct slice user, uint6
            may(g, who_is(g, address, user), now_ms, g->limits.user);
 }
 
-static void guess_count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
+static void guess_count(struct wrong_guesses *at, uint64_t now_ms, uint64_t gap_ms)
 {
     at->until_ms = (at->until_ms > now_ms ? at->until_ms : now_ms) + gap_ms;
 }

@@ -40,7 +40,7 @@ struct guess_limits {
 struct guesses {
     struct guess_limits limits;
     uint64_t seed;
-    struct guess {
+    struct wrong_guesses {
         uint64_t who;      /* a hash, 0: free */
         uint64_t until_ms; /* when all its wrong guesses are forgiven */
     } slots[GUESSES_SLOTS];

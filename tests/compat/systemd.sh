@@ -41,7 +41,7 @@ git archive "${COMMIT:-HEAD}" | tar xf - -C "$work/source"
 build() {
     (
         cd "$work/source"
-        cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr
+        cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNITS=OFF -DCMAKE_INSTALL_PREFIX=/usr
         ninja -C build tallyd
         cd build
         cpack -G DEB

@@ -8,7 +8,7 @@ PACKAGES_PACKAGE="dpkg-dev debootstrap"
 PACKAGES_SERVERS="redis-server redis-tools mariadb-server mariadb-client"
 PACKAGES_TESTS="python3 python3-pytest python3-hypothesis python3-redis python3-pymysql php-cli php-redis php-predis ruby
  ruby-redis clang libclang-rt-dev clang-format curl openssl procps systemd spin
- galera-4 prometheus python3-yaml tzdata man-db chromium chromium-driver python3-selenium"
+ galera-4 prometheus python3-yaml tzdata man-db chromium-headless-shell chromium-driver python3-selenium"
 # Clients, proxies and tools that tallyd is tried with.
 PACKAGES_TESTS="$PACKAGES_TESTS libredis-perl libredis-fast-perl lua5.1 lua-redis lua-cjson haproxy nutcracker
  libnginx-mod-http-lua lua-nginx-redis rsyslog rsyslog-hiredis prometheus-redis-exporter"

@@ -134,9 +134,10 @@ left_over() { # STEM: of a dev that was killed; the kernel sent it SIGTERM, but 
     rm -f "$dir/$1.pid"
 }
 
+# What a server that has ended leaves with its clients (FIN_WAIT, TIME_WAIT, LAST_ACK, CLOSING) keeps no port.
 free_port() { # sets port: the wanted one, or the next on which nothing is
     port=$1
-    while case $taken in *" $port "*) ;; *) awk -v "at=$(printf ':%04X$' "$port")" '$2 ~ at && $4 != "06" { found = 1 }
+    while case $taken in *" $port "*) ;; *) awk -v "at=$(printf ':%04X$' "$port")" '$2 ~ at && $4 !~ /^0[4569B]$/ { found = 1 }
             END { exit !found }' /proc/net/tcp /proc/net/tcp6 2>/dev/null ;; esac; do
         port=$((port + 1))
         [ $port -lt 65536 ] || fail 1 "no TCP port is free on 127.0.0.1: close some connections"
@@ -216,6 +217,7 @@ port_of() { sed -n '1s/port //p' "$dir/$1/redis.conf"; }
 conf_make() {
     free_port 7370
     resp=$port
+    [ "$resp" = 7370 ] || say "port 7370 is taken: tallyd will listen on $resp"
     free_port 7371
     http=$port url=unix://$dir/redis.sock replicas=0
     [ "$masters" = 0 ] || replicas=1 url=redis+cluster://$(for node in $nodes; do echo "127.0.0.1:$(port_of "$node")"; done |

@@ -158,6 +158,13 @@ static const char *column_type_of_more(const struct key_column *column)
     return column->from == FROM_CONSTANT ? "VARBINARY(255) NOT NULL" : column_type_of(column->kind);
 }
 
+static const char *column_type_of_set(const struct set_column *set)
+{
+    int64_t v;
+    if (set->constant.p == NULL) return "DATETIME";
+    return num_parse(set->constant, &v) ? "BIGINT" : "VARBINARY(255)";
+}
+
 static void key_columns_put(const struct counter *c, struct buf *out)
 {
     BUF_LIT(out, "(");
@@ -186,6 +193,10 @@ void schema_table_ddl(const struct counter *c, struct buf *out)
     for (uint32_t i = 0; i < counter_counts_n(c); i++) {
         sql_name(out, counter_of_count(c, i).column_count);
         BUF_LIT(out, " BIGINT NOT NULL DEFAULT 0,\n    ");
+    }
+    for (uint32_t i = 0; i < c->sets_n; i++) {
+        sql_name(out, c->sets[i].name);
+        buf_printf(out, " %s,\n    ", column_type_of_set(&c->sets[i]));
     }
     BUF_LIT(out, "PRIMARY KEY ");
     key_columns_put(c, out);
@@ -311,17 +322,26 @@ static bool does(const struct table_judging *j, const struct need *n, const stru
 static void column_check(struct table_judging *j, const struct need *n)
 {
     const struct column *col = table_column(&j->t, n->column);
-    struct buf others = {0}; /* names of the columns that would do */
+    struct buf others = {0}, mend = {0}; /* names of the columns that would do */
     bool count = n->fits == count_fits;
     if (col != NULL && does(j, n, col)) return;
-    for (size_t i = 0; i < j->t.columns_n; i++)
-        if (does(j, n, &j->t.columns[i]) && !(count && is_in_key(j, j->t.columns[i].name)))
-            buf_printf(&others, "%s%s", others.n > 0 ? ", " : "", j->t.columns[i].name);
+    for (size_t i = 0; i < j->t.columns_n; i++) {
+        const char *name = j->t.columns[i].name;
+        bool taken =
+            (count || n->set != NULL) && (is_in_key(j, name) || (n->set != NULL && is_count(j->c, name)));
+        if (does(j, n, &j->t.columns[i]) && !taken)
+            buf_printf(&others, "%s%s", others.n > 0 ? ", " : "", name);
+    }
+    if (col == NULL && n->set != NULL) {
+        alter(&mend, j->c, "ADD COLUMN");
+        sql_name(&mend, n->column);
+        buf_printf(&mend, " %s;", column_type_of_set(n->set));
+    }
     if (others.n == 0)
         buf_put_slice(&others,
                       count ? SLICE("none, so it is no counter table: its rows have no integer to add to")
                             : SLICE("none"));
-    finding_add(j->r, SCHEMA_REFUSE, j->c, NULL,
+    finding_add(j->r, SCHEMA_REFUSE, j->c, mend.n > 0 ? &mend : NULL,
                 "column " SLICE_FMT "." SLICE_FMT " is %s%s %s%s. Columns that do for %s: " SLICE_FMT,
                 SLICE_ARG(j->c->table), SLICE_ARG(n->column), col == NULL ? "missing: it is for" : col->type,
                 col == NULL ? "" : ", which does not hold", n->kind_text,

@@ -172,7 +172,8 @@ static void names_check(struct shaping *h, const struct conf_map *map, enum conf
         if (slice_eq(name, SLICE("store")))
             complain(h, option, "has %s, whose kind is the option store", "store");
         else if (!field && !is_place(h->to, name))
-            complain(h, option, "has \"%.64s\", which is no placeholder of the key or the field",
+            complain(h, option,
+                     "has \"%.64s\", which is no placeholder of the key or the field (there: <name>)",
                      map->all[i].name);
     }
 }

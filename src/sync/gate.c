@@ -34,6 +34,12 @@ bool gate_open(const struct gate *g)
     return checked(g) && !g->rolled_back;
 }
 
+static void tell_sync(struct gate *g)
+{
+    sync_mysql_unchecked(g->sync, g->mysql_up && !checked(g));
+    sync_mysql(g->sync, checked(g));
+}
+
 static void retry_in(struct gate *g, uint64_t ms)
 {
     g->retry_at_ms = g->ports.mono_ms(g->ports.arg) + ms;
@@ -44,7 +50,7 @@ static void check_end(struct gate *g)
     g->asking = false;
     heap_free(g->read.gens);
     g->read.gens = NULL;
-    sync_mysql(g->sync, checked(g));
+    tell_sync(g);
     if (g->again) gate_ask(g);
 }
 
@@ -262,7 +268,7 @@ void gate_init(struct gate *g, struct sync *s, const struct gate_ports *ports)
 
 void gate_redis(struct gate *g)
 {
-    sync_mysql(g->sync, checked(g));
+    tell_sync(g);
     if (g->mysql_up && !gate_compared(g)) gate_ask(g);
 }
 
@@ -270,14 +276,14 @@ void gate_mysql(struct gate *g, bool up)
 {
     g->mysql_up = up;
     if (!up) g->schema_fit = false;
-    sync_mysql(g->sync, checked(g));
+    tell_sync(g);
     if (up) gate_ask(g);
 }
 
 void gate_epoch_over(struct gate *g)
 {
     g->compared[0] = '\0';
-    sync_mysql(g->sync, checked(g));
+    tell_sync(g);
     if (g->mysql_up) gate_ask(g);
 }
 

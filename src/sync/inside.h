@@ -180,7 +180,7 @@ struct sync {
     struct adopted *queue;
     uint32_t queue_n, queue_cap;
     uint32_t unknown; /* batches that remain because no counter of theirs is known here, as last told */
-    bool redis_up, mysql_up, started, stopping, abandoned, hold;
+    bool redis_up, mysql_up, mysql_unchecked, started, stopping, abandoned, hold;
     bool own_due;       /* Redis may have batches of ours that we no longer know */
     bool eager;         /* sync_turn() has something to do */
     struct stall stall; /* of batches whose counter is not known yet */

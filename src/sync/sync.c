@@ -133,6 +133,11 @@ void sync_mysql(struct sync *s, bool up)
     s->mysql_up = up;
 }
 
+void sync_mysql_unchecked(struct sync *s, bool unchecked)
+{
+    s->mysql_unchecked = unchecked;
+}
+
 void sync_epoch(struct sync *s, const struct epoch *epoch)
 {
     s->epoch = *epoch;

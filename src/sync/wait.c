@@ -215,8 +215,10 @@ static void wait_check(struct sync_wait *w, uint64_t now_ms)
     struct sync *s = w->sync;
     if (s->stopping)
         sync_wait_end(w, ASK_TRY_AGAIN);
-    else if (!s->mysql_up)
+    else if (!s->mysql_up && !s->mysql_unchecked)
         sync_wait_end(w, ASK_MYSQL_DOWN);
+    else if (!s->mysql_up && w->begun) /* what it saw may be of another history */
+        sync_wait_end(w, ASK_TRY_AGAIN);
     else if (!s->redis_up)
         sync_wait_end(w, ASK_REDIS_DOWN);
     else if (held_back(s, w))
@@ -273,7 +275,7 @@ void wait_tick(struct sync *s, uint64_t now_ms)
         next = node->next;
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
         if (!w->answered) wait_check(w, now_ms);
-        if (!w->answered && !w->asking && now_ms >= w->ask_at_ms) sync_wait_step(w);
+        if (!w->answered && !w->asking && s->mysql_up && now_ms >= w->ask_at_ms) sync_wait_step(w);
         if (!w->answered || w->asking) continue;
         list_remove(node);
         list_push(&ended, node);

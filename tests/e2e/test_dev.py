@@ -100,6 +100,18 @@ def views(dev):
         return cursor.fetchone()[0]
 
 
+def port_of(dev):
+    return int(re.findall(r"redis-cli -p (\d+) ", dev.log()[dev.log_from:])[0])
+
+
+def is_listening(port):
+    try:
+        Resp(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
 def count(dev, hits):
     with dev.client() as client:
         assert all(isinstance(reply, int) for reply in client.pipeline([("HINCRBY", "s5:product_views", "7", 1)] * hits))
@@ -118,11 +130,14 @@ def test_up_and_down_and_up_again(dev):
     with urllib.request.urlopen(panel, timeout=patience(20)) as page:
         assert b"<title>tallyd</title>" in page.read()
     count(dev, 10)  # may still be pending when Ctrl-C comes
-    for _ in range(2):
-        dev.signal(signal.SIGINT)
-        assert dev.ended() == 0
-        assert dev.pids() == set()
-        dev.start()
+    port = port_of(dev)
+    with Resp(("127.0.0.1", port)):  # an app that looks away: its dead link keeps no port
+        for _ in range(2):
+            dev.signal(signal.SIGINT)
+            assert dev.ended() == 0
+            assert dev.pids() == set()
+            dev.start()
+            assert port_of(dev) <= port or is_listening(port)
     synced(dev)
     assert views(dev) == 110
     done = subprocess.run([TALLYD, "verify", "-c", f"{dev.home}/tallyd.yaml"], capture_output=True, text=True,

@@ -187,6 +187,16 @@ def test_recipes(reader, mysql):
     reader.daemon.verify()
 
 
+def test_an_answer_that_comes_late(reader):
+    """What the page's `catch` ends: php-redis would give it to the next command, whose hit is refused here."""
+    _, (_, shows), _ = reader.recipe["The total on the page"]
+    late = "posix_kill(PID, 19);" + shows + """
+        posix_kill(PID, 18);
+        sleep(1);
+        echo json_encode($shop->rawCommand("CTR.HIT", "no:counter"));"""
+    assert reader.run("php", reader.head + late.replace("PID", str(reader.daemon.pid))) == "false"
+
+
 def test_yesterday_of_any_zone(reader):
     """complete_until is in UTC and the zone tables are empty: today is complete up to midnight of the session's zone, tomorrow is not."""
     reader.selects("Yesterday, complete, for a nightly job")

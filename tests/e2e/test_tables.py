@@ -1,5 +1,8 @@
 """Tables of shops, forums and packages as their programs make them: tallyd adds its hits to one copy, the program's own statements
 to another. The rows are the same, the program's other statements still run, and nothing was altered but what is said."""
+import os
+import re
+
 import pytest
 
 from harness.books import nothing_left
@@ -461,4 +464,39 @@ def test_a_sum_below_zero(make_daemon, redis, mysql):
     assert mysql.query("SELECT n FROM hit_counter WHERE page_id = 7") == ((0,),)
     assert daemon.verb("adjust", *where, "--set", "3").returncode == 0
     assert mysql.query("SELECT n FROM hit_counter WHERE page_id = 7") == ((3,),)
+    daemon.verify()
+
+
+def test_double_rows(mysql):
+    """What the page says folds them."""
+    with open(f"{os.path.dirname(__file__)}/../../sql/README.md", encoding="utf-8") as page:
+        fold = re.search(r"^    START TRANSACTION;\n(.*?)^    COMMIT;", page.read(), re.MULTILINE | re.DOTALL)[1]
+    run_all(mysql, ["CREATE TABLE product_views (id INT AUTO_INCREMENT PRIMARY KEY, product_id INT, day DATE, views INT)",
+                    "INSERT INTO product_views (product_id, day, views) VALUES (1, '2024-05-01', 3), (2, '2024-05-01', 4),"
+                    " (1, '2024-05-01', 10), (1, '2024-05-02', 20), (1, '2024-05-01', 100), (1, '2024-05-02', 200)",
+                    *filter(str.strip, fold.split(";")), "ALTER TABLE product_views ADD UNIQUE KEY (product_id, day)"])
+    assert mysql.query("SELECT id, views FROM product_views ORDER BY id") == ((1, 113), (2, 4), (4, 220))
+
+
+def test_columns_that_are_set(make_daemon, redis, mysql):
+    """`migrate --tables` makes them, and `check` says how to add one that a table has not."""
+    words = {**counter("posts:views", "integer", "post_views", {"field": "post", "count": "views"}),
+             "set": {"made": "now at insert", "seen": "now", "site": "7", "source": "'web'"}}
+    daemon = make_daemon(redis, start=False, migrate=False, families={"posts": words})
+    assert daemon.verb("migrate", "--tables").returncode == 0
+    done = daemon.verb("check")
+    assert done.returncode == 0, done.stderr
+    for column in words["set"]:
+        mysql.query(f"ALTER TABLE post_views DROP COLUMN {column}")
+        done = daemon.verb("check")
+        (mend,) = [line.partition("mend it with: ")[2] for line in done.stderr.splitlines() if "mend it with: " in line]
+        assert done.returncode == 78 and not any(
+            name in done.stderr.partition("do for set: ")[2].split("\n")[0] for name in ("post,", "views")), done.stderr
+        mysql.query(mend.rstrip(";"))
+    assert daemon.verb("check").returncode == 0
+    daemon.start()
+    with daemon.client() as client:
+        client.call("HINCRBY", "posts:views", 42, 3)
+    daemon.sync_all()
+    assert mysql.query("SELECT post, views, made = seen AND made IS NOT NULL, site, source FROM post_views") == ((42, 3, 1, 7, b"web"),)
     daemon.verify()

@@ -337,6 +337,32 @@ TEST(after_thirty_seconds_try_again)
     assert_waited(&one, ASK_TRY_AGAIN);
 }
 
+/* Redis was restarted, MySQL is there: a wait that begins meanwhile goes on when they are compared, one under way says "ask again". */
+TEST(it_waits_while_histories_are_compared)
+{
+    wait_for(&one, "p1");
+    ticks(2);
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    ticks(2);
+    sync_mysql_unchecked(world->s, true);
+    sync_mysql(world->s, false);
+    tick();
+    standing_answered(9, 0);
+    tick();
+    assert_waited(&one, ASK_TRY_AGAIN);
+    wait_for(&one, "p1");
+    ticks(2);
+    assert_int_equal(one.done + world->claims.n + world->standings.n, 0);
+    sync_mysql_unchecked(world->s, false);
+    sync_mysql(world->s, true);
+    ticks(2);
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    ticks(2);
+    standing_answered(0, 0);
+    tick();
+    assert_waited(&one, ASK_DONE);
+}
+
 /* What it asked comes first, since its memory is the asker's only until done. */
 TEST(it_ends_when_its_request_has_come_back)
 {

@@ -13,6 +13,13 @@ void *heap_realloc(void *p, size_t size) __attribute__((alloc_size(2)));
 char *heap_strdup(const char *text);
 char *heap_strndup(const char *p, size_t n); /* NUL-terminated copy of n bytes */
 void heap_free(void *p);
+/* Room for one more at array[n]: cap doubles, and is `first` in the beginning. */
+#define HEAP_GROW(array, n, cap, first)                                                                      \
+    do {                                                                                                     \
+        if ((n) < (cap)) break;                                                                              \
+        (cap) = (cap) == 0 ? (first) : 2 * (cap);                                                            \
+        (array) = heap_realloc(array, (cap) * sizeof *(array));                                              \
+    } while (0)
 /* For a library that got no memory: ends the process as heap_alloc does. asked 0: size unknown. */
 void heap_exhausted(size_t asked) __attribute__((noreturn, cold));
 

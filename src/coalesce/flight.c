@@ -23,10 +23,7 @@ uint32_t flight_depth(void)
 void flight_owe(struct coalesce *c, struct hash_entry *e)
 {
     if (e->owed || !HOLDS(RULE_OWED)) return;
-    if (c->owed_n == c->owed_cap) {
-        c->owed_cap = c->owed_cap == 0 ? 64 : 2 * c->owed_cap;
-        c->owed = heap_realloc(c->owed, c->owed_cap * sizeof *c->owed);
-    }
+    HEAP_GROW(c->owed, c->owed_n, c->owed_cap, 64);
     e->owed = true;
     c->owed[c->owed_n++] = e;
 }

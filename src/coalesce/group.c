@@ -67,10 +67,7 @@ struct frame_hash *group_hash(struct group *g, struct hash_entry *e)
 
 void group_arrived(struct group *g, uint64_t us)
 {
-    if (g->arrivals_n == g->arrivals_cap) {
-        g->arrivals_cap = g->arrivals_cap == 0 ? 16 : 2 * g->arrivals_cap;
-        g->arrivals = heap_realloc(g->arrivals, g->arrivals_cap * sizeof *g->arrivals);
-    }
+    HEAP_GROW(g->arrivals, g->arrivals_n, g->arrivals_cap, 16);
     g->arrivals[g->arrivals_n++] = (struct arrival){g->answers_n, us};
 }
 

@@ -183,10 +183,7 @@ static void nothing_left(struct journal *j, uint32_t number)
 static void event_add(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
 {
     struct journal_op *op = &j->ops[number];
-    if (j->events_n == j->events_cap) {
-        j->events_cap = j->events_cap == 0 ? 64 : 2 * j->events_cap;
-        j->events = heap_realloc(j->events, j->events_cap * sizeof *j->events);
-    }
+    HEAP_GROW(j->events, j->events_n, j->events_cap, 64);
     uint32_t i = j->events_n++;
     j->events[i] = (struct journal_event){.second = second, .id = id, .next = OP_END};
     if (id == 0) j->events[i].text_at = journal_text_put(j, text);

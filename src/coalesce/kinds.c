@@ -16,10 +16,7 @@
 static void owe(struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     if (!HOLDS(op_kinds[op->kind].owed_rule)) return;
-    if (c->ops_owed_n == c->ops_owed_cap) {
-        c->ops_owed_cap = c->ops_owed_cap == 0 ? 64 : 2 * c->ops_owed_cap;
-        c->ops_owed = heap_realloc(c->ops_owed, c->ops_owed_cap * sizeof *c->ops_owed);
-    }
+    HEAP_GROW(c->ops_owed, c->ops_owed_n, c->ops_owed_cap, 64);
     c->ops_owed[c->ops_owed_n++] =
         (struct owed_op){op->kind, (uint32_t)c->owed_names.n, op->name_n, op->type_n, op->which};
     buf_put_slice(&c->owed_names, FRAME_NAME(f, op));

@@ -258,10 +258,7 @@ static void walk_leftover(struct redis_walk *w, const struct counter *c, struct 
 {
     struct recovery *r = CONTAINER_OF(w, struct recovery, walk);
     if (!map_put(&r->seen, key, NULL)) return;
-    if (r->n == r->cap) {
-        r->cap = r->cap == 0 ? 256 : 2 * r->cap;
-        r->all = heap_realloc(r->all, r->cap * sizeof *r->all);
-    }
+    HEAP_GROW(r->all, r->n, r->cap, 256);
     struct leftover *l = &r->all[r->n++];
     *l = (struct leftover){
         .counter = c, .key = heap_strndup(key.p, key.n), .key_n = key.n, .pending_n = pending.n};

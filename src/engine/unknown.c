@@ -132,10 +132,7 @@ static void on_batch(void *arg, const struct batch_seen *b)
     t->how.found(t->how.arg, buf_slice(&name));
     buf_free(&name);
     if (other_format) return;
-    if (t->n == t->cap) {
-        t->cap = t->cap == 0 ? 64 : 2 * t->cap;
-        t->ids = heap_realloc(t->ids, t->cap * sizeof *t->ids);
-    }
+    HEAP_GROW(t->ids, t->n, t->cap, 64);
     t->ids[t->n++] = read;
 }
 

@@ -85,10 +85,7 @@ struct names { /* heap copies */
 static void names_add(void *arg, struct slice name)
 {
     struct names *s = arg;
-    if (s->n == s->cap) {
-        s->cap = s->cap == 0 ? 64 : 2 * s->cap;
-        s->all = heap_realloc(s->all, s->cap * sizeof *s->all);
-    }
+    HEAP_GROW(s->all, s->n, s->cap, 64);
     s->all[s->n++] = slice_of(heap_strndup(name.p, name.n), name.n);
 }
 

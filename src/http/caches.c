@@ -5,10 +5,7 @@
 
 struct row *rows_add(struct rows *r, struct slice field)
 {
-    if (r->n == r->cap) {
-        r->cap = r->cap == 0 ? 32 : 2 * r->cap;
-        r->all = heap_realloc(r->all, r->cap * sizeof *r->all);
-    }
+    HEAP_GROW(r->all, r->n, r->cap, 32);
     struct row *row = &r->all[r->n++];
     *row = (struct row){.at = r->bytes.n, .n = field.n};
     buf_put_slice(&r->bytes, field);

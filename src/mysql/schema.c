@@ -19,10 +19,7 @@ void finding_add(struct schema_report *r, enum schema_level level, const struct 
     va_start(args, reason);
     vsnprintf(text, sizeof text, reason, args);
     va_end(args);
-    if (r->n == r->cap) {
-        r->cap = r->cap == 0 ? 8 : 2 * r->cap;
-        r->all = heap_realloc(r->all, r->cap * sizeof *r->all);
-    }
+    HEAP_GROW(r->all, r->n, r->cap, 8);
     r->all[r->n++] = (struct schema_finding){.level = level,
                                              .counter = c,
                                              .reason = heap_strdup(text),

@@ -102,10 +102,7 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c)
 {
     PRE(c->keys_n > 0 && c->keys_n <= CLAIM_HASHES_MAX);
     c->sent_us = mono_us();
-    if (fr->claims_n == fr->claims_cap) {
-        fr->claims_cap = fr->claims_cap == 0 ? 8 : 2 * fr->claims_cap;
-        fr->claims = heap_realloc(fr->claims, fr->claims_cap * sizeof(struct claim *));
-    }
+    HEAP_GROW(fr->claims, fr->claims_n, fr->claims_cap, 8);
     fr->claims[fr->claims_n++] = c;
     claim_put(fr, c);
     redis_link_expect(fr->link, 1, claim_done, fr);

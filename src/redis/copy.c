@@ -274,10 +274,7 @@ static void name_sort(struct copy *c, struct slice name)
     if (key.kind == MOVED_BY_MEMBER)
         (void)map_put(&c->shared, name, (void *)(uintptr_t)key.type);
     else if (key.kind != MOVED_NOT && key.kind != MOVED_ANEW && wanted) {
-        if (c->items_n == c->items_cap) {
-            c->items_cap = c->items_cap == 0 ? 2 * COPY_PAGE : 2 * c->items_cap;
-            c->items = heap_realloc(c->items, c->items_cap * sizeof *c->items);
-        }
+        HEAP_GROW(c->items, c->items_n, c->items_cap, 2 * COPY_PAGE);
         c->items[c->items_n++] = (struct copy_item){.at = c->names.n, .n = name.n, .key = key};
         buf_put_slice(&c->names, name);
     }

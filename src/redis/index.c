@@ -231,10 +231,7 @@ static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys,
         if (c != NULL) {
             if (!w->read_only) request_slice(found, key), n++;
         } else if ((c = suspect_match(w->counters, key, &pending_n)) != NULL) {
-            if (w->suspects_n == w->suspects_cap) {
-                w->suspects_cap = w->suspects_cap == 0 ? 64 : 2 * w->suspects_cap;
-                w->suspects = heap_realloc(w->suspects, w->suspects_cap * sizeof *w->suspects);
-            }
+            HEAP_GROW(w->suspects, w->suspects_n, w->suspects_cap, 64);
             struct redis_suspect *s = &w->suspects[w->suspects_n++];
             *s = (struct redis_suspect){.counter = c, .at = w->names.n, .n = key.n, .pending_n = pending_n};
             s->has_id = claimed_split(key, NULL, &s->id);

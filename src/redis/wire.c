@@ -58,10 +58,7 @@ void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *c
         wire_expect(l, replies, cb, arg);
         return;
     }
-    if (l->refused_n == l->refused_cap) {
-        l->refused_cap = l->refused_cap == 0 ? RING_FIRST : 2 * l->refused_cap;
-        l->refused = heap_realloc(l->refused, l->refused_cap * sizeof *l->refused);
-    }
+    HEAP_GROW(l->refused, l->refused_n, l->refused_cap, RING_FIRST);
     l->refused[l->refused_n++] = (struct redis_expect){.cb = cb, .arg = arg, .replies = replies};
     link_soon(l);
 }

@@ -39,10 +39,7 @@ bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out)
 
 static struct query_value *answer_value_add(struct query_answer *a)
 {
-    if (a->n == a->cap) {
-        a->cap = a->cap == 0 ? 64 : 2 * a->cap;
-        a->values = heap_realloc(a->values, a->cap * sizeof *a->values);
-    }
+    HEAP_GROW(a->values, a->n, a->cap, 64);
     return &a->values[a->n++];
 }
 

@@ -234,10 +234,7 @@ static void store_claimed(struct seen *s, struct slice field, struct slice value
     struct seen_row row = {.batch = s->batches_n - 1, .at = s->bytes.n, .n = field.n};
     s->batches[row.batch].seen++;
     if (!proof_value_read(s, field, value, &row.value)) return;
-    if (s->rows_n == s->rows_cap) {
-        s->rows_cap = 2 * s->rows_cap + 64;
-        s->rows = heap_realloc(s->rows, s->rows_cap * sizeof *s->rows);
-    }
+    HEAP_GROW(s->rows, s->rows_n, s->rows_cap, 64);
     s->rows[s->rows_n++] = row;
     buf_put_slice(&s->bytes, field);
 }

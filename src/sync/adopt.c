@@ -24,10 +24,7 @@ bool adopt_known(const struct sync *s, const struct batch_id *id)
 
 void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
 {
-    if (s->queue_n == s->queue_cap) {
-        s->queue_cap = s->queue_cap == 0 ? 64 : 2 * s->queue_cap;
-        s->queue = heap_realloc(s->queue, s->queue_cap * sizeof *s->queue);
-    }
+    HEAP_GROW(s->queue, s->queue_n, s->queue_cap, 64);
     s->queue[s->queue_n++] = (struct adopted){.id = *id, .in_recover = in_recover};
 }
 

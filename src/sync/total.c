@@ -96,10 +96,7 @@ static void pending_file(void *arg, uint32_t field, struct slice value)
 static size_t round_id(struct total_round *r, const struct batch_id *id)
 {
     if (r->ids_n > 0 && memcmp(&r->ids[r->ids_n - 1], id, sizeof *id) == 0) return r->ids_n - 1;
-    if (r->ids_n == r->ids_cap) {
-        r->ids_cap = 2 * r->ids_cap + 16;
-        r->ids = heap_realloc(r->ids, r->ids_cap * sizeof *r->ids);
-    }
+    HEAP_GROW(r->ids, r->ids_n, r->ids_cap, 16);
     r->ids[r->ids_n] = *id;
     return r->ids_n++;
 }
@@ -108,10 +105,7 @@ static void claimed_file(void *arg, const struct batch_id *id, uint32_t field, s
 {
     struct total_task *t = arg;
     if (value.n == 0) return;
-    if (t->claimed_n == t->claimed_cap) {
-        t->claimed_cap = 2 * t->claimed_cap + 16;
-        t->claimed = heap_realloc(t->claimed, t->claimed_cap * sizeof *t->claimed);
-    }
+    HEAP_GROW(t->claimed, t->claimed_n, t->claimed_cap, 16);
     struct claimed *c = &t->claimed[t->claimed_n++];
     *c = (struct claimed){.id = round_id(t->round, id), .field = field};
     if (!num_parse(value, &c->value)) t->garbled = true;

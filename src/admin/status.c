@@ -14,6 +14,7 @@
 
 #define BATCHES_SHOWN 5
 #define COUNTER_WIDTH 24
+#define WHY_WIDTH 80                               /* the problem below has all of it */
 #define TABLE "%-24s %9s %11s %19s %13s %9s %9s\n" /* a hundred columns */
 
 struct screen {
@@ -101,7 +102,7 @@ static void redis_show(struct screen *c)
     const struct status_redis *r = &c->s->redis;
     lanes_show(c);
     if (!r->up) {
-        buf_printf(c->out, "%-10s down: %s\n", "Redis", r->why);
+        buf_printf(c->out, "%-10s down: %s\n", "Redis", SLICE_SHOW(slice_str(r->why), WHY_WIDTH));
         return;
     }
     buf_printf(c->out, "%-10s up, version %s, %s", "Redis", r->version, human_bytes(r->memory_bytes, HUMAN));
@@ -125,7 +126,7 @@ static void mysql_show(struct screen *c)
 {
     const struct status_mysql *m = &c->s->mysql;
     if (!m->up)
-        buf_printf(c->out, "%-10s down: %s\n", "MySQL", m->why);
+        buf_printf(c->out, "%-10s down: %s\n", "MySQL", SLICE_SHOW(slice_str(m->why), WHY_WIDTH));
     else
         buf_printf(c->out, "%-10s up, %s %s%s%s%s\n", "MySQL", m->mariadb ? "version" : "MySQL", m->version,
                    m->server[0] != '\0' ? ", at " : "", m->server, m->read_only ? ", read-only" : "");
@@ -188,8 +189,8 @@ static void batches_show(struct screen *c)
                      figure_text(b->chunks, HUMAN));
         buf_printf(c->out, "  %s %-20.20s %10s fields, %s chunks merged\n", id, b->counter,
                    figure_text(b->fields, HUMAN), progress);
-        buf_printf(c->out, "    oldest hit %s, owner %s%s%s\n", human_span(b->age_ms, HUMAN), b->owner,
-                   b->held[0] != '\0' ? ", HELD: " : "", b->held);
+        buf_printf(c->out, "    oldest hit %s, owner %s%s\n", human_span(b->age_ms, HUMAN), b->owner,
+                   b->held[0] != '\0' ? ", HELD" : "");
     }
 }
 

@@ -112,6 +112,13 @@ TEST(test_unknown_is_never_zero)
     hasnt(text, "All is well");
 }
 
+static void a_hundred_columns(const char *text)
+{
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        if (end - line > 100 && *line != '!' && strncmp(line, "  -> ", 5) != 0)
+            fail_msg("%ld columns: %.*s", (long)(end - line), (int)(end - line), line);
+}
+
 /* In an hour that is as bad as any: no line of figures is wider than a hundred columns. */
 TEST(test_a_hundred_columns)
 {
@@ -132,11 +139,17 @@ TEST(test_a_hundred_columns)
     s.batches_n = 1;
     s.service.stats.hits = 1234567890;
     s.service.stats.tokens_known = 1234567;
+    snprintf(b.held, sizeof b.held, "rows_refused: %0150d", 1);
     const char *text = shown(&plain);
     has(text, "hits       1,233,333,323 counted, 1,000 a second, 1,234,567 repeated, 0 refused");
-    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
-        if (end - line > 100 && *line != '!')
-            fail_msg("%ld columns: %.*s", (long)(end - line), (int)(end - line), line);
+    has(text, ", HELD\n");
+    has(text, " is held: rows_refused: 000");
+    a_hundred_columns(text);
+    snprintf(s.mysql.why, sizeof s.mysql.why, "MySQL cannot be reached %0150d.", 1);
+    s.mysql.up = false;
+    a_hundred_columns(text = shown(&plain));
+    has(text, "MySQL      down: MySQL cannot be reached 000");
+    has(text, "0001.\n  -> see that it runs");
 }
 
 TEST(test_little_memory_is_left)

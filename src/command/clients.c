@@ -5,22 +5,6 @@
 #include "base/slice.h"
 #include "command/inside.h"
 
-/* at: of one of the two lists, or c->sessions for the first. */
-static struct session *session_after(struct command *c, const struct list *at)
-{
-    struct list *next = at->next;
-    if (next == &c->sessions) next = c->strangers.next;
-    return next == &c->strangers ? NULL : CONTAINER_OF(next, struct session, place);
-}
-
-struct session *client_find(struct command *c, int64_t id)
-{
-    struct session *s = session_after(c, &c->sessions);
-    while (s != NULL && (int64_t)s->id != id)
-        s = session_after(c, &s->place);
-    return s;
-}
-
 static struct slice user_name(const struct session *s)
 {
     return s->user != NULL ? slice_str(s->user->name) : SLICE("default");
@@ -126,8 +110,8 @@ enum taken run_client_list(struct session *s, const struct request *r, struct bu
     bool typed = r->args_n == 4 && word_is(r->args[2], "TYPE");
     if (r->args_n > 2 && !typed) return words_syntax(out), TAKEN;
     if (typed && !type_read(r->args[3], &normal, out)) return TAKEN;
-    for (struct session *at = session_after(c, &c->sessions); normal && at != NULL;
-         at = session_after(c, &at->place))
+    for (struct session *at = client_after(c, &c->sessions); normal && at != NULL;
+         at = client_after(c, &at->place))
         put_line(at, &lines);
     return lines_reply(s, &lines, out);
 }
@@ -188,8 +172,8 @@ enum taken run_client_kill(struct session *s, const struct request *r, struct bu
         if (i + 1 == r->args_n) return words_syntax(out), TAKEN;
         if (!victims_option(s, r->args[i], r->args[i + 1], &f, out)) return TAKEN;
     }
-    for (struct session *at = session_after(c, &c->sessions), *next; at != NULL; at = next) {
-        next = session_after(c, &at->place);
+    for (struct session *at = client_after(c, &c->sessions), *next; at != NULL; at = next) {
+        next = client_after(c, &at->place);
         bool spared = at == s ? f.skip_me : at->inside && f.id == 0; /* inside ones: only by id */
         if (spared || !victims_have(&f, at)) continue;
         killed++;

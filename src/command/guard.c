@@ -173,12 +173,6 @@ bool guard_names(const struct session *s, struct slice key)
     return s->door == DOOR_USER && user_names(s->user, key);
 }
 
-bool guard_is_admin(const struct session *s)
-{
-    uint64_t all = grants_of(GRANT_ADMIN);
-    return s->door == DOOR_OPEN || (s->door == DOOR_USER && (s->user->commands & all) == all);
-}
-
 /* ---- how much? ---- */
 
 #define PART_LEAST 16 /* requests */

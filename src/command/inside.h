@@ -226,7 +226,11 @@ bool guard_enter(struct session *s, struct user *u); /* false: the user has too 
 bool guard_lets(struct session *s, const struct spec *whole, const struct spec *spec, const struct request *r,
                 struct buf *out);
 bool guard_names(const struct session *s, struct slice key); /* may it name that? Of every door */
-bool guard_is_admin(const struct session *s);
+static inline bool guard_is_admin(const struct session *s)
+{
+    uint64_t all = grants_of(GRANT_ADMIN);
+    return s->door == DOOR_OPEN || (s->door == DOOR_USER && (s->user->commands & all) == all);
+}
 /* How many requests may be taken from it now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
 uint32_t guard_room(struct session *s);
 void guard_took(struct session *s, uint32_t requests);
@@ -344,8 +348,23 @@ run_fn run_ping, run_echo, run_select, run_quit, run_reset, run_watch, run_unwat
 bool client_name_fits(struct slice name, struct buf *out);
 void client_text_set(struct buf *b, struct slice text); /* a name of the client or its library */
 
-/* clients.c */
-struct session *client_find(struct command *c, int64_t id); /* NULL: none has this id */
+/* clients.c. at: of one of the two lists of sessions, or c->sessions for the first. */
+static inline struct session *client_after(struct command *c, const struct list *at)
+{
+    struct list *next = at->next;
+    if (next == &c->sessions) next = c->strangers.next;
+    return next == &c->strangers ? NULL : CONTAINER_OF(next, struct session, place);
+}
+
+/* NULL: none has this id. */
+static inline struct session *client_find(struct command *c, int64_t id)
+{
+    struct session *s = client_after(c, &c->sessions);
+    while (s != NULL && (int64_t)s->id != id)
+        s = client_after(c, &s->place);
+    return s;
+}
+
 run_fn run_client_info, run_client_list, run_client_kill;
 
 /* tracking.c */

@@ -20,6 +20,7 @@ MAP_LINES = 150
 GLOSSARY_WORDS = 25
 CEILING = "tests/house/ceiling.txt"
 SIZES = ("lines", "files", "functions")
+CIRCLE_MAX = 12
 SLACK = (100, 0, 5)  # a row of the ceiling that is this much too high is as good as one that fits
 NOTHING_HERE = 77
 
@@ -260,7 +261,16 @@ def ceiling_lower(root):
         out.write("\n".join(head + [f"{name:<9} {' '.join(f'{n:>6}' for n in row)}" for name, row in rows.items()]) + "\n")
 
 
-CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, alerts, data, steps, rules, ceiling]
+def circles(root):
+    """Who changes a file reads those that come back to it: at most a dozen."""
+    for what, edges in (("includes", measure.include_graph(root, source.files(root))),
+                        ("calls", measure.call_graph(source.all_functions(root)))):
+        largest = measure.largest(edges)
+        if len(largest) > CIRCLE_MAX:
+            yield f"{len(largest)} files are a circle of {what}, at most {CIRCLE_MAX}: {' '.join(largest)}"
+
+
+CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, alerts, data, steps, rules, ceiling, circles]
 
 
 def main():

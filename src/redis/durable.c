@@ -128,6 +128,14 @@ static bool key_is_whole(const struct redis_answer *r, uint64_t n)
     return answer_integer(r, &has) && has >= 0 && (uint64_t)has >= n;
 }
 
+/* Why a key is not whole. An error says nothing of what the server has, as without a right to the key. */
+static const char *key_lacks(struct redis_fences *fs, const struct redis_answer *r)
+{
+    if (r->type != REDIS_ERROR) return OTHER_DATA;
+    answer_why(r, fs->why, sizeof fs->why);
+    return fs->why;
+}
+
 static bool is_of_link(const struct redis_fences *fs, const struct fence *f)
 {
     return redis_link_is_up(fs->link) && f->client_id == fs->link->client_id;
@@ -186,7 +194,7 @@ static void on_fence_look(struct redis_link *l, void *arg, const struct redis_an
         if (key_is_whole(r, fs->asked_n))
             each_once(&fs->timed, timed_look, fs, "Redis did not finish its fsync in time; look at its disk");
         else
-            each_once(&fs->timed, fence_end, fs, OTHER_DATA);
+            each_once(&fs->timed, fence_end, fs, key_lacks(fs, r));
     }
     if (r != NULL && at + 1 < fs->look_n) return;
     fs->look_n = 0;
@@ -292,15 +300,16 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         fs->known = wait_read(r, by_waitaof(fs), &local, &replicas);
         fs->enough = local >= 1 && replicas >= (int64_t)fs->replicas;
         answer_why(r, fs->why, sizeof fs->why);
-    } else if (at == 1)
+    } else if (at == 1) {
         fs->whole = key_is_whole(r, fs->mark.n);
-    else
+        if (fs->known && !fs->whole) snprintf(fs->why, sizeof fs->why, "%s", key_lacks(fs, r));
+    } else
         fs->vouched = answer_is(r, REDIS_STRING) && aof_look_read(&look, r->str) && aof_look_vouches(&look);
     if (at + 1 < fs->wait_n) return;
     if (!fs->known)
         group_end(fs, fs->why);
     else if (!fs->whole)
-        group_end(fs, OTHER_DATA);
+        group_end(fs, fs->why);
     else if (fs->enough)
         group_waited(fs);
     else if (mono_ms() >= fence_of(fs->group.next)->until_ms)

@@ -182,6 +182,19 @@ TEST(test_other_data_in_between)
     assert_non_null(strstr(g->f[0].text, "another server's data"));
 }
 
+/* An operator takes its right to keys: that is what it says, and nothing of other data. */
+TEST(test_no_right_in_between)
+{
+    fences_stall(g->w);
+    redis_fence(&g->fs, &g->f[0]);
+    WAIT_UNTIL(g->w, g->f[0].sync.looked);
+    redis_do("ACL SETUSER default resetkeys");
+    WAIT_UNTIL(g->w, g->answers == 1);
+    redis_do("ACL SETUSER default allkeys");
+    assert_false(g->f[0].passed);
+    assert_non_null(strstr(g->f[0].text, "NOPERM"));
+}
+
 TEST(test_replicas_missing)
 {
     world_timed(g->w);

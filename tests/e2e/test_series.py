@@ -179,7 +179,7 @@ def test_book_beside_tallyd(still):
     cleaner = threading.Thread(target=clean, daemon=True)
     cleaner.start()
     names = [f"site:{at}" for at in range(6)]
-    for turn in range(400):
+    for turn in range(200):
         awake = [name for at, name in enumerate(names) if (turn // (5 + 7 * at)) % 2 == 0]
         for name in awake:
             n = rng.randrange(1, 5)
@@ -249,8 +249,8 @@ def test_redis_clock_jumps(make_clock, make_redis, make_daemon):
 
 
 def test_cleaning_many_is_out_of_the_way(make_still):
-    """100,000 series past their cutoff: all cleaned, while thousands of hits are answered."""
-    still, many = make_still({"series": {"precisions": [1, 60], "samples": 2}}), 100_000
+    """40,000 series past their cutoff: all cleaned, while thousands of hits are answered."""
+    still, many = make_still({"series": {"precisions": [1, 60], "samples": 2}}), 40_000
     pipe = lane_with(still.direct, "known:")[0].pipeline(transaction=False)
     for at in range(many):
         pipe.zadd("known:", {f"1:old{at}": 0})

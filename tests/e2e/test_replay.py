@@ -19,6 +19,7 @@ from harness.wait import wait_until
 FAMILIES = counters(hits=200, every="60s")
 ROUNDS, SOAK_ROUNDS = 3, 20
 PER_SECOND = 20_000
+FEW = 5_000  # enough where a round takes as long as Sentinel or a replica needs; a soak has more
 AT_ONCE = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
 ONE_FILE = ["--auto-aof-rewrite-percentage", "0"]  # at 64 MB it would begin another, and a cut in the older one is no tail
 
@@ -35,8 +36,8 @@ def replayed(daemon):
 def make_load():
     made = []
 
-    def make(daemon, account):
-        made.append(Load(daemon.socket, account.shadow, pick, 8, 100, PER_SECOND, on_time=True))
+    def make(daemon, account, per_second=PER_SECOND):
+        made.append(Load(daemon.socket, account.shadow, pick, 8, 100, per_second, on_time=True))
         made[-1].go()
         return made[-1]
 
@@ -45,16 +46,16 @@ def make_load():
         each.stop()
 
 
-def counts(account, seconds):
+def counts(account, seconds, per_second=PER_SECOND):
     """As many hits more are answered as come in that time."""
-    least = account.shadow.answered + seconds * PER_SECOND
+    least = account.shadow.answered + seconds * per_second
     wait_until(lambda: account.shadow.answered >= least, 60, "hits are answered")
 
 
-def counts_so_many(daemon, account, seconds):
+def counts_so_many(daemon, account, seconds, per_second=PER_SECOND):
     """The same, and says how many came in a second."""
     since, before = time.monotonic(), account.shadow.answered
-    counts(account, seconds)
+    counts(account, seconds, per_second)
     rate = (account.shadow.answered - before) / (time.monotonic() - since)
     print(f"{rate:.0f} hits/s, {daemon.figure('replay_bytes')} bytes kept")
 
@@ -82,10 +83,10 @@ class Pair:
     replica = property(lambda self: self.servers[1])
     url = property(lambda self: "redis://" + ",".join(f"127.0.0.1:{each.port}" for each in self.servers) + "/0")
 
-    def fail_over(self, account):
+    def fail_over(self, account, per_second):
         """The replica gets nothing more while hits are answered; then the primary dies, and it is promoted."""
         self.way.stall("down")
-        counts(account, 1)
+        counts(account, 1, per_second)
         self.promote()
 
     def promote(self):
@@ -102,16 +103,16 @@ class Pair:
         in_step(self.primary)
 
 
-def promotions(rounds, make_redis, make_proxy, make_daemon, make_load, mysql):
+def promotions(rounds, per_second, make_redis, make_proxy, make_daemon, make_load, mysql):
     pair = Pair(make_redis, make_proxy)
     daemon = make_daemon(pair.primary, families=FAMILIES, more={"redis": {"url": pair.url, "replicas": 1}})
     account = Account(pair.primary, mysql, FAMILIES)
-    load = make_load(daemon, account)
+    load = make_load(daemon, account, per_second)
     for at in range(rounds):
-        counts(account, 1)
-        pair.fail_over(account)
+        counts(account, 1, per_second)
+        pair.fail_over(account, per_second)
         wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
-        counts(account, 0.5)
+        counts(account, 0.5, per_second)
         pair.old_follows()
     load.pause()
     exact(daemon, account, pair.primary)
@@ -125,23 +126,23 @@ def cut_off(primary):
     link.client_kill_filter(_type="slave")
 
 
-def elections(rounds, workdir, make_daemon, make_load, mysql):
+def elections(rounds, per_second, workdir, make_daemon, make_load, mysql):
     cluster = Sentinels(workdir)
     try:
         cluster.start()
         daemon = make_daemon(None, families=FAMILIES,
                              redis_url={"url": f"redis://{NAME}/0", "sentinels": cluster.urls(), "replicas": 1})
         account = Account(None, mysql, FAMILIES)
-        load = make_load(daemon, account)
+        load = make_load(daemon, account, per_second)
         for at in range(rounds):
-            counts(account, 1)
+            counts(account, 1, per_second)
             old = cluster.primary()
             cut_off(old)
-            counts_so_many(daemon, account, 1)
+            counts_so_many(daemon, account, 1, per_second)
             old.kill9()
             cluster.wait_moved(old)
             wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
-            counts(account, 0.5)
+            counts(account, 0.5, per_second)
             old.start()
             cluster.wait_settled()
         load.pause()
@@ -169,12 +170,12 @@ def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
 
 @pytest.mark.fault("replay-promoted")
 def test_promoted_behind(make_redis, make_proxy, make_daemon, make_load, mysql):
-    promotions(ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
+    promotions(ROUNDS, FEW, make_redis, make_proxy, make_daemon, make_load, mysql)
 
 
 @pytest.mark.fault("replay-elected")
 def test_elected_behind(workdir, make_daemon, make_load, mysql):
-    elections(ROUNDS, workdir, make_daemon, make_load, mysql)
+    elections(ROUNDS, FEW, workdir, make_daemon, make_load, mysql)
 
 
 @pytest.mark.fault("replay-power-cut")
@@ -296,12 +297,12 @@ def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
 
 @pytest.mark.soak
 def test_promoted_behind_again_and_again(make_redis, make_proxy, make_daemon, make_load, mysql):
-    promotions(SOAK_ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
+    promotions(SOAK_ROUNDS, PER_SECOND, make_redis, make_proxy, make_daemon, make_load, mysql)
 
 
 @pytest.mark.soak
 def test_elected_behind_again_and_again(workdir, make_daemon, make_load, mysql):
-    elections(SOAK_ROUNDS, workdir, make_daemon, make_load, mysql)
+    elections(SOAK_ROUNDS, PER_SECOND, workdir, make_daemon, make_load, mysql)
 
 
 @pytest.mark.soak

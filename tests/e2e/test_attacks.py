@@ -330,7 +330,7 @@ def test_reads_take_turns(shops, redis):
     """One user's long reads go one piece at a time, whatever their number: another's as long one is through when few of them are,
     and a short one waits for no more than the piece that is read and the one that was asked for."""
     daemon, direct = shops(), redis.client()
-    askers = [known(daemon, "shop1") for _ in range(40)]
+    askers = [known(daemon, "shop1") for _ in range(20)]
     links = [asker.socket for asker in askers]
     with known(daemon, "shop2") as other:
         for asker, store in [*((asker, 1) for asker in askers), (other, 2)]:
@@ -352,7 +352,7 @@ def test_reads_take_turns(shops, redis):
 def test_long_reads_rest(shops, redis):
     """While hits come, Redis has most of its time for them."""
     daemon, direct = shops(), redis.client()
-    askers = [known(daemon, "shop1") for _ in range(30)]
+    askers = [known(daemon, "shop1") for _ in range(15)]
 
     def reading_us():
         return direct.info("commandstats")["cmdstat_eval"]["usec"]

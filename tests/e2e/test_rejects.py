@@ -338,7 +338,11 @@ def test_bytes_that_are_no_text(refused, mysql):
     (("list", "--store", "1:2"), "store"), (("list", "--store", "01"), "store"),
     (("list", "--store", "99999999999999999999"), "store"), (("list", "--store", ""), "--store"),
 ], ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "")
-def test_usage(words, said, daemon):
+def test_usage(words, said, make_daemon):
+    """Words are read before any server is asked; a counter's name behind the tables."""
+    daemon = make_daemon(None, start=False, redis_url="redis://127.0.0.1:1/0")
+    if "--counter" in words:
+        daemon.migrate()
     done = daemon.verb("rejects", *words)
     assert done.returncode == 64 and said in done.stderr and done.stdout == "", done.stderr
 

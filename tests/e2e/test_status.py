@@ -309,7 +309,8 @@ def test_watch_on_a_terminal(daemon):
 
 @pytest.mark.parametrize("words,said", [(("--watch=0",), "1 to 86400"), (("--watch=x",), "seconds"), (("all",), "all"),
                                         (("--jsno",), "--json"), (("--json=1",), "no value")])
-def test_usage(words, said, daemon):
+def test_usage(words, said, make_daemon):
+    daemon = make_daemon(None, start=False, migrate=False, redis_url="redis://127.0.0.1:1/0")
     done = daemon.verb("status", *words)
     assert done.returncode == 64 and said in done.stderr and done.stdout == ""
 

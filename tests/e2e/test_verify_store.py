@@ -197,7 +197,8 @@ def test_under_traffic(make_daemon, redis):
 
 
 @pytest.mark.parametrize("store", ["01", "-1", "abc", "1:2", "9" * 30, "x" * 400])
-def test_wrong_stores(store, daemon):
+def test_wrong_stores(store, make_daemon):
+    daemon = make_daemon(None, start=False, migrate=False, redis_url="redis://127.0.0.1:1/0")
     done = daemon.verb("verify", f"--store={store}")
     assert done.returncode == 64 and "store" in done.stderr and done.stdout == ""
 

@@ -63,7 +63,7 @@ class Rig:
         def pick(rng):
             return searches(rng.choice(stores)).encode(), b"w%d" % rng.randrange(40), rng.randrange(1, 4)
 
-        self.loads.append(Load(self.daemon.socket, self.shadow, pick, 4, 10, 2000))
+        self.loads.append(Load(self.daemon.socket, self.shadow, pick, 4, 10, 1000))
         self.loads[-1].go()
         self.answered()
 
@@ -82,7 +82,7 @@ class Rig:
                 request = (views(stores[at % len(stores)]).encode(), b"1", 1)
                 self.shadow.settle([request], [client.call("HINCRBY", *request)])
                 at += 1
-                time.sleep(0.002)  # the pace of a visitor, not a synchronisation
+                time.sleep(0.005)  # the pace of a visitor, not a synchronisation
         wait_until(lambda: self.shadow.answered >= had + at + HITS, 60, "the load beside them goes on")
         wait_until(lambda: self.searches_merged() > before, 60, "the other lanes merge")
 

@@ -352,7 +352,7 @@ def test_reads_take_turns(shops, redis):
 def test_long_reads_rest(shops, redis):
     """While hits come, Redis has most of its time for them."""
     daemon, direct = shops(), redis.client()
-    askers = [known(daemon, "shop1") for _ in range(15)]
+    askers = [known(daemon, "shop1") for _ in range(30)]
 
     def reading_us():
         return direct.info("commandstats")["cmdstat_eval"]["usec"]

@@ -3,12 +3,15 @@
  * start, on every reconnect, when Redis' clock went back, and every WALK_MS. A tallyd may have died for good and left
  * such a hash. */
 #include "engine/upkeep.h"
+#include "base/heap.h"
 #include "base/log.h"
+#include "mysql/schema.h"
 
 #define WALK_MS UINT64_C(600000)
 #define WALK_PAUSE_MS 10 /* beside a page of half a millisecond: a million keys in a minute */
 #define CLOCK_BACK_MS 2000
 #define FIT_MS 2000
+#define LOOK_MS 10000
 
 /* --- walk --- */
 
@@ -67,6 +70,50 @@ static void on_fit(struct redis_fit *f)
     if (!f->lost) gate_fit(&u->core->gate, f->error.code == ERR_NONE ? NULL : f->error.text);
 }
 
+/* --- the tables. ALTER TABLE may take away the key by which MySQL finds a row, or add one by which it finds another, and merges
+ * go on without an error. The gate asks when MySQL came up, and as long as something is refused. --- */
+
+struct look_task {
+    struct db_job job;
+    struct upkeep *upkeep;
+    struct schema_rules rules;
+    struct schema_report report;
+    bool seen;
+};
+
+static void look_work(struct db *db, struct db_job *job)
+{
+    struct look_task *t = CONTAINER_OF(job, struct look_task, job);
+    struct error e;
+    t->seen = schema_check(db, t->upkeep->core->config.counters, &t->rules, &t->report, &e) == ERR_NONE;
+}
+
+static void look_worked(struct db_job *job)
+{
+    struct look_task *t = CONTAINER_OF(job, struct look_task, job);
+    struct upkeep *u = t->upkeep;
+    size_t refusals = schema_refusals(&t->report);
+    u->looking = false;
+    u->look_at_ms = mono_ms() + LOOK_MS;
+    if (t->seen && refusals > u->refusals && u->core->stage == STAGE_RUNNING)
+        gate_mysql(&u->core->gate, true);
+    if (t->seen) u->refusals = refusals;
+    schema_report_close(&t->report);
+    heap_free(t);
+}
+
+static void tables_look(struct upkeep *u)
+{
+    struct look_task *t = heap_zalloc(sizeof *t);
+    u->looking = true;
+    t->upkeep = u;
+    t->rules =
+        (struct schema_rules){.accept_flush = u->core->config.mysql_volatile, .lanes = u->core->config.lanes};
+    t->job.work = look_work;
+    t->job.done = look_worked;
+    core_job(u->core, &t->job);
+}
+
 void upkeep_tick(struct upkeep *u, uint64_t now_ms)
 {
     if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
@@ -84,6 +131,7 @@ void upkeep_tick(struct upkeep *u, uint64_t now_ms)
         u->fit = (struct redis_fit){.keeps = u->core->config.keeps, .done = on_fit};
         redis_fit(&u->core->sync_link, &u->fit);
     }
+    if (!u->looking && gate_open(&u->core->gate) && now_ms >= u->look_at_ms) tables_look(u);
     if (!u->walking && now_ms >= u->walk_at_ms) {
         /* First held names that a counter of ours matches: another tallyd may have put them there. */
         u->walking = u->restoring = true;
@@ -103,5 +151,5 @@ void upkeep_stop(struct upkeep *u)
 
 bool upkeep_quiet(const struct upkeep *u)
 {
-    return !u->walking && !u->fitting && !u->prune.busy && !u->until.busy;
+    return !u->walking && !u->fitting && !u->looking && !u->prune.busy && !u->until.busy;
 }

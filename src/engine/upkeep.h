@@ -1,5 +1,5 @@
 /* engine/upkeep.h - slow tasks beside the hits: the walk over the key space, pruning, complete_until, and whether Redis is still
- * set up as it must be. */
+ * set up as it must be, and the tables have the keys that merges go by. */
 #ifndef ENGINE_UPKEEP_H
 #define ENGINE_UPKEEP_H
 
@@ -17,8 +17,9 @@ struct upkeep {
     struct redis_restore restore;
     struct redis_walk walk;
     struct redis_fit fit;
-    bool fitting;
-    uint64_t fit_at_ms;
+    bool fitting, looking; /* at Redis' settings, at the tables */
+    uint64_t fit_at_ms, look_at_ms;
+    size_t refusals; /* of the last look at the tables */
     bool walking, restoring, walk_again, walked;
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */

@@ -429,7 +429,9 @@ static bool keys_check(struct table_judging *j, bool columns_good)
             BUF_LIT(&mend, ", LOCK=SHARED;");
             buf_printf(&twice, " (SELECT " SLICE_FMT ", COUNT(*) FROM ", (int)columns.n - 2, columns.p + 1);
             sql_name(&twice, j->c->table);
-            buf_printf(&twice, " GROUP BY " SLICE_FMT " HAVING COUNT(*) > 1; lists those that have)",
+            buf_printf(&twice,
+                       " GROUP BY " SLICE_FMT " HAVING COUNT(*) > 1; lists those that have: make each one "
+                       "row with their sum, as sql/README.md shows)",
                        (int)columns.n - 2, columns.p + 1);
         }
         finding_add(j->r, SCHEMA_REFUSE, j->c, columns_good ? &mend : NULL,

@@ -19,10 +19,9 @@ static bool db_read(struct slice s, int *out)
 static const char *redis_user_read(const struct url *u, struct redis_url *out)
 {
     if (u->user.p == NULL) return NULL;
-    if (u->password.p == NULL) return "user:password before the '@'";
-    out->password = percent_string(u->password);
+    if (u->password.p != NULL) out->password = percent_string(u->password);
     out->user = u->user.n > 0 ? percent_string(u->user) : NULL;
-    if (out->password == NULL || (u->user.n > 0 && out->user == NULL))
+    if ((u->password.p != NULL && out->password == NULL) || (u->user.n > 0 && out->user == NULL))
         return "%XX escapes in user and password";
     return NULL;
 }

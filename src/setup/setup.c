@@ -234,6 +234,12 @@ static bool redis_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->redis_password != NULL)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
+    if (s->redis.user != NULL && s->redis.password == NULL) {
+        error_set(&e, ERR_CONFIG,
+                  "has a user and no password: write it into a file, and name that in redis.password_file");
+        setup_counter_problem(s->conf, CONF_GLOBAL, CONF_REDIS_URL, &e, problems);
+        return false;
+    }
     if (s->conf->redis_durability == CONF_DURABILITY_REPLICAS && s->conf->redis_replicas == 0) {
         error_set(&e, ERR_CONFIG,
                   "replicas protects nothing while redis.replicas is 0: set that to how many replicas must "

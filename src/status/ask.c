@@ -77,7 +77,9 @@ static enum err lane_connect(struct ask *a, struct error *e)
     if (code != ERR_UNAVAILABLE) return code;
     char why[sizeof(e->text)];
     snprintf(why, sizeof(why), "%s", e->text);
-    return error_set(e, code, "%.600s; see that it runs, and that redis.url and its password are right", why);
+    return error_set(
+        e, code, "%.600s; see that it runs, and that redis.url, its password and its user's rights are right",
+        why);
 }
 
 enum err ask_find(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,

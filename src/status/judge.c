@@ -36,7 +36,10 @@ static void servers_judge(struct judging *j)
     const struct status *s = j->s;
     if (!s->redis.up && s->redis.lane == NULL)
         found(j, ERR_UNAVAILABLE,
-              "see that it runs, and that redis.url and its password are right; hits are refused meanwhile",
+              strstr(s->redis.why, "NOPERM") != NULL ? "give tallyd's user in Redis that right (`redis-cli "
+                                                       "ACL LOG` has it); hits are refused meanwhile"
+                                                     : "see that it runs, and that redis.url and its "
+                                                       "password are right; hits are refused meanwhile",
               "%s", s->redis.why);
     if (s->redis.up && s->redis.unfit[0] != '\0' && s->service.held[0] == '\0')
         found(j, ERR_FAILED, "until then tallyd merges nothing, or refuses hits; then it goes on by itself",

@@ -320,8 +320,9 @@ static void renamed_print(const struct sum *s, struct buf *out)
 static void advice_print(const struct sum *s, bool left, struct buf *out)
 {
     sum_t difference = sum_difference(s);
-    char text[48], accepted[48];
+    char text[48], accepted[48], reversed[48];
     sum_write(difference < 0 ? -difference : difference, text);
+    sum_write(-difference, reversed);
     sum_write(s->accepted, accepted);
     if (is_left(s) || (difference < 0 && left))
         renamed_print(s, out);
@@ -341,6 +342,12 @@ static void advice_print(const struct sum *s, bool left, struct buf *out)
             "(FLUSHALL, FLUSHDB, an empty server, an older copy), and with them what was pending: `tallyd "
             "recover --help` (--accept-rollback).\n",
             s->name, accepted, text);
+    if (difference != 0 && !is_left(s) && !left)
+        buf_printf(
+            out,
+            "When its cause is found, that is done, and tallyd merges again, the difference stays. Then "
+            "`redis-cli HINCRBY tally:accepted %s %s` ends it.\n",
+            s->name, reversed);
     if (s->broken > 0)
         buf_printf(out,
                    "%s: the ledger has %llu chunks of existing batches that were cut in another way. Next: "

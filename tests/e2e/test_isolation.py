@@ -394,3 +394,25 @@ def test_twenty_stores(make_shop, mysql, bad_a_second):
     waiting = sum(int(row["delta"]) for row in rejects(daemon, "list", "--limit", "1000000")["rejects"])
     assert waiting == bad
     daemon.verify()
+
+
+@pytest.mark.parametrize("loss", ["ALTER TABLE product_views DROP PRIMARY KEY",
+                                  "ALTER TABLE product_views ADD w INT NOT NULL DEFAULT 0, ADD UNIQUE KEY more (product_id, w)"])
+def test_the_key_goes_while_it_runs(loss, make_daemon, redis, mysql):
+    """MySQL would add rows, or count into another one, and say nothing: that counter waits until its table fits again, alone."""
+    daemon = make_daemon(redis, families=counters(hits=3, every="1s"))
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", 7, 5)
+        daemon.sync_all()
+        mysql.query(loss)
+        wait_until(lambda: "event=schema_refused" in daemon.log(), 60, "the refusal")
+        client.call("HINCRBY", "s1:product_views", 7, 10)
+        client.call("HINCRBY", "s2:product_views", 7, 20)
+        client.call("HINCRBY", "s1:searches", "word", 4)
+        wait_until(lambda: mysql.query("SELECT searches FROM searches") == ((4,),), 60, "another counter goes on")
+        assert mysql.query("SELECT store_id, views FROM product_views") == ((1, 5),)
+        mysql.query("ALTER TABLE product_views ADD PRIMARY KEY (store_id, product_id)" if "DROP" in loss
+                    else "ALTER TABLE product_views DROP KEY more")
+        daemon.sync_all()
+    assert mysql.query("SELECT store_id, views FROM product_views ORDER BY 1") == ((1, 15), (2, 20))
+    daemon.verify()

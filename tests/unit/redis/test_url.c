@@ -45,6 +45,8 @@ UNIT(test_forms)
     reads("redis://shop:a%40b%3Ac@h:1",
           (struct redis_url){ONE_HOST("h", 1), .user = "shop", .password = "a@b:c"});
     reads("redis://:secret@h", (struct redis_url){ONE_HOST("h", 6379), .password = "secret"});
+    reads("redis://shop@h",
+          (struct redis_url){ONE_HOST("h", 6379), .user = "shop"}); /* its password is in a file */
     reads("redis://:se@cret@h", (struct redis_url){ONE_HOST("h", 6379), .password = "se@cret"});
     reads("redis://a,b:7000,[::1]:7001/3",
           (struct redis_url){.hosts = {{"a", 6379}, {"b", 7000}, {"::1", 7001}}, .hosts_n = 3, .db = 3});
@@ -64,7 +66,6 @@ UNIT(test_refused)
                                       "redis://h:x",
                                       "redis://h/x",
                                       "redis://h:1/-1",
-                                      "redis://hidden@h",
                                       "redis://u:hidden%@h",
                                       "redis://u:hidden%2@h",
                                       "redis://u:hidden%00@h",

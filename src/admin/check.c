@@ -118,6 +118,7 @@ struct lanes_seen {
 struct redis_check {
     struct ask ask;
     enum redis_keeps keeps;
+    const struct counters *counters;
     struct buf problems;
     unsigned problems_n;
     struct lanes_seen *seen; /* so far */
@@ -134,15 +135,60 @@ static bool server_is_new(struct redis_check *c)
     return true;
 }
 
+static bool is_refused(const struct redis_answer *r, const char *what)
+{
+    return r != NULL && answer_error_is(r, "NOPERM") &&
+           memmem(r->str.p, r->str.n, what, strlen(what)) != NULL;
+}
+
+/* Redis asks for rights before it looks at arguments: on a key that is not there these change nothing. */
+static void rights_check(struct redis_check *c, const char *at)
+{
+    static const char *const tried[] = {"EXISTS {}%s",   "TYPE {}%s",       "GET {}%s",
+                                        "MGET {}%s",     "STRLEN {}%s",     "PTTL {}%s",
+                                        "HGET {}%s f",   "HMGET {}%s f",    "HGETALL {}%s",
+                                        "HSCAN {}%s 0",  "HLEN {}%s",       "HINCRBY {}%s f x",
+                                        "HDEL {}%s f",   "SET {}%s v EX x", "DEL {}%s",
+                                        "UNLINK {}%s",   "EXPIRE {}%s x",   "PERSIST {}%s",
+                                        "ZADD {}%s x m", "ZREM {}%s m",     "ZSCORE {}%s m",
+                                        "ZCARD {}%s",    "ZRANGE {}%s 0 1", "RENAMENX {}%s {}tally:check:2",
+                                        "BITCOUNT {}%s", "PFCOUNT {}%s",    "EVAL return(1) 1 {}%s"};
+    const char *key = "tally:check";
+    struct redis_link *l = &c->ask.link;
+    struct buf lacks = {0}, pattern = {0};
+    if (is_refused(redis_call(l, tried[0], key), "access"))
+        BUF_LIT(&lacks, " ~tally:*");
+    else
+        for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
+            if (is_refused(redis_call(l, tried[i], key), "run"))
+                buf_printf(&lacks, " +%.*s", (int)strcspn(tried[i], " "), tried[i]);
+    for (size_t i = 0; i < c->counters->n; i++) {
+        buf_reset(&pattern);
+        pattern_text(&c->counters->all[i].key, &pattern);
+        if (is_refused(redis_call(l, "EXISTS {}%.*s", SLICE_ARG(buf_slice(&pattern))), "access"))
+            buf_printf(&lacks, " ~" SLICE_FMT, SLICE_ARG(buf_slice(&pattern)));
+    }
+    if (lacks.n > 0) {
+        c->problems_n++;
+        buf_printf(&c->problems,
+                   "Redis%s: tallyd's user lacks rights, as" SLICE_FMT
+                   ": config/README.md has all that it needs\n",
+                   at, SLICE_ARG(buf_slice(&lacks)));
+    }
+    buf_free(&lacks);
+    buf_free(&pattern);
+}
+
 static void server_check(struct redis_check *c)
 {
     char at[sizeof(c->ask.link.target.host) + 16] = "";
     const struct redis_facts *facts = &c->ask.link.facts;
     const struct redis_target *target = &c->ask.link.target;
     if (c->ask.at.lanes > 1) snprintf(at, sizeof(at), " at %s:%d", target->host, target->port);
-    unsigned n = facts_problems(*facts, c->keeps, at, &c->problems);
-    c->problems_n += n;
-    if (n > 0) return;
+    unsigned before = c->problems_n;
+    c->problems_n += facts_problems(*facts, c->keeps, at, &c->problems);
+    rights_check(c, at);
+    if (c->problems_n > before) return;
     const char *advice = redis_check_advice(facts, c->keeps);
     printf("Redis %s%s is fit. %s.\n", facts->version_text, at, redis_check_promise(facts, c->keeps));
     if (advice != NULL) printf("recommended: %s.\n", advice);
@@ -166,7 +212,8 @@ static enum err servers_check(struct redis_check *c, struct error *e)
 static enum err check_redis(const struct setup *setup, struct lanes_seen *seen)
 {
     struct error e;
-    struct redis_check c = {.keeps = (enum redis_keeps)setup->conf->redis_durability, .seen = seen};
+    struct redis_check c = {
+        .keeps = (enum redis_keeps)setup->conf->redis_durability, .counters = &setup->counters, .seen = seen};
     const struct source where = setup_source(setup);
     if (lanes_agree(&where, false, &e) != ERR_NONE) return call_failed(&e);
     if (ask_open_patiently(&c.ask, &where, &e) != ERR_NONE) return call_failed(&e);

@@ -28,6 +28,13 @@ def test_the_rights_of_the_page_are_enough(make_redis, make_daemon, mysql, workd
                                "uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}})
     daemon.migrate()
     assert daemon.verb("check").returncode == 0
+    for less, named in [(("-hincrby", "-eval"), "lacks rights, as +HINCRBY +EVAL:"), (("resetkeys", "~tally:*", "~s*:searches"),
+                        "lacks rights, as ~s<store>:unique_visitors:daily ~s<store>:product_views:"), (("resetkeys", "~s*"), "as ~tally:*:")]:
+        root.execute_command("ACL", "SETUSER", "tally", *less)
+        checked = daemon.verb("check")
+        assert checked.returncode == 78 and named in checked.stderr, checked.stderr
+        root.execute_command("ACL", "SETUSER", "tally", "~*", "+hincrby", "+eval")
+    root.execute_command("ACL", "LOG", "RESET")
     daemon.start()
     with daemon.client() as client:
         for words in [("HINCRBY", "s1:product_views", 7, 5), ("HINCRBY", "s1:product_views", 7, 1), ("CTR.INCRBY", "s1:searches", "x", 1, "TOKEN", "a"), ("UNIQ.ADD", "s1:visitors", TODAY, 8),

@@ -178,7 +178,8 @@ static void point_take(void *arg, const struct status_figures *seen)
                                         .pending_hashes = seen->dirty,
                                         .oldest_ms = seen->oldest_ms};
     pthread_mutex_lock(&h->lock);
-    h->points[h->n++ % HISTORY_POINTS] = point;
+    struct history_point *next = h->points + h->n++ % HISTORY_POINTS;
+    *next = point;
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -92,12 +92,10 @@ static void look_worked(struct db_job *job)
 {
     struct look_task *t = CONTAINER_OF(job, struct look_task, job);
     struct upkeep *u = t->upkeep;
-    size_t refusals = schema_refusals(&t->report);
     u->looking = false;
     u->look_at_ms = mono_ms() + LOOK_MS;
-    if (t->seen && refusals > u->refusals && u->core->stage == STAGE_RUNNING)
+    if (t->seen && schema_refusals(&t->report) > 0 && u->core->stage == STAGE_RUNNING)
         gate_mysql(&u->core->gate, true);
-    if (t->seen) u->refusals = refusals;
     schema_report_close(&t->report);
     heap_free(t);
 }

@@ -19,7 +19,6 @@ struct upkeep {
     struct redis_fit fit;
     bool fitting, looking; /* at Redis' settings, at the tables */
     uint64_t fit_at_ms, look_at_ms;
-    size_t refusals; /* of the last look at the tables */
     bool walking, restoring, walk_again, walked;
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */

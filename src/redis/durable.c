@@ -129,11 +129,10 @@ static bool key_is_whole(const struct redis_answer *r, uint64_t n)
 }
 
 /* Why a key is not whole. An error says nothing of what the server has, as without a right to the key. */
-static const char *key_lacks(struct redis_fences *fs, const struct redis_answer *r)
+static void key_lacks(struct redis_fences *fs, const struct redis_answer *r)
 {
-    if (r->type != REDIS_ERROR) return OTHER_DATA;
-    answer_why(r, fs->why, sizeof fs->why);
-    return fs->why;
+    if (r->type == REDIS_ERROR) return answer_why(r, fs->why, sizeof fs->why);
+    snprintf(fs->why, sizeof fs->why, "%s", OTHER_DATA);
 }
 
 static bool is_of_link(const struct redis_fences *fs, const struct fence *f)
@@ -191,10 +190,11 @@ static void on_fence_look(struct redis_link *l, void *arg, const struct redis_an
             fs->push = aof_look_wants_push(&fs->look);
             if (aof_watch_wants_rewrite(fs->watch, &fs->look)) rewrite_put(fs);
         }
+        key_lacks(fs, r); /* if it does */
         if (key_is_whole(r, fs->asked_n))
             each_once(&fs->timed, timed_look, fs, "Redis did not finish its fsync in time; look at its disk");
         else
-            each_once(&fs->timed, fence_end, fs, key_lacks(fs, r));
+            each_once(&fs->timed, fence_end, fs, fs->why);
     }
     if (r != NULL && at + 1 < fs->look_n) return;
     fs->look_n = 0;
@@ -302,7 +302,7 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         answer_why(r, fs->why, sizeof fs->why);
     } else if (at == 1) {
         fs->whole = key_is_whole(r, fs->mark.n);
-        if (fs->known && !fs->whole) snprintf(fs->why, sizeof fs->why, "%s", key_lacks(fs, r));
+        if (fs->known && !fs->whole) key_lacks(fs, r);
     } else
         fs->vouched = answer_is(r, REDIS_STRING) && aof_look_read(&look, r->str) && aof_look_vouches(&look);
     if (at + 1 < fs->wait_n) return;

@@ -115,7 +115,7 @@ bool sync_hits_come(const struct sync *s);
 /* The key is copied. Repeats are ignored, but a name that is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
-/* MySQL is there, and Redis' history is not compared with it yet: not up, but a CTR.SYNC waits for it. */
+/* MySQL is there, and its schema or Redis' history is not good yet: not up, but a CTR.SYNC waits for it. */
 void sync_mysql_unchecked(struct sync *s, bool unchecked);
 void sync_epoch(struct sync *s,
                 const struct epoch *epoch); /* what is scanned from now on is merged under it */

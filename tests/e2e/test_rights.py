@@ -1,4 +1,4 @@
-"""tallyd's own user in Redis has the rights that the page names, and no other: all that tallyd does is within them."""
+"""tallyd's own user in Redis has the rights that the page names, and no other: what tallyd does on one Redis is within them."""
 import datetime
 import os
 import re
